@@ -199,7 +199,7 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
 
 def _isolation(link: Link) -> list[str]:
     """Return a sentence for readers for each switch whose ports were used as they are wired."""
-    fixed = {name: switch.note for name, switch in link.switches.items() if not switch.rewires}
+    fixed = {name: switch.about.note for name, switch in link.switches.items() if not switch.rewires}
     notes = [f"switch {name} was used as it is wired, because {note}" for name, note in fixed.items() if note]
     if fixed and len(link.combination.topology.segments) > 1:
         first = next(iter(fixed))

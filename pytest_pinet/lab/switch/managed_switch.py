@@ -18,7 +18,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch import switchport
 from pytest_pinet.lab.switch.journal import Journal
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, SwitchBackend
+from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, SwitchBackend
 from pytest_pinet.model.lab import Lab, Switch
 
 # net-snmp shows a change of ifTable only after its cache of 3 s has expired; some switches need seconds to write a
@@ -71,15 +71,14 @@ class ManagedSwitch:
         return Capability.VLAN in self.capabilities
 
     @property
-    def note(self) -> str:
-        """Why the settings of its ports cannot be changed, after "because"; empty if nothing forbids it."""
-        return self._backend.note
+    def about(self) -> About:
+        return self._backend.about
 
     def require(self, capability: Capability) -> None:
         """Raise CapabilityError unless the switch has this capability."""
         if capability not in self.capabilities:
             has = ", ".join(sorted(self.capabilities)) or "none"
-            because = f", because {self.note}" if self.note and capability in _SETTINGS.values() else ""
+            because = f", because {self.about.note}" if self.about.note and capability in _SETTINGS.values() else ""
             raise CapabilityError(
                 f"switch {self.name} (backend {self._switch.backend}) cannot {_DOES[capability]}{because}; "
                 f"its capabilities: {has}"
@@ -139,7 +138,7 @@ class ManagedSwitch:
     def _check_wired(self, group: Collection[str]) -> None:
         """Check that the ports of a group reach each other as they are. Raises CapabilityError, SwitchError."""
         states = self.states(group)
-        because = f", because {self.note}" if self.note else ""
+        because = f", because {self.about.note}" if self.about.note else ""
         vlans = {port: state.vlan for port, state in states.items() if state.vlan is not None}
         if len({*vlans.values()}) > 1:
             found = ", ".join(f"port {port} in VLAN {vlan}" for port, vlan in vlans.items())
@@ -186,7 +185,7 @@ class ManagedSwitch:
             if lost := in_words(_differing(state, self._settable(state))):
                 raise SwitchError(
                     f"{lost} on port {port} of switch {self.name} was not restored, because "
-                    f"{self.note or 'the switch no longer has this setting'}",
+                    f"{self.about.note or 'the switch no longer has this setting'}",
                     f"allow pinet to set ports of {self.name} again, then run: pinet lab restore",
                 )
         self._apply(wanted, current)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from pytest_pinet.config.switches import seconds, snmp_address
 from pytest_pinet.errors import ConfigError, SwitchError
+from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
 from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
 DEFAULT_TIMEOUT_S = 5.0
@@ -58,7 +59,7 @@ class _Agent:
 class SnmpSwitch:
     """A switch managed by SNMP. It reads its capabilities at the first use. ``poe_group`` is usually 1.
 
-    A setting that these credentials may not set is no capability of the switch, but ``states`` still reports it.
+    A setting that these credentials cannot set is no capability of the switch, but ``states`` still reports it.
     """
 
     def __init__(self, switch: Switch, client: SnmpClient, vlans: SnmpVlanTable, poe_group: int) -> None:
@@ -73,19 +74,25 @@ class SnmpSwitch:
     def capabilities(self) -> frozenset[Capability]:
         return self._agent.tables - self._denied
 
+    @cached_property
+    def about(self) -> About:
+        (object_id,) = self._client.get([mib.SYS_OBJECT_ID])
+        kind = kinds.snmp(".".join(map(str, object_id)) if isinstance(object_id, tuple) else "")
+        return replace(kind, note=self._note)
+
     @property
-    def note(self) -> str:
+    def _note(self) -> str:
         if not self._denied:
             return ""
         if self._switch.is_read_only:
             return f"{self._switch.where} says `read_only: true`"
         if self._denied == self._agent.tables & _SETTINGS:
             return f"{self._client.who} may only read it"
-        return f"{self._client.who} may not set {' and '.join(sorted(self._denied))}"
+        return f"{self._client.who} cannot set {' and '.join(sorted(self._denied))}"
 
     @cached_property
     def _denied(self) -> frozenset[Capability]:
-        """The settings that the agent shows, but that these credentials may not set."""
+        """The settings that the agent shows, but that these credentials cannot set."""
         there = self._agent.tables & _SETTINGS
         if self._switch.is_read_only:
             return there

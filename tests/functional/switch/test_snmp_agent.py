@@ -126,7 +126,7 @@ def test_a_switch_that_may_only_be_read_is_used_as_it_is_wired(tmp_path: Path, a
         sets = received_sets(bench)
         with managed(switch_of(bench, **settings), bench) as switch:
             assert switch.capabilities == {Capability.LINK, Capability.COUNTERS, Capability.FDB}
-            assert (switch.rewires, switch.note) == (False, note)
+            assert (switch.rewires, switch.about.note) == (False, note)
             states = switch.states(["p1", "p2", "p3", "p4"])
             assert [(s.vlan, s.admin_up, s.poe) for s in states.values()] == [
                 (1, True, True),
@@ -169,7 +169,7 @@ def test_a_writer_is_found_without_a_change(tmp_path: Path) -> None:
         reader = snmp.connect(described := switch_of(bench, community="reads"), described.settings)
         before = reader.states(["p1", "p2", "p3", "p4"])
         with managed(switch_of(bench, community="writes"), bench) as switch:
-            assert switch.note == ""
+            assert switch.about.note == ""
             assert {Capability.ADMIN, Capability.VLAN, Capability.POE} <= switch.capabilities
         # The text arrived at the tables, and was refused for its type.
         assert {value.strip() for _, _, value in received_sets(bench)} == {'"?"'}
