@@ -51,6 +51,17 @@ def snmp_address(text: str) -> tuple[str, int]:
     return host, port
 
 
+def _ssh_address(text: str) -> str:
+    try:
+        url = urlsplit(text if "://" in text else f"ssh://{text}")
+        fits = url.scheme == "ssh" and url.hostname and (url.port or 22)
+    except ValueError:
+        fits = None
+    if not fits:
+        raise ValueError(f"expected an address such as 'ssh://pi@bench-host', got {quoted(text)}")
+    return text
+
+
 def _one_of(accepted: Collection[str]) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in accepted:
@@ -74,7 +85,8 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "snmp": {
         "address": snmp_address,
         "version": _one_of(SNMP_VERSIONS),
-        **dict.fromkeys(("community", "write_community", "user", "proxy", "keyfile"), str),
+        **dict.fromkeys(("community", "write_community", "user", "keyfile"), str),
+        "proxy": _ssh_address,
         "auth_protocol": _one_of(AUTH_PROTOCOLS),
         "auth_key": str,
         "priv_protocol": _one_of(PRIV_PROTOCOLS),

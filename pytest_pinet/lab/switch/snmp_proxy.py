@@ -1,7 +1,8 @@
 """A way to an SNMP agent that only another machine can reach, mostly the host of labgrid's exporter.
 
 ssh forwards TCP only, and SNMP uses UDP. So a small Python program on that machine sends and receives the datagrams,
-which pass through the ssh connection, each after its length. The program ends with the connection.
+which pass through the ssh connection, each after its length. Its first datagram is empty: it says that the program
+runs. The program ends with the connection, and the connection with our process.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import subprocess
 import threading
 from contextlib import suppress
 
-from pytest_pinet.errors import SwitchError, Where
+from pytest_pinet.errors import SshError, SwitchError, Where
 from pytest_pinet.execution.shell import Spool
-from pytest_pinet.lab.ssh import SshConnection
+from pytest_pinet.lab.ssh import CONNECT_TIMEOUT_S, LOST_CONNECTION, STOP_TIMEOUT_S, ssh_words
 
 _LARGEST = 65_535
 _LENGTH = struct.Struct(">H")
@@ -27,6 +28,7 @@ import os, select, socket, struct, sys
 family, kind, _, _, agent = socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), 0, socket.SOCK_DGRAM)[0]
 agent_socket = socket.socket(family, kind)
 agent_socket.connect(agent)
+os.write(1, b"\0\0")
 waiting = b""
 while True:
     ready = select.select([0, agent_socket], [], [])[0]
@@ -65,7 +67,6 @@ class SnmpProxy:
         self._keyfile = keyfile
         self._agent = agent
         self._where = where
-        self._connection: SshConnection | None = None
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = Spool()
@@ -75,7 +76,7 @@ class SnmpProxy:
         return self._ssh
 
     def open(self) -> tuple[str, int]:
-        """Connect, if that is necessary, and return the local address of the agent. Raises SshError."""
+        """Connect, if necessary, and return the local address of the agent. Raises SshError, SwitchError."""
         if self._socket is None:
             self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self._socket.bind(("127.0.0.1", 0))
@@ -86,29 +87,50 @@ class SnmpProxy:
         return str(host), int(port)
 
     def _connect(self, local: socket.socket) -> None:
-        self._connection = SshConnection(f"the proxy of switch {self._name}", self._ssh, self._keyfile)
         host, port = self._agent
+        options, destination = ssh_words(self._ssh, self._keyfile)
         command = f"exec python3 -c {shlex.quote(_FAR_END)} {shlex.quote(host)} {port}"
         self._errors = Spool()
         process = self._process = subprocess.Popen(
-            [*self._connection.shell.argv, command],
+            ["ssh", *options, *destination, command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors.fileno,
             start_new_session=True,
         )
+        assert process.stdout is not None
+        timeout_s = CONNECT_TIMEOUT_S + 3
+        if not select.select([process.stdout], [], [], timeout_s)[0]:
+            self._disconnect()
+            raise self._unreachable(f"no answer within {timeout_s} s")
+        first = os.read(process.stdout.fileno(), _LENGTH.size)
+        if first != _LENGTH.pack(0):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_TIMEOUT_S)
+            self.check()
+            self._disconnect()
+            raise self._unreachable(f"its login shell prints text before the command ({first!r} ...)")
         self._pump = threading.Thread(target=_pump, args=(local, process), name=f"SNMP of {self._name}", daemon=True)
         self._pump.start()
 
     def check(self) -> None:
-        """Raise SwitchError if the program on the other machine has ended."""
-        if self._process is not None and self._process.poll() is not None:
-            lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-            raise SwitchError(
-                f"the proxy {self._ssh} of switch {self._name} ended: "
-                f"{lines[-1] if lines else f'exit status {self._process.returncode}'}",
-                f"check that python3 is installed there, and check the address of the switch in {self._where}",
-            )
+        """Raise SshError if the connection has ended, and SwitchError if the program on the other machine has."""
+        if self._process is None or self._process.poll() is None:
+            return
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        why = lines[-1] if lines else f"exit status {self._process.returncode}"
+        if self._process.returncode == LOST_CONNECTION:
+            raise self._unreachable(why)
+        raise SwitchError(
+            f"the proxy {self._ssh} of switch {self._name} ended: {why}",
+            f"check that python3 is installed there, and check the address of the switch in {self._where}",
+        )
+
+    def _unreachable(self, why: str) -> SshError:
+        return SshError(
+            f"no ssh connection to the proxy {self._ssh} of switch {self._name}: {why}",
+            f"check `proxy:` and `keyfile:` of {self._name} in {self._where}",
+        )
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
@@ -120,7 +142,7 @@ class SnmpProxy:
     def _disconnect(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            # The input of the program on the other machine ends, and then the program ends.
+            # The program on the other machine sees the end of its input, and ends.
             process.kill()
             process.wait()
         if self._pump is not None:
@@ -129,9 +151,6 @@ class SnmpProxy:
         for stream in () if process is None else (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 def _pump(local: socket.socket, process: subprocess.Popen[bytes]) -> None:

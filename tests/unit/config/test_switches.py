@@ -65,6 +65,10 @@ def test_configured_switch_settings(tmp_path: Path) -> None:
         ("address: 10.0.0.2:99999", "6: pinet.switches.sw.address: expected an address such as"),
         ("address: x; version: 2", "7: pinet.switches.sw.version: expected one of 1, 2c, 3, got '2'"),
         ("address: x; timeout: soon", "7: pinet.switches.sw.timeout: 'soon' is not a duration such as"),
+        (
+            "address: x; proxy: http://bench",
+            "7: pinet.switches.sw.proxy: expected an address such as 'ssh://pi@bench-host', got 'http://bench'",
+        ),
         ("address: x; read_only: maybe", "7: pinet.switches.sw.read_only: expected one of true, false, got 'maybe'"),
         (
             "address: x; keyfile: k",
