@@ -112,6 +112,7 @@ def test_the_gate_switches_the_power_and_waits_for_the_capacitors(
     assert not journal.exists()
 
 
+@pytest.mark.smoke
 @needs_snmpd
 @needs_sshd
 def test_a_board_is_power_cycled_through_the_exporters_host(bench: LinuxBench, tmp_path: Path) -> None:
