@@ -51,6 +51,17 @@ def snmp_address(text: str) -> tuple[str, int]:
     return host, port
 
 
+def _ssh_address(text: str) -> str:
+    try:
+        url = urlsplit(text if "://" in text else f"ssh://{text}")
+        fits = url.scheme == "ssh" and url.hostname and (url.port or 22)
+    except ValueError:
+        fits = None
+    if not fits:
+        raise ValueError(f"expected an address such as 'ssh://pi@bench-host', got {quoted(text)}")
+    return text
+
+
 def _one_of(accepted: Collection[str]) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in accepted:
@@ -74,13 +85,15 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "snmp": {
         "address": snmp_address,
         "version": _one_of(SNMP_VERSIONS),
-        **dict.fromkeys(("community", "write_community", "user"), str),
+        **dict.fromkeys(("community", "write_community", "user", "keyfile"), str),
+        "proxy": _ssh_address,
         "auth_protocol": _one_of(AUTH_PROTOCOLS),
         "auth_key": str,
         "priv_protocol": _one_of(PRIV_PROTOCOLS),
         "priv_key": str,
         "timeout": seconds,
         "poe_group": _number,
+        "read_only": _one_of(("true", "false")),
         **_VLAN_SETTINGS,
     },
 }
@@ -152,6 +165,9 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
         raise ConfigError(message, document.value((*path, "default_vlan")))
     if switch.backend != "snmp":
         return
+    if "keyfile" in settings and "proxy" not in settings:
+        message = f"{where}: the key 'keyfile' is for the login at the proxy; add `proxy: ssh://user@host`"
+        raise ConfigError(message, document.key((*path, "keyfile")))
     version = settings.get("version", "2c")
     wrong = ("community", "write_community") if version == "3" else ("user", "auth_key", "priv_key")
     for key in wrong:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
-from pytest_pinet.doctor import cabling, clock, hardware, links, node_checks, noise, tolerance
+from pytest_pinet.doctor import cabling, clock, hardware, links, node_checks, noise, switches, tolerance
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConfigError, PinetError
@@ -47,6 +47,7 @@ CHECKS = (
     Check("iperf3 versions", node_checks.check_iperf3),
     Check("board and NIC", hardware.check_board_and_nics),
     LINK_SPEED,
+    Check("switches", switches.check_switches, per_node=False),
     Check("switch port agrees", links.check_switch_ports),
     Check("cabling", cabling.check_cabling),
     Check("clock and throttling", clock.check_clock),

@@ -4,6 +4,6 @@ from pytest_pinet.lab.console.login import PiShellDriver
 from pytest_pinet.lab.console.serial_driver import PiSerialDriver
 from pytest_pinet.lab.labgrid.ssh_driver import PiSSHDriver
 from pytest_pinet.lab.labgrid.strategy import PiStrategy
-from pytest_pinet.lab.switch.labgrid_driver import SwitchPortDriver
+from pytest_pinet.lab.switch.labgrid_driver import PoePowerDriver, SwitchPortDriver
 
-__all__ = ["PiSSHDriver", "PiSerialDriver", "PiShellDriver", "PiStrategy", "SwitchPortDriver"]
+__all__ = ["PiSSHDriver", "PiSerialDriver", "PiShellDriver", "PiStrategy", "PoePowerDriver", "SwitchPortDriver"]

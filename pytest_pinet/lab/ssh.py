@@ -170,24 +170,29 @@ def _completed(returncode: int, output: bytes, error_text: str) -> Completed:
     return Completed(returncode, output.decode("utf-8", "replace"), error_text)
 
 
+def ssh_words(address: str, keyfile: str | None) -> tuple[list[str], list[str]]:
+    """Return the options of ssh, and the words for the destination ``ssh://user@host:port`` or ``user@host``."""
+    url = urlsplit(address if "://" in address else f"ssh://{address}")
+    options = [
+        "-F", "none", "-x",
+        "-o", "LogLevel=ERROR",
+        "-o", "BatchMode=yes",
+        "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}",
+        "-o", "UserKnownHostsFile=/dev/null",
+        "-o", "StrictHostKeyChecking=no",
+    ]  # fmt: skip
+    if keyfile:
+        options += ["-i", keyfile]
+    return options, ["-p", str(url.port or 22), "-l", url.username or "root", url.hostname or address]
+
+
 class SshConnection:
     """One master connection that all commands share. ``address`` is ``ssh://user@host:port`` or ``user@host``."""
 
     def __init__(self, name: str, address: str, keyfile: str | None = None) -> None:
-        url = urlsplit(address if "://" in address else f"ssh://{address}")
         self._folder = Path(tempfile.mkdtemp(prefix="pinet-ssh-"))
-        options = [
-            "-F", "none", "-x",
-            "-o", "LogLevel=ERROR",
-            "-o", "BatchMode=yes",
-            "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}",
-            "-o", "UserKnownHostsFile=/dev/null",
-            "-o", "StrictHostKeyChecking=no",
-            "-o", f"ControlPath={self._folder / 'control'}",
-        ]  # fmt: skip
-        if keyfile:
-            options += ["-i", keyfile]
-        destination = ["-p", str(url.port or 22), "-l", url.username or "root", url.hostname or address]
+        options, destination = ssh_words(address, keyfile)
+        options += ["-o", f"ControlPath={self._folder / 'control'}"]
         self._exit = ["ssh", *options, "-O", "exit", *destination]
         why = self._open(["ssh", "-f", "-N", "-M", *options, *destination])
         if why is not None:

@@ -198,11 +198,13 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
 
 
 def _isolation(link: Link) -> list[str]:
-    """Return a sentence for readers if the switches do not separate the segments."""
-    fixed = [name for name, switch in link.switches.items() if not switch.rewires]
-    if not fixed or len(link.combination.topology.segments) == 1:
-        return []
-    return [f"the pairs are not isolated from each other, because switch {fixed[0]} cannot be configured"]
+    """Return a sentence for readers for each switch whose ports were used as they are wired."""
+    fixed = {name: switch.about.note for name, switch in link.switches.items() if not switch.rewires}
+    notes = [f"switch {name} was used as it is wired, because {note}" for name, note in fixed.items() if note]
+    if fixed and len(link.combination.topology.segments) > 1:
+        first = next(iter(fixed))
+        notes.append(f"the pairs are not isolated from each other, because switch {first} cannot be configured")
+    return notes
 
 
 def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> dict[str, T]:

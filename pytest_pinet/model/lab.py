@@ -99,6 +99,16 @@ class Switch:
     settings: Mapping[str, str]
     where: Where
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the lab file says that the settings of its ports must not be changed."""
+        return self.settings.get("read_only") == "true"
+
+    @property
+    def is_wired_by_hand(self) -> bool:
+        """Whether the lab file says that its wiring cannot be changed."""
+        return self.backend == "fixed" or self.is_read_only
+
 
 @dataclass(frozen=True)
 class Uplink:

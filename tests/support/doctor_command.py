@@ -24,6 +24,7 @@ CHECKS = [
     "iperf3 versions",
     "board and NIC",
     "link speed and duplex",
+    "switches",
     "switch port agrees",
     "cabling",
     "clock and throttling",

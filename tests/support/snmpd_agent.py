@@ -27,9 +27,11 @@ _BRIDGE_MIB = shutil.which("snmp-bridge-mib") or ""
 _PERL_AGENT = _BRIDGE_MIB and subprocess.run(["perl", "-MNetSNMP::OID", "-e", "1"], capture_output=True, check=False)
 BRIDGE_MIB = _BRIDGE_MIB if _PERL_AGENT and _PERL_AGENT.returncode == 0 else ""
 PORT = 1161
+# The settings of a user who may set all.
+V3 = {"version": "3", "user": "pinet", "auth_key": "authentic-key", "priv_key": "private-key-of-it"}
 _CLONE_NEWNET = 0x40000000
 _CONF = """\
-agentAddress udp:127.0.0.1:{port}
+agentAddress udp:{port}
 rwcommunity writes
 rocommunity reads
 createUser pinet SHA-256 authentic-key AES private-key-of-it
@@ -64,9 +66,9 @@ def agent(bench: LinuxBench, vlans: str | None = None) -> Iterator[None]:
     folder.mkdir()
     conf = _CONF.format(port=PORT)
     if vlans not in (None, "debian"):
-        conf += (
-            f"pass_persist .1.3.6.1.2.1.17 {sys.executable} {Path(__file__).with_name('snmp_vlan_agent.py')} {vlans}\n"
-        )
+        helper = f"{sys.executable} {Path(__file__).with_name('snmp_vlan_agent.py')}"
+        for table in (".1.3.6.1.2.1.17", ".1.3.6.1.2.1.105"):
+            conf += f"pass_persist {table} {helper} {table} {vlans}\n"
     (folder / "snmpd.conf").write_text(conf)
     (folder / "dot1qbridge.conf").write_text("agentXSocket tcp:127.0.0.1:1705\n")
     environment = {**os.environ, "MIBS": "", "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder / "kept")}
@@ -86,6 +88,13 @@ def agent(bench: LinuxBench, vlans: str | None = None) -> Iterator[None]:
         for process in reversed(running):
             process.kill()
             process.wait()
+
+
+def received_sets(bench: LinuxBench) -> list[tuple[float, str, str]]:
+    """Return the time, the object and the value of each set that the agent's tables received."""
+    file = bench.folder / "snmp" / "sets"
+    lines = [line.split(" ", 3) for line in file.read_text().splitlines()] if file.exists() else []
+    return [(float(when), oid, value) for when, oid, _, value in lines]
 
 
 def _await(oid: str, log: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pytest_pinet.errors import PowerError
+from pytest_pinet.errors import PinetError, PowerError
 from pytest_pinet.execution.deadline import Deadline, call_within
 
 REQUEST_TIMEOUT_S = 5.0
@@ -51,16 +51,24 @@ class Power:
     def _call(self, what: str, call: Callable[[], T]) -> T:
         # A person who switches the power gets no deadline.
         manual = type(self._driver).__name__ == "ManualPowerDriver"
+        timeout_s = getattr(self._driver, "call_timeout_s", CALL_TIMEOUT_S)
+        failed = f"the power switch of {self._node}{self._place} failed to {what}"
+        act = "the lab's admin: check that the power switch is on and reachable from here"
         try:
             with _request_timeout():
-                return call() if manual else call_within(CALL_TIMEOUT_S, call)
+                return call() if manual else call_within(timeout_s, call)
+        except PinetError as error:
+            # Our own drivers say what is wrong, and what to do.
+            raise PowerError(f"{failed}: {error.message}", getattr(error, "act", "") or act) from error
         except Exception as error:
-            port: Any = getattr(self._driver, "port", None)
-            place = f" ({port.host}, outlet {port.index})" if hasattr(port, "host") else ""
-            raise PowerError(
-                f"the power switch of {self._node}{place} failed to {what}: {type(error).__name__}: {error}",
-                "the lab's admin: check that the power switch is on and reachable from here",
-            ) from error
+            raise PowerError(f"{failed}: {type(error).__name__}: {error}", act) from error
+
+    @property
+    def _place(self) -> str:
+        port: Any = getattr(self._driver, "port", None)
+        if hasattr(port, "interface"):
+            return f" (port {port.interface} of switch {port.switch})"
+        return f" ({port.host}, outlet {port.index})" if hasattr(port, "host") else ""
 
     def is_on(self) -> bool | None:
         """Return whether the node has power; None if this power switch cannot report it. Raises PowerError."""

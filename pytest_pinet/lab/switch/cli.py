@@ -21,7 +21,7 @@ from pytest_pinet.errors import ConfigError, SwitchError
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli_family import COUNTERS, Family
 from pytest_pinet.lab.switch.cli_session import CliSession, RefusedError
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
 TIMEOUT_S = 20.0
@@ -108,6 +108,11 @@ class CliSwitch:
         self._switch = switch
         self._family = family
         self._session = session
+
+    @property
+    def about(self) -> About:
+        family = self._family
+        return About(family.title, tuple(family.tested_on), tuple(family.sources))
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:

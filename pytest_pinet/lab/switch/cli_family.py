@@ -179,6 +179,9 @@ NOTHING = Mode(enter=[], leave=[])
 class Family(FamilyEntry):
     """One family of switches. ``device_type`` is netmiko's name for the login procedure and the prompt.
 
+    ``tested_on`` lists the software of the vendor on which it ran; without an entry, the family counts as untested.
+    ``sources`` is what else its commands and patterns were checked against.
+
     ``config`` is the configuration mode. ``vlan_database`` is the mode in which VLANs are created and removed, if that
     is another mode.
     """
@@ -186,6 +189,7 @@ class Family(FamilyEntry):
     title: Line
     device_type: Line
     sources: list[Line] = []
+    tested_on: list[Line] = []
     spell: dict[Pattern, str] = {}
     refused: list[Pattern] = Field(min_length=1)
     harmless: list[Pattern] = []

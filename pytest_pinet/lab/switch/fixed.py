@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
+from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState
 from pytest_pinet.model.lab import Switch
 
 
@@ -12,6 +12,8 @@ class FixedSwitch:
     """A switch whose ports always reach each other; it has nothing to read or set."""
 
     capabilities: frozenset[Capability] = frozenset()
+    # Nothing of it is used, so every unmanaged switch will do.
+    about = About("unmanaged switch", ("any",))
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         return {port: PortState() for port in ports}

@@ -1,21 +1,25 @@
-"""The labgrid side of switch ports: a driver that binds labgrid's own EthernetPort resource.
+"""The labgrid side of switch ports: drivers that bind labgrid's own EthernetPort resource.
 
 The resource is labgrid's own, so a place with such a port still works with a stock ``labgrid-client``.
 """
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import attr
 from labgrid.binding import StateError
 from labgrid.driver import Driver
+from labgrid.driver.powerdriver import PowerResetMixin
 from labgrid.factory import target_factory
+from labgrid.protocol import PowerProtocol
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, SwitchError
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.labgrid.power import OFF_TIME_S
 from pytest_pinet.lab.labgrid_private import EthernetPort
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState
@@ -56,28 +60,15 @@ class _Switches:
             managed.close()
 
 
-@target_factory.reg_driver
 @attr.s(eq=False)
-class SwitchPortDriver(Driver):  # type: ignore[misc]  # labgrid is not typed
-    """A switch port, managed through the ``pinet:`` key of the environment's file, and restored at deactivation.
-
-    Methods that set return when the switch shows the change. Raises CapabilityError for what the switch cannot do, and
-    SwitchError when the switch fails.
-
-    Binds to:
-        port (EthernetPort)
-    Implements:
-        nothing: labgrid has no protocol for switch ports
-    Arguments:
-        none
-    """
+class _PortDriver(Driver):  # type: ignore[misc]  # labgrid is not typed
+    """A driver for a switch port that the ``pinet:`` key of the environment's file describes."""
 
     bindings = {"port": EthernetPort}  # noqa: RUF012  (labgrid's way)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._switch: ManagedSwitch | None = None
-        self._undo = UndoStack()
 
     def _switches(self) -> _Switches:
         return _Switches.of(self.target.env, self.target.env.config.filename)
@@ -91,17 +82,41 @@ class SwitchPortDriver(Driver):  # type: ignore[misc]  # labgrid is not typed
         self._switch = self._switches().take(self.port.switch, self.port.interface, where)
 
     def on_deactivate(self) -> None:
-        failures = self._undo.close()
         self._switch = None
         self._switches().give_back(self.port.switch)
-        for failure in failures:
-            self.logger.error(failure)
 
     @property
     def _managed(self) -> ManagedSwitch:
         if self._switch is None:
             raise StateError(f"{self.display_name} has not been activated")
         return self._switch
+
+
+@target_factory.reg_driver
+@attr.s(eq=False)
+class SwitchPortDriver(_PortDriver):
+    """A switch port, managed through the ``pinet:`` key of the environment's file, and restored at deactivation.
+
+    Methods that set return when the switch shows the change. Raises CapabilityError for what the switch cannot do, and
+    SwitchError when the switch fails.
+
+    Binds to:
+        port (EthernetPort)
+    Implements:
+        nothing: labgrid has no protocol for switch ports
+    Arguments:
+        none
+    """
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._undo = UndoStack()
+
+    def on_deactivate(self) -> None:
+        failures = self._undo.close()
+        super().on_deactivate()
+        for failure in failures:
+            self.logger.error(failure)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -135,3 +150,64 @@ class SwitchPortDriver(Driver):  # type: ignore[misc]  # labgrid is not typed
     def get_neighbours(self) -> frozenset[Neighbour]:
         """Return the neighbours at the far end of the cable, from LLDP and from learned MAC addresses."""
         return self._managed.neighbours([self.port.interface])[self.port.interface]
+
+
+@target_factory.reg_driver
+@attr.s(eq=False)
+class PoePowerDriver(_PortDriver, PowerResetMixin, PowerProtocol):  # type: ignore[misc]
+    """The power of a board that a switch port feeds (PoE), by the switch's own backend: SNMP of any version, or CLI.
+
+    Methods return when the switch shows the new state. As with every power switch, the state stays after the
+    deactivation.
+
+    Binds to:
+        port (EthernetPort)
+    Implements:
+        PowerProtocol, ResetProtocol
+    Arguments:
+        delay (float): seconds without power during a cycle, at least 2
+    """
+
+    # The switch's own requests have deadlines. A login on a command line and a change take many of them.
+    call_timeout_s: ClassVar[float] = 120.0
+    delay = attr.ib(default=OFF_TIME_S, converter=float)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if not self.delay >= OFF_TIME_S:
+            raise ConfigError(
+                f"PoePowerDriver of target {self.target.name}: delay is {self.delay:g} s; expected at least "
+                f"{OFF_TIME_S:g} s, because the capacitors of a board keep it alive for so long"
+            )
+
+    def _set(self, on: bool) -> None:
+        self._managed.switch_power(self.port.interface, on)
+
+    @Driver.check_active  # type: ignore[untyped-decorator]
+    def on(self) -> None:
+        """Switch the board on."""
+        self._set(True)
+
+    @Driver.check_active  # type: ignore[untyped-decorator]
+    def off(self) -> None:
+        """Switch the board off."""
+        self._set(False)
+
+    @Driver.check_active  # type: ignore[untyped-decorator]
+    def cycle(self) -> None:
+        """Switch the board off, and on after ``delay``."""
+        self._set(False)
+        time.sleep(self.delay)
+        self._set(True)
+
+    @Driver.check_active  # type: ignore[untyped-decorator]
+    def get(self) -> bool:
+        """Return whether the port has power. Raises CapabilityError, and SwitchError if the port has no PoE."""
+        self._managed.require(Capability.POE)
+        on = self._managed.state(self.port.interface).poe
+        if on is None:
+            raise SwitchError(
+                f"switch {self.port.switch} does not report the power of port {self.port.interface}",
+                "check that this port has PoE, and correct the EthernetPort of the target",
+            )
+        return on

@@ -18,7 +18,8 @@ from pytest_pinet.config.switches import default_vlan
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.ssh import SshConnection
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.lab.switch import kinds
+from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
 _NO_SUCH_PORT = 44
@@ -86,6 +87,10 @@ class LinuxSwitch:
         self._shell = shell
         self._bridges = bridges
         self._connection = connection
+
+    @property
+    def about(self) -> About:
+        return kinds.linux()
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:

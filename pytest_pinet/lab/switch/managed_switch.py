@@ -18,7 +18,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch import switchport
 from pytest_pinet.lab.switch.journal import Journal
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, SwitchBackend
+from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, SwitchBackend
 from pytest_pinet.model.lab import Lab, Switch
 
 # net-snmp shows a change of ifTable only after its cache of 3 s has expired; some switches need seconds to write a
@@ -70,12 +70,17 @@ class ManagedSwitch:
         """Whether this switch can separate groups of ports."""
         return Capability.VLAN in self.capabilities
 
+    @property
+    def about(self) -> About:
+        return self._backend.about
+
     def require(self, capability: Capability) -> None:
         """Raise CapabilityError unless the switch has this capability."""
         if capability not in self.capabilities:
             has = ", ".join(sorted(self.capabilities)) or "none"
+            because = f", because {self.about.note}" if self.about.note and capability in _SETTINGS.values() else ""
             raise CapabilityError(
-                f"switch {self.name} (backend {self._switch.backend}) cannot {_DOES[capability]}; "
+                f"switch {self.name} (backend {self._switch.backend}) cannot {_DOES[capability]}{because}; "
                 f"its capabilities: {has}"
             )
 
@@ -103,10 +108,12 @@ class ManagedSwitch:
     def wire(self, groups: Sequence[frozenset[str]], undo: UndoStack) -> None:
         """Isolate each group in its own VLAN, with its ports up; ``undo`` restores the ports.
 
-        Returns when the switch shows the change. Does nothing if the switch cannot rewire; then all its ports reach
-        each other.
+        Returns when the switch shows the change. If the switch cannot rewire, nothing is changed; then all its ports
+        reach each other, as far as it reports. Raises CapabilityError if it reports that a group has several VLANs.
         """
         if not self.rewires:
+            for group in groups:
+                self._check_wired(group)
             return
         wanted: dict[str, PortState] = {}
         for group in groups:
@@ -128,6 +135,21 @@ class ManagedSwitch:
         self._journal.forget(self.name, strangers)
         self._remove_empty({found[port].vlan for port in wanted} - vlans)
 
+    def _check_wired(self, group: Collection[str]) -> None:
+        """Check that the ports of a group reach each other as they are. Raises CapabilityError, SwitchError."""
+        states = self.states(group)
+        because = f", because {self.about.note}" if self.about.note else ""
+        vlans = {port: state.vlan for port, state in states.items() if state.vlan is not None}
+        if len({*vlans.values()}) > 1:
+            found = ", ".join(f"port {port} in VLAN {vlan}" for port, vlan in vlans.items())
+            raise CapabilityError(f"switch {self.name} has {found}, and pinet cannot move these ports{because}")
+        down = [port for port, state in states.items() if state.admin_up is False]
+        if down and Capability.ADMIN not in self.capabilities:
+            raise SwitchError(
+                f"port {down[0]} of switch {self.name} is administratively down, and pinet cannot bring it up{because}",
+                "the lab's admin: enable the port",
+            )
+
     def set_admin(self, port: str, up: bool, undo: UndoStack | None = None) -> None:
         """Bring a port up or down; returns when the switch shows it. ``undo`` restores the port."""
         self.require(Capability.ADMIN)
@@ -145,6 +167,11 @@ class ManagedSwitch:
         self.require(Capability.POE)
         self._set(port, PortState(poe=on), undo)
 
+    def switch_power(self, port: str, on: bool) -> None:
+        """Switch a board that the port powers; returns when the switch shows it. It stays so: nothing restores it."""
+        self.require(Capability.POE)
+        self._apply({one: PortState(poe=on) for one in self._listed([port])}, {})
+
     def restore(self, ports: Iterable[str]) -> None:
         """Restore the changed settings of these ports, and remove the group VLANs that are then empty."""
         self.put_back({port: self._found[port] for port in ports if port in self._found})
@@ -154,7 +181,14 @@ class ManagedSwitch:
         if not wanted:
             return
         current = self._backend.states(self._listed(wanted))
-        self._apply({port: self._settable(state) for port, state in wanted.items()}, current)
+        for port, state in wanted.items():
+            if lost := in_words(_differing(state, self._settable(state))):
+                raise SwitchError(
+                    f"{lost} on port {port} of switch {self.name} was not restored, because "
+                    f"{self.about.note or 'the switch no longer has this setting'}",
+                    f"allow pinet to set ports of {self.name} again, then run: pinet lab restore",
+                )
+        self._apply(wanted, current)
         self._journal.forget(self.name, wanted)
         for port in wanted:
             self._found.pop(port, None)

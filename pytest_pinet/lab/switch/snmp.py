@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from pytest_pinet.config.switches import seconds, snmp_address
 from pytest_pinet.errors import ConfigError, SwitchError
+from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
+from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
 
 DEFAULT_TIMEOUT_S = 5.0
 # sysUpTime counts hundredths of a second. A clock that differs by a few seconds is no reboot.
 _REBOOT_SLACK_S = 5.0
+_SETTINGS = frozenset({Capability.ADMIN, Capability.VLAN, Capability.POE})
 _COUNTERS = (
     mib.IF_HC_IN_OCTETS,
     mib.IF_HC_OUT_OCTETS,
@@ -43,18 +46,21 @@ class _Agent:
     """The agent's description of itself.
 
     ``names`` holds interfaces by port name, ``interfaces`` holds interfaces by bridge port, ``bridge_ports`` the
-    inverse, and ``pse_ports`` the numbers in the PoE table.
+    inverse, and ``pse_ports`` the numbers in the PoE table. ``tables`` holds what it can report.
     """
 
     names: Mapping[str, int]
     interfaces: Mapping[int, int]
     bridge_ports: Mapping[int, int]
     pse_ports: frozenset[Oid]
-    capabilities: frozenset[Capability]
+    tables: frozenset[Capability]
 
 
 class SnmpSwitch:
-    """A switch managed by SNMP. It reads its capabilities at the first use. ``poe_group`` is usually 1."""
+    """A switch managed by SNMP. It reads its capabilities at the first use. ``poe_group`` is usually 1.
+
+    A setting that these credentials cannot set is no capability of the switch, but ``states`` still reports it.
+    """
 
     def __init__(self, switch: Switch, client: SnmpClient, vlans: SnmpVlanTable, poe_group: int) -> None:
         self._switch = switch
@@ -66,7 +72,43 @@ class SnmpSwitch:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return self._agent.capabilities
+        return self._agent.tables - self._denied
+
+    @cached_property
+    def about(self) -> About:
+        (object_id,) = self._client.get([mib.SYS_OBJECT_ID])
+        kind = kinds.snmp(".".join(map(str, object_id)) if isinstance(object_id, tuple) else "")
+        return replace(kind, note=self._note)
+
+    @property
+    def _note(self) -> str:
+        if not self._denied:
+            return ""
+        if self._switch.is_read_only:
+            return f"{self._switch.where} says `read_only: true`"
+        if self._denied == self._agent.tables & _SETTINGS:
+            return f"{self._client.who} may only read it"
+        return f"{self._client.who} cannot set {' and '.join(sorted(self._denied))}"
+
+    @cached_property
+    def _denied(self) -> frozenset[Capability]:
+        """The settings that the agent shows, but that these credentials cannot set."""
+        there = self._agent.tables & _SETTINGS
+        if self._switch.is_read_only:
+            return there
+        return frozenset(one for one in there if (oid := self._first(one)) and not self._client.may_set(oid))
+
+    def _first(self, setting: Capability) -> Oid | None:
+        """Return the object of this setting for the first port that has one."""
+        for port in self._switch.ports:
+            interface = self._interface(port)
+            if setting is Capability.ADMIN:
+                return (*mib.IF_ADMIN_STATUS, interface)
+            if setting is Capability.VLAN and interface in self._agent.bridge_ports:
+                return (*mib.PVID, self._agent.bridge_ports[interface])
+            if setting is Capability.POE and (index := self._pse_port(port)) is not None:
+                return (*mib.PSE_ADMIN_ENABLE, *index)
+        return None
 
     @cached_property
     def _agent(self) -> _Agent:
@@ -95,7 +137,7 @@ class SnmpSwitch:
             interfaces=interfaces,
             bridge_ports={interface: port for port, interface in interfaces.items()},
             pse_ports=frozenset(columns[mib.PSE_ADMIN_ENABLE]),
-            capabilities=frozenset(found),
+            tables=frozenset(found),
         )
 
     def _interface(self, port: str) -> int:
@@ -143,7 +185,7 @@ class SnmpSwitch:
         return {port: _state(rows[port], vlans.get(port), power.get(port)) for port in wanted}
 
     def _vlans(self, ports: Sequence[str]) -> dict[str, int | None]:
-        if Capability.VLAN not in self.capabilities:
+        if Capability.VLAN not in self._agent.tables:
             return {}
         numbers = {port: n for port in ports if (n := self._agent.bridge_ports.get(self._interface(port)))}
         pvids = self._client.get([(*mib.PVID, number) for number in numbers.values()])
@@ -154,7 +196,7 @@ class SnmpSwitch:
         }
 
     def _power(self, ports: Sequence[str]) -> dict[str, bool | None]:
-        if Capability.POE not in self.capabilities:
+        if Capability.POE not in self._agent.tables:
             return {}
         fed = {port: index for port in ports if (index := self._pse_port(port)) is not None}
         enabled = self._client.get([(*mib.PSE_ADMIN_ENABLE, *index) for index in fed.values()])
@@ -319,5 +361,11 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
         raise ConfigError(f"switch {switch.name!r}: {error}", switch.where) from None
     names = {field.name for field in fields(Access)} - {"name", "host", "port", "where", "timeout_s"}
     credentials = {name: settings[name] for name in names & settings.keys()}
-    client = SnmpClient(Access(switch.name, host, port, switch.where, timeout_s=timeout_s, **credentials))
-    return SnmpSwitch(switch, client, SnmpVlanTable(client, f"snmp://{host}:{port}"), poe_group)
+    access = Access(switch.name, host, port, switch.where, timeout_s=timeout_s, **credentials)
+    proxy, key = None, f"snmp://{host}:{port}"
+    if "proxy" in settings:
+        proxy = SnmpProxy(switch.name, settings["proxy"], settings.get("keyfile"), (host, port), switch.where)
+        # Behind each proxy is a network of its own.
+        key += f" {proxy}"
+    client = SnmpClient(access, proxy)
+    return SnmpSwitch(switch, client, SnmpVlanTable(client, key), poe_group)

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from pytest_pinet.errors import ConfigError, SwitchError, Where
+from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 
 Oid = tuple[int, ...]
 Value = int | bytes | Oid
@@ -26,6 +27,8 @@ _TOO_BIG, _NO_SUCH_NAME = 1, 2
 # The errors for a user with read access only (RFC 3416): noAccess, readOnly, authorizationError.
 _NOT_ALLOWED = frozenset({6, 4, 16})
 _NOT_WRITABLE = 17
+# A set of a number to this text changes nothing. An agent checks the access first, and then the type (RFC 3416, 4.2.5).
+_WRONG_TYPE = b"?"
 # If an agent is too slow for the first try, the second gets an answer.
 TRIES = 2
 _AUTH = {
@@ -86,10 +89,14 @@ class Refusal(SwitchError):
 
 
 class SnmpClient:
-    """Talks to one agent. All methods raise SwitchError when the agent does not answer in time."""
+    """Talks to one agent, directly or through a proxy.
 
-    def __init__(self, access: Access) -> None:
+    All methods raise SwitchError when the agent does not answer in time, and SshError when the proxy does not.
+    """
+
+    def __init__(self, access: Access, proxy: SnmpProxy | None = None) -> None:
         self._access = access
+        self._proxy = proxy
         with warnings.catch_warnings():
             # pysnmp 5 imports deprecated names. The warnings are ignored, so that `python -W error` works.
             warnings.simplefilter("ignore")
@@ -173,6 +180,22 @@ class SnmpClient:
         if status:
             raise self._refusal("set", status, oids, index)
 
+    def may_set(self, oid: Oid) -> bool:
+        """Return whether these credentials may set this instance of a number. Changes nothing on the agent."""
+        status, _, _ = self._request("set", [oid], [_WRONG_TYPE])
+        # SNMPv1 has noSuchName for all of these.
+        return status not in {*_NOT_ALLOWED, _NOT_WRITABLE, _NO_SUCH_NAME}
+
+    @property
+    def _place(self) -> str:
+        way = "" if self._proxy is None else f" through {self._proxy}"
+        return f"{self._access.host}:{self._access.port}{way}"
+
+    @property
+    def who(self) -> str:
+        """The words for the credentials in messages."""
+        return f"user {self._access.user!r}" if self._access.version == "3" else "this community"
+
     def set_each(self, values: Sequence[tuple[Oid, int | bytes]]) -> None:
         """Set all, together if the agent accepts that, else one by one. Raises Refusal."""
         for start in range(0, len(values), BATCH):
@@ -186,7 +209,9 @@ class SnmpClient:
                     self.set([one])
 
     def close(self) -> None:
-        """Free the socket; a second call does nothing."""
+        """Free the sockets; a second call does nothing."""
+        if self._proxy is not None:
+            self._proxy.close()
         if self._loop.is_closed():
             return
         if self._engine is not None:
@@ -207,8 +232,8 @@ class SnmpClient:
         # Create the engine inside the running loop: pysnmp 5 binds to the loop at creation.
         access, api = self._access, self._api
         self._engine = api.SnmpEngine()
-        target = api.Udp6TransportTarget if ":" in access.host else api.UdpTransportTarget
-        address = (access.host, access.port)
+        address = (access.host, access.port) if self._proxy is None else self._proxy.open()
+        target = api.Udp6TransportTarget if ":" in address[0] else api.UdpTransportTarget
         pause = access.timeout_s / TRIES
         made = getattr(target, "create", target)(address, timeout=pause, retries=TRIES - 1)
         self._target = await made if isinstance(made, Awaitable) else made
@@ -231,6 +256,8 @@ class SnmpClient:
     ) -> tuple[int, int, list[tuple[Oid, Value | None]]]:
         """Send one request; return the agent's error-status, error-index and values."""
         api = self._api
+        if self._proxy is not None:
+            self._proxy.open()
         names = [api.ObjectIdentity(oid) for oid in oids]
         if values is None:
             binds = [api.ObjectType(name) for name in names]
@@ -265,23 +292,25 @@ class SnmpClient:
             raise self._no_answer("ask", "", True) from None
         except (self._api.PySnmpError, OSError) as error:
             raise SwitchError(
-                f"switch {access.name}: SNMP with {access.host}:{access.port} failed: "
+                f"switch {access.name}: SNMP with {self._place} failed: "
                 f"{str(error).partition('caused by')[0].rstrip()}",
                 f"correct the settings of {access.name} in {access.where}",
             ) from None
 
     def _no_answer(self, verb: str, why: str, timed_out: bool) -> SwitchError:
         access = self._access
-        place = f"{access.host}:{access.port}"
         if timed_out:
+            if self._proxy is not None:
+                self._proxy.check()
             secret = "user" if access.version == "3" else "write_community" if verb == "set" else "community"
+            sets = "; if it may only be read, write `read_only: true`" if verb == "set" else ""
             return SwitchError(
-                f"switch {access.name} does not answer SNMP version {access.version} at {place} "
+                f"switch {access.name} does not answer SNMP version {access.version} at {self._place} "
                 f"within {access.timeout_s:g} s",
-                f"check that the switch has power, and check its address and {secret} in {access.where}",
+                f"check that the switch has power, and check its address and {secret} in {access.where}{sets}",
             )
         return SwitchError(
-            f"switch {access.name} at {place} refused SNMP: {why}",
+            f"switch {access.name} at {self._place} refused SNMP: {why}",
             f"correct user, protocols and keys of {access.name} in {access.where}",
         )
 
@@ -291,10 +320,9 @@ class SnmpClient:
         oid = oids[index - 1] if 0 < index <= len(oids) else None
         name = self._api.errorStatus.get(status, f"error {status}")
         about = f" ({'.'.join(map(str, oid))})" if oid else ""
-        who = f"user {access.user!r}" if access.version == "3" else "this community"
         act = "the lab's admin: look at the switch"
         if status in _NOT_ALLOWED:
-            name += f": {who} has read access only" if verb == "set" else f": {who} has no read access"
+            name += f": {self.who} has read access only" if verb == "set" else f": {self.who} has no read access"
             setting = "user" if access.version == "3" else "write_community"
             act = f"in {access.where}, give {access.name} a {setting} with write access"
         return Refusal(f"switch {access.name} refused to {verb}{about}: {name}", act, status, oid)

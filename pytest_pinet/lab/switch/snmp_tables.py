@@ -5,6 +5,7 @@ from __future__ import annotations
 from pytest_pinet.lab.switch.snmp_client import Oid
 
 _MIB_2: Oid = (1, 3, 6, 1, 2, 1)
+SYS_OBJECT_ID: Oid = (*_MIB_2, 1, 2, 0)
 SYS_UP_TIME: Oid = (*_MIB_2, 1, 3, 0)
 # The advisory lock between managers (RFC 3418): the agent refuses a whole set that carries an outdated number.
 SET_SERIAL: Oid = (1, 3, 6, 1, 6, 3, 1, 1, 6, 1, 0)

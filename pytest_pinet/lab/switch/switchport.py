@@ -14,11 +14,11 @@ from pytest_pinet.execution.entry_points import SWITCH_BACKENDS
 from pytest_pinet.model.evidence import PortCounters
 from pytest_pinet.model.lab import Switch
 
-__all__ = ["Capability", "Neighbour", "PortCounters", "PortState", "SwitchBackend", "connect"]
+__all__ = ["About", "Capability", "Neighbour", "PortCounters", "PortState", "SwitchBackend", "connect"]
 
 
 class Capability(StrEnum):
-    """What a switch can read or set through its backend."""
+    """What a switch can read or set through its backend. ``admin``, ``vlan`` and ``poe`` are settings."""
 
     LINK = "link"
     ADMIN = "admin"
@@ -63,6 +63,26 @@ class Neighbour:
     port: str | None = None
 
 
+@dataclass(frozen=True)
+class About:
+    """What is known about a switch beside its ports.
+
+    ``title`` names its kind. ``tested_on`` lists the software of the vendor on which this kind ran, ``sources`` what
+    else its requests and answers were checked against. ``note`` says, after "because", why some settings of its ports
+    cannot be changed; empty if nothing forbids it.
+    """
+
+    title: str
+    tested_on: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def is_untested(self) -> bool:
+        """Whether it never ran with the vendor's software."""
+        return not self.tested_on
+
+
 class SwitchBackend(Protocol):
     """The backend of one switch. Raises SwitchError, also when the switch cannot be reached.
 
@@ -73,6 +93,10 @@ class SwitchBackend(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities of this switch; may send requests at the first use."""
+
+    @property
+    def about(self) -> About:
+        """What is known about this switch; may send requests at the first use."""
 
     def states(self, ports: Iterable[str]) -> Mapping[str, PortState]:
         """Return the current states of these ports, in as few round trips as possible."""

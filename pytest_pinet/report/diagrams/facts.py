@@ -71,7 +71,7 @@ def group(lab: Lab, combination: Combination, index: int) -> str:
     """Return how each switch connects a group of ports: ``group 1: a VLAN of its own on switch sw1``."""
     hows: dict[str, list[str]] = {}
     for name in switches(combination, index):
-        how = "fixed wiring" if lab.switches[name].backend == "fixed" else "a VLAN of its own"
+        how = "fixed wiring" if lab.switches[name].is_wired_by_hand else "a VLAN of its own"
         hows.setdefault(how, []).append(name)
     wired = (f"{how} on switch{'' if len(names) == 1 else 'es'} {', '.join(names)}" for how, names in hows.items())
     return f"group {index + 1}: {'; '.join(wired)}"

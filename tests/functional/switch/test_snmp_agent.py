@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +16,12 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch import managed_switch, snmp
 from pytest_pinet.lab.switch.switchport import Capability, PortState
 from tests.support.linux_switch import LinuxBench, linux_bench
-from tests.support.snmpd_agent import BRIDGE_MIB, SNMPD, agent, managed, switch_of
+from tests.support.snmpd_agent import BRIDGE_MIB, SNMPD, V3, agent, managed, received_sets, switch_of
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(not SNMPD or not shutil.which("snmpget"), reason="needs snmpd and snmp"),
 ]
-V3 = {"version": "3", "user": "pinet", "auth_key": "authentic-key", "priv_key": "private-key-of-it"}
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +65,10 @@ def test_an_agent_without_vlans_cannot_rewire(shared: LinuxBench) -> None:
     ("settings", "says", "act"),
     [
         (
-            {"community": "reads"},
-            r"switch sw refused to set \(1\.3\.6\.1\.2\.1\.2\.2\.1\.7\.\d+\): noAccess: this community has read access "
-            "only",
-            "in LAB:3, give sw a write_community with write access",
-        ),
-        (
-            {**V3, "user": "reader"},
-            r"switch sw refused to set \(.*\): noAccess: user 'reader' has read access only",
-            "in LAB:3, give sw a user with write access",
-        ),
-        (
             {"community": "reads", "write_community": "wrong"},
             r"switch sw does not answer SNMP version 2c at 127\.0\.0\.1:1161 within 1 s",
-            "check that the switch has power, and check its address and write_community in LAB:3",
+            "check that the switch has power, and check its address and write_community in LAB:3; if it may only be "
+            "read, write `read_only: true`",
         ),
         (
             {"community": "wrong"},
@@ -114,6 +103,97 @@ def test_a_refused_request_names_the_missing_right(
     assert shared.is_up("p1")
     # The message contains no secret.
     assert "wrong" not in str(caught.value).replace("Wrong", "")
+
+
+# The settings of a switch whose ports may only be read, and the reason in messages.
+READ_ONLY = {
+    "v1": ({"version": "1", "community": "reads"}, "this community may only read it"),
+    "v2c": ({"community": "reads"}, "this community may only read it"),
+    "v3": ({**V3, "user": "reader"}, "user 'reader' may only read it"),
+    "lab file": ({"community": "writes", "read_only": "true"}, "LAB:3 says `read_only: true`"),
+}
+
+
+@pytest.mark.parametrize("access", READ_ONLY)
+def test_a_switch_that_may_only_be_read_is_used_as_it_is_wired(tmp_path: Path, access: str) -> None:
+    settings, note = READ_ONLY[access]
+    undo = UndoStack()
+    with linux_bench(tmp_path) as bench, agent(bench, "honest"):
+        note = note.replace("LAB", bench.lab_file)
+        writer = snmp.connect(described := switch_of(bench, community="writes"), described.settings)
+        writer.configure({"p3": PortState(vlan=20), "p4": PortState(admin_up=False)})
+        writer.close()
+        sets = received_sets(bench)
+        with managed(switch_of(bench, **settings), bench) as switch:
+            assert switch.capabilities == {Capability.LINK, Capability.COUNTERS, Capability.FDB}
+            assert (switch.rewires, switch.about.note) == (False, note)
+            states = switch.states(["p1", "p2", "p3", "p4"])
+            assert [(s.vlan, s.admin_up, s.poe) for s in states.values()] == [
+                (1, True, True),
+                (1, True, True),
+                (20, True, True),
+                (1, False, True),
+            ]
+            assert switch.counters(["p1"])["p1"].rx_octets >= 0
+            assert switch.neighbours(["p1"]).keys() == {"p1"}
+            switch.wire([frozenset({"p1", "p2"})], undo)
+            with pytest.raises(CapabilityError) as caught:
+                switch.wire([frozenset({"p2", "p3"})], undo)
+            assert caught.value.message == (
+                "switch sw has port p2 in VLAN 1, port p3 in VLAN 20, and pinet cannot move these ports, "
+                f"because {note}"
+            )
+            with pytest.raises(SwitchError) as down:
+                switch.wire([frozenset({"p1", "p4"})], undo)
+            assert down.value.message == (
+                f"port p4 of switch sw is administratively down, and pinet cannot bring it up, because {note}"
+            )
+            changes: list[Callable[[], None]] = [
+                lambda: switch.set_vlan("p1", 20, undo),
+                lambda: switch.set_admin("p1", False, undo),
+                lambda: switch.set_poe("p1", False, undo),
+                lambda: switch.switch_power("p1", False),
+            ]
+            for change in changes:
+                with pytest.raises(CapabilityError, match=rf"cannot .*, because {re.escape(note)}; its capabilities: "):
+                    change()
+            assert undo.close() == []
+            assert switch.states(["p1", "p2", "p3", "p4"]) == states
+        # The agent refused before it looked at the values, or received no set at all.
+        assert received_sets(bench) == sets
+        assert not [*tmp_path.glob("journal/*.json")]
+
+
+def test_a_writer_is_found_without_a_change(tmp_path: Path) -> None:
+    with linux_bench(tmp_path) as bench, agent(bench, "honest"):
+        reader = snmp.connect(described := switch_of(bench, community="reads"), described.settings)
+        before = reader.states(["p1", "p2", "p3", "p4"])
+        with managed(switch_of(bench, community="writes"), bench) as switch:
+            assert switch.about.note == ""
+            assert {Capability.ADMIN, Capability.VLAN, Capability.POE} <= switch.capabilities
+        # The text arrived at the tables, and was refused for its type.
+        assert {value.strip() for _, _, value in received_sets(bench)} == {'"?"'}
+        assert reader.states(["p1", "p2", "p3", "p4"]) == before
+        reader.close()
+
+
+def test_the_ports_of_a_crashed_run_wait_for_the_right_to_set_them(tmp_path: Path) -> None:
+    with linux_bench(tmp_path) as bench, agent(bench, "honest"):
+        with managed(switch_of(bench, community="writes"), bench) as switch:
+            switch.set_vlan("p1", 20)
+        with (
+            managed(switch_of(bench, community="reads"), bench) as switch,
+            pytest.raises(SwitchError) as caught,
+        ):
+            switch.put_back({"p1": PortState(vlan=1)})
+        assert caught.value.message == (
+            "VLAN 1 on port p1 of switch sw was not restored, because this community may only read it"
+        )
+        assert [*tmp_path.glob("journal/*.json")]
+        with managed(switch_of(bench, community="writes"), bench) as switch:
+            switch.put_back({"p1": PortState(vlan=1)})
+            assert switch.state("p1").vlan == 1
+        assert not [*tmp_path.glob("journal/*.json")]
 
 
 def test_a_port_that_the_switch_does_not_have(shared: LinuxBench) -> None:

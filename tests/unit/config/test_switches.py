@@ -39,6 +39,12 @@ def test_defaults_of_switch_settings(tmp_path: Path) -> None:
     assert group_vlans(many) == range(3800, 4000)
 
 
+def test_a_switch_that_can_only_be_read(tmp_path: Path) -> None:
+    assert switch(tmp_path, "address: x; read_only: true").is_wired_by_hand
+    assert not switch(tmp_path, "address: x; read_only: false").is_wired_by_hand
+    assert switch(tmp_path, "", backend="fixed").is_wired_by_hand
+
+
 def test_configured_switch_settings(tmp_path: Path) -> None:
     found = switch(tmp_path, "address: 10.0.0.2; default_vlan: 7; group_vlans: 100-120; counter_latency: 500 ms")
     assert (default_vlan(found), group_vlans(found), counter_latency_s(found, 5.0)) == (7, range(100, 121), 0.5)
@@ -59,6 +65,15 @@ def test_configured_switch_settings(tmp_path: Path) -> None:
         ("address: 10.0.0.2:99999", "6: pinet.switches.sw.address: expected an address such as"),
         ("address: x; version: 2", "7: pinet.switches.sw.version: expected one of 1, 2c, 3, got '2'"),
         ("address: x; timeout: soon", "7: pinet.switches.sw.timeout: 'soon' is not a duration such as"),
+        (
+            "address: x; proxy: http://bench",
+            "7: pinet.switches.sw.proxy: expected an address such as 'ssh://pi@bench-host', got 'http://bench'",
+        ),
+        ("address: x; read_only: maybe", "7: pinet.switches.sw.read_only: expected one of true, false, got 'maybe'"),
+        (
+            "address: x; keyfile: k",
+            "7: pinet.switches.sw: the key 'keyfile' is for the login at the proxy; add `proxy: ssh://user@host`",
+        ),
         (
             "address: x; default_vlan: 5000",
             "7: pinet.switches.sw.default_vlan: expected a number from 1 to 4094, got '5000'",
