@@ -13,7 +13,7 @@
     |   |   `-- ShutdownError    the running system did not shut down for a reboot
     |   |-- SwitchError          the switch refused a setting, or accepted it and did nothing
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
-    |   `-- TrafficError         the traffic tool failed; carries the output of the tool
+    |   `-- TrafficError         the traffic, its tool or its link failed; carries the output of the tool
     |-- KernelError              kernel of the device under test failed (panic, oops, watchdog): the change is at fault
     |-- BuildError               the build under test or its driver does not start: the change is at fault
     |   `-- BuildMismatch        the board runs another build than the requested one: no value is recorded

@@ -117,9 +117,7 @@ def _check_magic(module: ModuleId, kernel: KernelId | None, path: str, where: Wh
         message = f"{path} was built for kernel {module.release}, but the image is kernel {kernel.release}"
         raise ConfigError(message, where)
     if kernel.vermagic and module.vermagic != kernel.vermagic:
-        message = (
-            f"{path} and the kernel were built with different options: the module has vermagic '{module.vermagic}', "
-        )
+        message = f"build {path} and the kernel with one configuration: the module has vermagic '{module.vermagic}', "
         raise ConfigError(f"{message}the image '{kernel.vermagic}'", where)
 
 

@@ -147,7 +147,7 @@ def _check_runner(section: PinetSection, document: Document) -> None:
         raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
     if runners and section.launcher is not None:
         own = f"node '{runners[0]}' is the machine that pytest runs on (key 'runner')"
-        message = f"{own}; launcher '{section.launcher}' cannot connect it"
+        message = f"{own}; launcher '{section.launcher}' cannot connect it: remove the node, or its key 'runner'"
         raise ConfigError(message, document.value(("pinet", "nodes", runners[0], "runner")))
 
 

@@ -1,6 +1,6 @@
 """Checks that a node can be used: coordinator, exporter, free place, power, serial console, ssh and iperf3.
 
-A node that hangs is reported, not power-cycled.
+A node that does not answer is reported, not power-cycled. The ssh login may reboot a node to undo an interrupted run.
 """
 
 from __future__ import annotations

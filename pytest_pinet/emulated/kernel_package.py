@@ -94,7 +94,7 @@ class KernelPackage:
         return {name: self._read(self._device_trees[name]) for name in names if name in self._device_trees}
 
     def install_modules(self, root: Path) -> Path:
-        """Install the wanted modules and their dependencies below ``root``/lib/modules. Return their folder."""
+        """Install the wanted modules and their dependencies below ``root``/usr/lib/modules. Return their folder."""
         folder = root / "usr" / "lib" / "modules" / self.release
         for path, data in self._selected().items():
             target = folder / "kernel" / path

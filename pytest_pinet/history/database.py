@@ -147,7 +147,7 @@ def _settle(database: Database, create: bool) -> None:
     if found is None and not create:
         raise ConfigError(f"{database.shown} is not a history of pytest-pinet; expected a file that a run has created")
     if found is not None and found > newest:
-        message = f"history {database.shown} has version {found}, but this pytest-pinet reads at most {newest}"
+        message = f"history {database.shown} has format {found}, but this pytest-pinet reads formats up to {newest}"
         raise ConfigError(f"{message}: update pytest-pinet")
     if found == newest:
         return

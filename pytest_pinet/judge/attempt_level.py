@@ -18,7 +18,7 @@ HIGHEST_BPS = 1e15
 # Seconds of one block of samples: the queues on the path correlate shorter blocks.
 BLOCK_S = 0.45
 # Slow changes correlate consecutive blocks: (1 + 0.33) / (1 - 0.33) for the correlation of 0.1 to 0.34 that was seen
-# from second to second (facts/measuring.md 5.1).
+# from second to second on quiet and on disturbed virtual links.
 TIED = 2.0
 # Huber's constant: clip values more than this many standard deviations from the level (Huber 1964).
 CLIP = 1.5

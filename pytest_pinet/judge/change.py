@@ -1,7 +1,7 @@
 """Judge a new build against the known-good one, boot by boot: boots differ, however long traffic runs in each.
 
-Each turn of A B B A B A A B is a boot. The value of a boot is the mean logarithm of its connections. Least squares over
-all boots separates the effects of build, drift and boots.
+Each turn of A B B A B A A B is a boot; a load of a module counts as one. Its value is the mean logarithm of its
+connections. Least squares over all boots separates the effects of build and drift from the differences between boots.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOLERANCE = 0.01
 FLOOR = 0.002
 # A B B A: drift adds to one pair what it takes from the other.
 LEAST_BOOTS = 4
-# Without measured differences between boots, they are first estimated from so many boots.
+# Without measured differences between boots: the number of boots from which they are first estimated.
 LEAST_UNKNOWN = 6
 # Without measured differences, boots may also be of two kinds: emulated boots with a virtio NIC are, 2 % apart. With
 # fewer boots than this, all boots of B are of one kind and all of A of the other more often than the error rate allows
@@ -43,13 +43,13 @@ LEAST_APART = 11
 # apply any more (seen on a machine with twice its load). In four turns drift or chance would explain such differences.
 WILD = 6.0
 MOST_BOOTS = 16
-# Boots on a sound bench never differ by so much (in logarithms).
+# Boots on a sound bench never differ by this (in logarithms): B is then slower also before LEAST_APART boots.
 OBVIOUS = -0.1
 # The share of the pairs of boots that must agree with a verdict.
 MOST_AGREE = 2 / 3
-# The test looks after each boot from the fourth on; the error rate holds for all looks together (simulated).
+# The test looks after each boot from LEAST_BOOTS on. All looks together err as 6 independent ones (simulated).
 LOOKS = 6
-# One boot in so many may be odd: further from the others than ODD standard deviations.
+# One boot in this number may be odd: further from the others than ODD standard deviations.
 ODD_OF = 6
 ODD = 6.0
 B_WITH_ODD = 4
@@ -148,7 +148,7 @@ def judge_change(
     text = "; ".join([text, *(f"an outlier of {row.boot.side} was left out" for row in odd)])
     after = f"after {n} turns"
     enough = certainty_threshold(error_rate / LOOKS)
-    # One of many unchanged values is below its limit by chance more often than a single one.
+    # For slower and faster only: of many unchanged values, one looks changed by chance more often than a single one.
     enough_of_all = certainty_threshold(error_rate / LOOKS / max(figures, 1))
     seems_slower, seems_faster = slower < -enough_of_all, faster > enough_of_all
     calibrated = _is_as_calibrated(known, noise)
@@ -208,7 +208,7 @@ def _is_as_calibrated(rows: Sequence[_Row], noise: Noise) -> bool:
 
 
 def _expected(noise: Noise, connections: float) -> float:
-    """Return the variance of a boot's value over so many connections."""
+    """Return the variance of a boot's value over this number of connections. ``Noise`` calls a boot a session."""
     return noise.sessions**2 + noise.connections**2 / max(connections, 1.0)
 
 

@@ -47,5 +47,5 @@ def combined(own: float, freedom: float, known: Noise) -> float:
     return (known.freedom * known.connections**2 + freedom * own) / total if total > 0 else math.inf
 
 
-# Without any history: the noise of an ordinary bench (facts/measuring.md 5.3), with few degrees of freedom.
+# Without any history: the noise that was seen on quiet virtual links, with few degrees of freedom.
 UNKNOWN = Noise(connections=0.0055, freedom=2, sessions=0.003, source="no history", assumed=True)

@@ -99,8 +99,8 @@ def pcie_leaves(
 ) -> tuple[Bitrate, Bitrate] | None:
     """Return the least and most goodput that the packets of a PCIe link allow; None if its line code is not known.
 
-    Each frame takes ``frame + ceil(frame / MPS) * 24 + 40`` bytes on the bus (facts/measuring.md 2.7). A CM4 with an
-    I340 measures 3.06 Gbit/s; for an MPS of 128 bytes the model gives 2.99 to 3.14.
+    Each frame takes ``frame + ceil(frame / MPS) * 24 + 40`` bytes on the bus: with headers of packets, and
+    descriptors. A CM4 with an I340 measures 3.06 Gbit/s; for an MPS of 128 bytes the model gives 2.99 to 3.14.
     """
     carried = pcie_rate(link)
     if carried is None:

@@ -96,8 +96,7 @@ def _dip(part: Sequence[Sample], level: float) -> Dip:
 def unseen_share(seconds: float, error_rate: float) -> float:
     """Return the largest share of the seconds that a fault may hit and still be missed with at least ``error_rate``.
 
-    A fault that hits a share p of the seconds independently spares all n of them with ``(1 - p)^n`` (facts/measuring.md
-    5.3).
+    A fault that hits a share p of the seconds independently spares all n of them with ``(1 - p)^n``.
     """
     spared: float = error_rate ** (1 / seconds)
     return 1 - spared

@@ -83,7 +83,7 @@ def combination(lab: Lab, id_: str) -> Combination:
     known = [entry.id for entry in entries(lab, [*topologies, *largest(lab)])]
     near = nearest(id_, known)
     hint = f"did you mean '{near}'?" if near else f"ids look like '{known[0]}'"
-    raise ConfigError(f"no combination {id_!r} in lab {lab.name}; {hint} ('pinet matrix --topology all' lists them)")
+    raise ConfigError(f"no combination {id_!r} in lab {lab.name}; {hint} ('pinet matrix --topology NAME' lists them)")
 
 
 def select_combinations(lab: Lab, names: Sequence[str]) -> list[Combination]:

@@ -18,7 +18,7 @@ _RATE = re.compile(r"([0-9.eE+-]+|nan|inf)\s*([kKmMgG]?)(bit/s|bps|)", re.IGNORE
 _SIZE_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SIZE = re.compile(r"([0-9]+)\s*([kKmMgG]?)(?:i?B)?")
 _DURATION_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE)
+_DURATION = re.compile(r"([0-9.eE+-]+|nan|inf)\s*(ms|s|min|h)", re.IGNORECASE | re.ASCII)
 
 RATE_FORM = "a number with a unit such as '2.3 Gbit/s', '940 Mbit/s' or '2.3G'"
 SHARE_FORM = "a share such as '94%'"
@@ -57,7 +57,7 @@ class Bitrate:
         if match is None:
             raise ValueError(f"{text!r} is not a bit rate; expected {form}")
         number, prefix, unit = match.groups()
-        if unit.startswith("B") and unit != "Bit/s":
+        if unit.startswith("B") and "i" not in unit.lower():
             raise ValueError(f"{text!r} looks like bytes per second; expected bits: {RATE_FORM}")
         if not prefix and not unit:
             _number(number, form)
@@ -227,6 +227,5 @@ class Tolerance:
         return str(self.relative) if self.absolute is None else f"{self.relative} and {self.absolute}"
 
 
-# The default for an accepted baseline without a configured tolerance: the noise of a quiet link allows it
-# (facts/measuring.md 5.3).
+# The default for an accepted baseline without a configured tolerance: the noise of a quiet link allows it.
 DEFAULT_TOLERANCE = Tolerance(Share(0.03))

@@ -188,7 +188,7 @@ def _check_samples(samples: tuple[Sample, ...], report: Iperf3Report, traffic: T
         raise BadJson(f"it covers {seconds:.2f} s of {traffic.duration_s:g} s")
     if sum(s.bytes for s in counted) == 0:
         raise TrafficError(
-            f"no byte arrived in direction {direction}",
+            f"no byte arrived in direction {direction} after the warm-up",
             "check MTU, firewall and switch ports: the control connection works, the traffic does not pass",
             report.output.evidence,
         )

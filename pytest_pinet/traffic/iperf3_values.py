@@ -61,7 +61,7 @@ def validate(traffic: Traffic) -> None:
 
 def _validate_udp(traffic: Traffic) -> None:
     if traffic.bitrate is None:
-        raise ConfigError("udp needs a bitrate: without one iperf3 sends 1 Mbit/s, which does not measure a link")
+        raise ConfigError("udp needs a bitrate such as '900M': without it iperf3 sends 1 Mbit/s, too little for a link")
     if traffic.mss is not None:
         raise ConfigError(f"mss={traffic.mss}: UDP has no MSS; 'length' sets the size of its datagrams")
     if traffic.congestion is not None:

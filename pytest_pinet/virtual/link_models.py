@@ -26,7 +26,7 @@ SHORT_QUEUE = 131_072
 
 
 def wire_rate(speed_mbps: float, mtu: int = PLAIN_MTU) -> float:
-    """Return the layer 2 rate in bit/s of full frames at this wire speed (facts/switches-and-links.md 5.1)."""
+    """Return the layer 2 rate in bit/s of full frames at this wire speed."""
     return speed_mbps * 1e6 * (mtu + ETHERNET_HEADER) / (mtu + ON_THE_WIRE)
 
 

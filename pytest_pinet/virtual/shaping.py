@@ -1,7 +1,7 @@
 """Convert shapes to ``tc -batch`` lines.
 
 Each end of a cable has a token bucket for the traffic that it sends. A shared bus is an ``ifb`` device in the node.
-All traffic of the NIC passes it in both directions (facts/switches-and-links.md 5.3).
+All traffic of the NIC passes it in both directions.
 """
 
 from __future__ import annotations

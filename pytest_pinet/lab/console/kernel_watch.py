@@ -11,7 +11,7 @@ from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 
 _POWER = "check the power supply of {node} and its cable: a board throttles below 4.63 V"
-_PEER = "the kernel of a peer is not under test: repair {node} or its build, then repeat"
+_PEER = "the kernel of a peer is not under test: repair {node} or the kernel that it boots itself, then repeat"
 
 
 class KernelWatch:

@@ -134,8 +134,8 @@ class CliSwitch:
         for port in wanted:
             if not facts[port].first:
                 raise SwitchError(
-                    f"switch {self._switch.name} shows no port {port}: its answers to {self._commands(kinds)} do not "
-                    "contain this port",
+                    f"switch {self._switch.name} shows no port {port}: its answers to "
+                    f"{self._commands(kinds, port)} do not contain this port",
                     f"correct the ports of {self._switch.name} in {self._switch.where}",
                 )
         return {port: _state(facts[port].first) for port in wanted}
@@ -176,7 +176,7 @@ class CliSwitch:
             if rx is None or tx is None:
                 raise SwitchError(
                     f"switch {self._switch.name} shows no byte counters of port {port} in its answer to "
-                    f"{self._commands(('counters',))}",
+                    f"{self._commands(('counters',), port)}",
                     "this firmware uses another output format: describe the format in your own switch family, and name "
                     "the file in `families:` of the lab file",
                 )
@@ -228,14 +228,15 @@ class CliSwitch:
             if vlan is None:
                 raise SwitchError(
                     f"switch {self._switch.name} shows no access VLAN of port {port} in its answer to "
-                    f"{self._commands(('vlan',))}. The port was not changed, because pinet could not restore it later",
-                    "the lab's admin: make it an access port of one VLAN, or remove it from the lab file",
+                    f"{self._commands(('vlan',), port)}. pinet changes only access ports, and left this one as it is",
+                    "the lab's admin: make it an access port of one VLAN again, then run: pinet lab restore",
                 )
             result[port] = vlan
         return result
 
-    def _commands(self, kinds: Iterable[str]) -> str:
-        return " and ".join(f"'{q.command}'" for kind in kinds for q in self._family.questions(kind))
+    def _commands(self, kinds: Iterable[str], port: str) -> str:
+        commands = [question.command for kind in kinds for question in self._family.questions(kind)]
+        return " and ".join(f"'{command.format(port=self._family.spelled(port))}'" for command in commands)
 
 
 def _filled(templates: list[str] | None, **values: object) -> list[str]:

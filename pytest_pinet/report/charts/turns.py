@@ -16,7 +16,7 @@ _DOTS = {"A": "s-line hollow", "B": "f-hue0"}
 
 
 def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
-    """Draw every turn with a result, and the mean of each build as a line. Return None without results."""
+    """Draw each turn's letter, its dot if it has a result, and a line per build's mean. Return None without results."""
     rates = _rates(change, way)
     if not rates:
         return None

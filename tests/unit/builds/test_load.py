@@ -216,7 +216,7 @@ def test_a_module_of_another_kernel_is_refused(tmp_path: Path) -> None:
     )
     made.write(tmp_path, {"a.ko": made.module("a", made.VERMAGIC.replace(" modversions", ""))})
     assert refused_yaml(tmp_path, "kernel: Image\nmodules: [a.ko]\n") == (
-        "2: a.ko and the kernel were built with different options: the module has vermagic "
+        "2: build a.ko and the kernel with one configuration: the module has vermagic "
         "'6.12.25-pinet SMP preempt mod_unload aarch64', the image "
         "'6.12.25-pinet SMP preempt mod_unload modversions aarch64'"
     )

@@ -137,13 +137,13 @@ def test_a_wrong_option_of_matrix_is_explained_in_one_line(
     [
         (["pi4b:onbord/incast:5"],
          "no combination 'pi4b:onbord/incast:5' in lab virtual; did you mean 'pi4b:onboard/incast:5'? "
-         "('pinet matrix --topology all' lists them)"),
+         "('pinet matrix --topology NAME' lists them)"),
         (["pi4b:onboard/incst:5"],
          "no combination 'pi4b:onboard/incst:5' in lab virtual; did you mean 'pi4b:onboard/incast:5'? "
-         "('pinet matrix --topology all' lists them)"),
+         "('pinet matrix --topology NAME' lists them)"),
         (["x"],
          "no combination 'x' in lab virtual; ids look like 'pi3b:onboard/pair' "
-         "('pinet matrix --topology all' lists them)"),
+         "('pinet matrix --topology NAME' lists them)"),
         (["pi5:onboard/mesh:7"],
          "lab virtual cannot run pi5:onboard/mesh:7: mesh:7 needs 7 nodes that reach each other over switch sw1, "
          "but lab virtual has only cm4-1, pi3b-1, pi3b-2, pi4b-1, pi4b-2, pi5-1 there"),

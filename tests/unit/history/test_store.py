@@ -212,7 +212,7 @@ def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE pinet_meta SET value = '9'")
     connection.close()
-    with pytest.raises(ConfigError, match=r"new\.db has version 9, but this pytest-pinet reads at most 1: update"):
+    with pytest.raises(ConfigError, match=r"new\.db has format 9, but this pytest-pinet reads formats up to 1: update"):
         HistoryStore.open(str(path), create=True)
 
 

@@ -116,7 +116,7 @@ def test_traffic_without_a_received_byte_is_an_error() -> None:
         for interval in value["intervals"]:
             interval["sum"]["bytes"] = interval["streams"][0]["bytes"] = 0
 
-    assert refused(changed(silence)) == "no byte arrived in direction rx"
+    assert refused(changed(silence)) == "no byte arrived in direction rx after the warm-up"
 
 
 def test_the_requested_direction_must_be_in_the_output() -> None:

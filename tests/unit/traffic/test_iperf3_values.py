@@ -57,7 +57,7 @@ def test_values_that_iperf3_accepts_are_accepted(traffic: Traffic) -> None:
         ),
         (
             replace(UDP, bitrate=None),
-            "udp needs a bitrate: without one iperf3 sends 1 Mbit/s, which does not measure a link",
+            "udp needs a bitrate such as '900M': without it iperf3 sends 1 Mbit/s, too little for a link",
         ),
         (replace(UDP, mss=1000), "mss=1000: UDP has no MSS; 'length' sets the size of its datagrams"),
         (replace(UDP, congestion="cubic"), "congestion='cubic': UDP has no congestion control"),

@@ -89,7 +89,8 @@ def test_the_runner_is_not_booted_after_a_failed_undo(tmp_path: Path, monkeypatc
         (
             "  switches:",
             "  launcher: virtual\n  switches:",
-            "node 'here' is the machine that pytest runs on (key 'runner'); launcher 'virtual' cannot connect it",
+            "node 'here' is the machine that pytest runs on (key 'runner'); launcher 'virtual' cannot connect it: "
+            "remove the node, or its key 'runner'",
         ),
         (
             "    here:\n      board: pc\n      runner: true\n",

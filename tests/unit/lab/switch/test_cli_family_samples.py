@@ -143,7 +143,7 @@ def test_a_port_that_is_not_there() -> None:
 def test_counters_in_an_unknown_format() -> None:
     switch, _ = switch_of("hp_procurve", **{"show interfaces 1": "Octets in: 5\n"})
     with pytest.raises(
-        SwitchError, match=r"switch sw1 shows no byte counters of port 1 in its answer to 'show interfaces \{port\}'"
+        SwitchError, match=r"switch sw1 shows no byte counters of port 1 in its answer to 'show interfaces 1'"
     ):
         switch.counters(["1"])
 
