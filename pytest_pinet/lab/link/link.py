@@ -11,6 +11,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.addressing import addresses
+from pytest_pinet.lab.link.arp import answer_for_own_addresses
 from pytest_pinet.lab.link.end import End, bring_up, change, check_not_management, read_surroundings, undo_by
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
@@ -105,6 +106,8 @@ def connect(
             check_not_management(end, around)
     _wire(combination, switches, undo)
     found = [bring_up(end, around, undo) for end, around in zip(ends, surroundings, strict=True)]
+    for node in combination.nodes:
+        answer_for_own_addresses([end for end in ends if end.endpoint.node.name == node.name], undo)
     deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
     states = tuple(
         link_checks.await_carrier(end, state, switches[end.port.switch], deadline)

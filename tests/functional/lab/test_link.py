@@ -15,7 +15,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LinkError, SshError
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import link
+from pytest_pinet.lab.link import arp, link
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
@@ -79,7 +79,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr(arp, "JOURNAL", str(tmp_path / "undo"))
     found = Bench(tmp_path)
     left, right = found.left.namespace, found.right.namespace
     ip(f"netns add {left}")
@@ -193,7 +194,7 @@ def test_an_address_that_cannot_be_removed_is_reported(bench: Bench, monkeypatch
 def test_the_error_for_a_missing_ping_names_its_package(bench: Bench, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
-    for tool in ("sh", "id", "cat", "ls", "grep"):
+    for tool in ("sh", "id", "cat", "ls", "grep", "mkdir", "mv", "rm"):
         (tools / tool).symlink_to(f"/usr/bin/{tool}")
     bench.left.environment["PATH"] = str(tools)
     with pytest.raises(LinkError, match=r"left has no command 'ping'\n  -> on left: sudo apt-get install iputils-ping"):
