@@ -26,6 +26,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.nics import is_missing
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.combination import Combination
@@ -115,12 +116,12 @@ class BuildBooter:
             raise
 
     def _lacks_device(self, combination: Combination) -> bool:
-        """Return whether the board answers but has no such network device, because no driver bound to the NIC."""
+        """Return whether the board answers but lacks the NIC, because its driver did not bind to it."""
         session = self._sessions.get(combination.dut.node.name)
         if session is None or not session.ready:
             return False
         try:
-            return session.shell.run(f"test ! -e /sys/class/net/{combination.dut.interface.device}").returncode == 0
+            return is_missing(combination.dut.node, combination.dut.interface, session.shell)
         except PinetError:
             return False
 

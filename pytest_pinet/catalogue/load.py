@@ -26,7 +26,9 @@ class Catalogue:
 @cache
 def load() -> Catalogue:
     """Return the catalogue. It is read once."""
-    boards = TypeAdapter(dict[str, Board]).validate_python(_named("boards.yaml"))
+    boards = TypeAdapter(dict[str, Board]).validate_python(
+        {name: {"model": entry["title"], **entry} for name, entry in _named("boards.yaml").items()}
+    )
     nics = TypeAdapter(dict[str, Nic]).validate_python(_named("nics.yaml"))
     return Catalogue(MappingProxyType(boards), MappingProxyType(nics))
 

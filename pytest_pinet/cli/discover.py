@@ -20,15 +20,20 @@ WRONG = 1
 def discover(lab_file: str, write: bool) -> None:
     """Find the switch port of each NIC, by LLDP or by MAC address, and compare it with the lab file.
 
+    Also prints each NIC with its MAC address, driver and place on the bus, as lines to paste into the lab file.
+
     Exit code: 0 if no port differs from the lab file, or if the file was corrected; 1 if a port differs.
     """
     from pytest_pinet.doctor import discover as core
 
     warnings: list[str] = []
-    places = core.discover(load(lab_file), lambda text: click.echo(text, err=True), warnings.extend)
+    found = core.discover(load(lab_file), lambda text: click.echo(text, err=True), warnings.extend)
+    places = found.places
     for warning in warnings:
         click.echo(warning, err=True)
     print_lines([*core.table(places), "", *core.wrong_cables(places)])
+    if lines := core.lab_file_lines(found):
+        print_lines([f"For {lab_file}, to find each NIC by its address whatever its name:", *lines, ""])
     unknown = sum(place.answer is core.SearchOutcome.UNKNOWN for place in places)
     if unknown:
         click.echo(f"{unknown} of {len(places)} NICs were not found")

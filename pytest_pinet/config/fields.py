@@ -22,6 +22,8 @@ PERCENT = {"type": "string", "pattern": rf"^{NUMBER} ?%$"}
 _TIME = {"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"}
 # Names are part of test ids, host names and shell commands.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
+_MAC = re.compile(r"[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}")
+_DRIVER = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _PORT = re.compile(r"[!-~]{1,64}")
 _RANGE = re.compile(r"(\D|.*\D|)(\d+)-(.*\D|)(\d+)")
@@ -141,6 +143,25 @@ Device = Annotated[
     str,
     BeforeValidator(_matching(_DEVICE, "a network device such as 'eth0', at most 15 characters")),
     WithJsonSchema({"type": "string", "pattern": f"^{_DEVICE.pattern}$"}),
+]
+# YAML reads 10:20:30:40:50:60 and 0000:01:00.0 as numbers.
+Mac = Annotated[
+    str,
+    BeforeValidator(_matching(_MAC, "the MAC address of a NIC in quotes, such as 'dc:a6:32:01:02:03'")),
+    AfterValidator(lambda value: value.lower().replace("-", ":")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_MAC.pattern}$"}),
+]
+BusInfo = Annotated[
+    str,
+    BeforeValidator(
+        _matching(re.compile(r"[!-~]{1,64}"), "the bus-info of ethtool -i in quotes, such as 'usb-0000:01:00.0-1.2'")
+    ),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
+Drivers = Annotated[
+    list[Annotated[str, BeforeValidator(_matching(_DRIVER, "the name of a driver such as 'r8152'"))]],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
 ]
 PortAddress = Annotated[
     str,

@@ -13,7 +13,7 @@ from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.messages import first_error
-from pytest_pinet.config.nodes import resolve_node, resolve_port
+from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
 from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection, UplinkSection
 from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
@@ -87,6 +87,7 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
     uplinks = {name: _uplink(name, own, switches, document) for name, own in section.uplinks.items()}
     _check_targets(nodes.values(), targets, document)
     _check_ports([i for node in nodes.values() for i in node.interfaces], uplinks.values())
+    check_addresses(nodes.values(), document)
     _check_places(nodes, uplinks.values(), document)
     _check_outlets(section, document)
     _check_runner(section, document)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain, count
 
 from pytest_pinet.config.hardware import Hardware
 from pytest_pinet.config.schema import InterfaceSection, NodeSection
@@ -11,10 +12,8 @@ from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Board, Nic, attached_bus
-from pytest_pinet.model.lab import Interface, Node, PortRef, Switch
+from pytest_pinet.model.lab import ONBOARD, Interface, Node, PortRef, Switch
 from pytest_pinet.model.quantities import Bitrate
-
-ONBOARD = "onboard"
 
 
 def resolve_node(
@@ -78,6 +77,10 @@ def _interface(
         port=resolve_port(section.port, switches, document, (*path, "port")),
         speed_mbps=_speed(section.speed, nic, document, (*path, "speed")),
         where=document.key(path),
+        is_named=section.device is not None,
+        mac=section.mac,
+        bus_info=section.bus_info,
+        drivers=tuple(section.driver or ()),
     )
 
 
@@ -121,20 +124,49 @@ def _speed(cap: Bitrate | None, nic: Nic, document: Document, path: tuple[str, .
 
 
 def _devices(section: NodeSection, board: Board, node: str, document: Document) -> dict[str, str]:
-    """Return the device of each interface: eth0 is the onboard NIC if there is one; the others count on from there."""
+    """Return the device of each interface: eth0 is the onboard NIC if there is one; the others count on from there.
+
+    The name of a NIC that is found by its address is only a guess. No other interface may have the guessed name.
+    """
     devices: dict[str, str] = {}
     free = 0 if board.onboard is None else 1
     taken: dict[str, str] = {}
+    guesses: dict[str, str] = {}
     for key, own in section.interfaces.items():
+        path = ("pinet", "nodes", node, "interfaces", key)
+        address = "mac" if own.mac else "bus_info"
+        is_addressed = own.mac is not None or own.bus_info is not None
+        if is_addressed and own.device is not None:
+            message = f"'{node}:{key}' has both 'device' and '{address}', but a NIC is found by one of them: remove one"
+            raise ConfigError(message, document.value((*path, "device")))
         device = own.device
         if device is None and key == ONBOARD:
             device = "eth0"
         elif device is None:
             device, free = f"eth{free}", free + 1
+        devices[key] = device
+        if is_addressed:
+            guesses[key] = device
+            continue
         if device in taken:
             message = f"'{node}:{key}' and '{node}:{taken[device]}' are both device '{device}'"
-            path = ("pinet", "nodes", node, "interfaces", key)
             raise ConfigError(message, document.value((*path, "device")) if own.device else document.key(path))
         taken[device] = key
-        devices[key] = device
+    for key, device in guesses.items():
+        names = chain((device,), (f"eth{number}" for number in count()))
+        devices[key] = next(name for name in names if name not in taken)
+        taken[devices[key]] = key
     return devices
+
+
+def check_addresses(nodes: Iterable[Node], document: Document) -> None:
+    """Check that no two interfaces have the same MAC address, and no two of a node the same place on the bus."""
+    taken: dict[tuple[str, str], Interface] = {}
+    for interface in (interface for node in nodes for interface in node.interfaces):
+        path = ("pinet", "nodes", interface.node, "interfaces", interface.name)
+        place = f"{interface.node} {interface.bus_info}"
+        for key, value, text in (("mac", interface.mac, interface.mac), ("bus_info", interface.bus_info, place)):
+            other = taken.setdefault((key, str(text)), interface) if value is not None else interface
+            if other is not interface:
+                message = f"{other} (line {other.where.line}) and {interface} have the same {key} '{value}'"
+                raise ConfigError(message, document.value((*path, key)))

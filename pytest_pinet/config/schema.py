@@ -15,12 +15,15 @@ from pytest_pinet.config.fields import (
     TWO,
     UNIQUE,
     Backend,
+    BusInfo,
     Count,
     Device,
+    Drivers,
     Fraction,
     Glob,
     Latency,
     Launcher,
+    Mac,
     Marginal,
     Members,
     Minimum,
@@ -68,6 +71,9 @@ class BoardSection(Section):
     cores: Count | None = None
     buses: list[BusName] | None = Field(None, description="buses that an add-on NIC can use")
     onboard: Name | None = Field(None, description="catalogue name of the board's own NIC")
+    model: Text | None = Field(
+        None, description="name in /proc/device-tree/model, without revision; a new board without it is not checked"
+    )
     sources: list[Text] | None = None
 
 
@@ -102,7 +108,16 @@ class InterfaceSection(Section):
 
     nic: Name | None = Field(None, description="catalogue or product name; may be left out for 'onboard'")
     port: PortAddress = Field(description="switch/port")
-    device: Device | None = Field(None, description="network device; default: eth0 for onboard, then eth1 and so on")
+    device: Device | None = Field(
+        None,
+        description="network device, if the NIC is found by its name; default: the board's own NIC for onboard, "
+        "then eth1 and so on",
+    )
+    mac: Mac | None = Field(None, description="MAC address; the NIC is found by it, whatever its name")
+    bus_info: BusInfo | None = Field(
+        None, description="place on the bus, as ethtool -i prints it; without mac, the NIC is found by it"
+    )
+    driver: Annotated[Drivers, *UNIQUE] | None = Field(None, description="accepted driver, or a list; default: that of the catalogue")
     speed: Rate | None = Field(None, description="link speed, if it is lower than the rated speed")
 
 

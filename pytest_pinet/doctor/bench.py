@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from pytest_pinet.doctor.finding import Finding
@@ -13,14 +14,17 @@ from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.judge.hardware import find
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.lease import Leases
+from pytest_pinet.lab.link.nics import with_devices
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.node.runner import session_of
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
+from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Interface, Lab, Node
 
 # Returns what is wrong with a node, or unknown. A node without a finding is ok.
@@ -35,6 +39,8 @@ class Bench:
         self.lab = lab
         self.nodes = nodes
         self.blocked: dict[str, str] = {}
+        # What each node is, from the ssh check on.
+        self.boards: dict[str, FoundBoard] = {}
         # The state of each interface at the time of the link check.
         self.states: dict[Interface, InterfaceState] = {}
         # The deadlines of the nodes that the power check has switched on.
@@ -59,7 +65,7 @@ class Bench:
 
     @property
     def interfaces(self) -> list[Interface]:
-        """The interfaces of the ready nodes, in the order of the lab file."""
+        """The interfaces of the ready nodes, in the order of the lab file, without those whose NIC is missing."""
         return [interface for node in self.ready for interface in node.interfaces]
 
     @property
@@ -114,6 +120,22 @@ class Bench:
         if isinstance(found, PinetError):
             raise found
         return found
+
+    def find_nics(self) -> None:
+        """Find the NICs of the nodes in ``boards``. From now on, interfaces have the devices of their NICs.
+
+        An interface without its NIC is left out of ``nodes``, because its device may be that of another NIC.
+        """
+        named = {
+            node.name: with_devices(node, self.boards[node.name]) for node in self.nodes if node.name in self.boards
+        }
+        self.lab = replace(self.lab, nodes={name: named.get(name, node) for name, node in self.lab.nodes.items()})
+        self.nodes = [self._with_nics(self.lab.nodes[node.name]) for node in self.nodes]
+
+    def _with_nics(self, node: Node) -> Node:
+        board = self.boards.get(node.name)
+        there = (i for i in node.interfaces if board is None or isinstance(find(i, board), FoundNic))
+        return replace(node, interfaces=tuple(there))
 
     def in_parallel(self, look: NodeCheck) -> list[Finding]:
         """Check all ready nodes at once. ``look`` must not use labgrid (one thread). An error is a finding, too."""

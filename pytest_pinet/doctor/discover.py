@@ -1,9 +1,13 @@
-"""Finds which NIC is on which switch port, for ``pinet discover``, which can also correct the lab file."""
+"""Finds which NIC is on which switch port, for ``pinet discover``, which can also correct the lab file.
+
+It also writes how each NIC can be found on its node: MAC address, driver, and place on the bus.
+"""
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,9 +16,15 @@ from pytest_pinet.doctor.cabling import reporting_switches, sightings
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
 from pytest_pinet.doctor.finding import WIDTH, Status
 from pytest_pinet.errors import LabError, first_line
+from pytest_pinet.judge.hardware import Mismatch, compare_nic, find
 from pytest_pinet.lab.switch.switchport import Capability
+from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Interface, Lab, PortRef
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.report.table import text_table
+
+# Text that needs no quotes, and that YAML does not read as a number.
+_PLAIN = re.compile(r"[A-Za-z_][\w/.+-]*")
 
 
 class SearchOutcome(StrEnum):
@@ -35,7 +45,16 @@ class NicLocation:
     how: str
 
 
-def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]) -> list[NicLocation]:
+@dataclass(frozen=True)
+class Discovery:
+    """Where each NIC of the lab file was found, and what each node is, by its name."""
+
+    lab: Lab
+    places: Sequence[NicLocation]
+    boards: Mapping[str, FoundBoard]
+
+
+def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]) -> Discovery:
     """Find each NIC's port. Nodes are powered on, and restored. Raises PinetError if no node can be reached."""
     with open_bench(lab, list(lab.nodes.values()), on_wait, on_close) as bench:
         reasons: dict[str, str] = {}
@@ -44,7 +63,7 @@ def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[
                 if finding.node is None:
                     raise LabError(finding.message, finding.act)
                 reasons.setdefault(finding.node, finding.message)
-        return _places(bench, reasons)
+        return Discovery(bench.lab, _places(bench, reasons), dict(bench.boards))
 
 
 def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
@@ -56,6 +75,8 @@ def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
         sighting, name = seen.get(interface), interface.port.switch
         if interface.node in bench.blocked:
             places.append(_unknown(interface, reasons.get(interface.node, bench.blocked[interface.node])))
+        elif isinstance(nic := find(interface, bench.boards[interface.node]), Mismatch):
+            places.append(_unknown(interface, nic.message))
         elif sighting is None:
             places.append(_unknown(interface, f"{interface.device} has no link"))
         elif sighting.port is not None:
@@ -124,3 +145,42 @@ def wrong_cables(places: Sequence[NicLocation]) -> list[str]:
 def corrections(places: Sequence[NicLocation]) -> dict[Interface, PortRef]:
     """Return the ports to write into the lab file."""
     return {p.interface: p.found for p in places if p.answer is SearchOutcome.WRONG and p.found is not None}
+
+
+def lab_file_lines(found: Discovery) -> list[str]:
+    """Return the interfaces of all nodes as lines for the lab file. Each NIC is found by its MAC address.
+
+    A comment marks a NIC that does not match the lab file, and shows the other NICs of a node.
+    """
+    lines = []
+    ports = {place.interface: place.found or place.interface.port for place in found.places}
+    for name, board in found.boards.items():
+        node = found.lab.nodes[name]
+        lines += [f"    {name}:", "      interfaces:"]
+        listed = set()
+        for interface in node.interfaces:
+            nic = find(interface, board)
+            if isinstance(nic, Mismatch):
+                lines.append(f"        # {interface.name}: {nic.message}")
+                continue
+            listed.add(nic.device)
+            lines += [f"        # {one.message}" for one in compare_nic(node, interface, nic, board)]
+            own = [] if interface.is_onboard else [f"nic: {interface.nic.name}"]
+            own.append(f"port: {_quoted(str(ports[interface]))}")
+            if interface.speed_mbps != interface.nic.speed_mbps:
+                own.append(f"speed: {Bitrate.mbps(interface.speed_mbps)}")
+            lines.append(f"        {interface.name}: {{{', '.join([*own, *_identity(nic)])}}}")
+        others = (nic for nic in board.nics.values() if nic.bus is not None and nic.device not in listed)
+        lines += [f"        # not in the lab file: {nic.device}: {{{', '.join(_identity(nic))}}}" for nic in others]
+    return lines
+
+
+def _identity(nic: FoundNic) -> list[str]:
+    """Return the keys of an interface that find and check this NIC."""
+    keys = {"mac": nic.permanent_mac or nic.mac, "driver": nic.driver, "bus_info": nic.bus_info}
+    return [f"{key}: {_quoted(value)}" for key, value in keys.items() if value is not None]
+
+
+def _quoted(value: str) -> str:
+    """Return a text for YAML. In quotes, YAML reads no address as a number, and no comma as the end of the value."""
+    return value if _PLAIN.fullmatch(value) else "'" + value.replace("'", "''") + "'"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, PowerError, SshError, first_line
+from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
@@ -141,14 +142,17 @@ def check_serial_login(bench: Bench) -> Sequence[Finding]:
 
 
 def check_ssh(bench: Bench) -> Sequence[Finding]:
-    """Check the login over ssh. Later checks use this connection."""
+    """Check the login over ssh, and read what each node is. Later checks use this connection, and these NICs."""
 
     def log_in(node: Node) -> None:
         session = bench.session(node)
         session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
         session.log_in()
+        bench.boards[node.name] = read_board(session.shell)
 
-    return _logins(bench, SshError, "over ssh", log_in)
+    found = _logins(bench, SshError, "over ssh", log_in)
+    bench.find_nics()
+    return found
 
 
 def _patience_s(bench: Bench, node: Node, least_s: float) -> float:

@@ -1,8 +1,9 @@
-"""Boards and NICs as in the catalogue."""
+"""Boards and NICs as in the catalogue, and as they are found on a node."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_pinet.model.quantities import Bitrate
@@ -41,7 +42,10 @@ BUS_FALLBACK: dict[Bus, tuple[Bus, ...]] = {
 
 @dataclass(frozen=True)
 class Board:
-    """A board model. ``buses`` are the buses for add-on NICs; ``onboard`` is the catalogue name of the onboard NIC."""
+    """A board model. ``buses`` are the buses for add-on NICs; ``onboard`` is the catalogue name of the onboard NIC.
+
+    ``model`` is the name in the board's device tree (/proc/device-tree/model), without revision. None: not known.
+    """
 
     name: str
     title: str
@@ -50,6 +54,7 @@ class Board:
     buses: tuple[Bus, ...]
     onboard: str | None
     sources: tuple[str, ...] = ()
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,40 @@ class Nic:
     def speed_mbps(self) -> int:
         """The rated (highest) link speed in Mbit/s."""
         return self.speeds_mbps[-1]
+
+
+@dataclass(frozen=True)
+class FoundNic:
+    """A network device of a node. None: the kernel does not report the value.
+
+    ``bus`` is the kernel's word for the kind of bus (``usb``, ``pci``, ``platform``); a veth has none. ``bus_info`` is
+    the NIC's place on the bus, as ``ethtool -i`` prints it. ``is_own``: it is the NIC that the board's device tree
+    names ``ethernet0``. ``is_stacked``: it is a VLAN, bridge or bond above other devices, and may have their address.
+    """
+
+    device: str
+    mac: str | None = None
+    permanent_mac: str | None = None
+    driver: str | None = None
+    bus: str | None = None
+    bus_info: str | None = None
+    is_own: bool = False
+    is_stacked: bool = False
+    usb_mbps: float | None = None
+    pcie_gts: float | None = None
+    pcie_lanes: int | None = None
+
+    def __str__(self) -> str:
+        facts = (f"driver {self.driver}", f"bus_info {self.bus_info}", f"MAC {self.permanent_mac or self.mac}")
+        return f"{self.device} ({', '.join(fact for fact in facts if not fact.endswith(' None'))})"
+
+
+@dataclass(frozen=True)
+class FoundBoard:
+    """A board as it describes itself: the model in its device tree (None: it has none), and its NICs by device."""
+
+    model: str | None = None
+    nics: Mapping[str, FoundNic] = field(default_factory=dict)
 
 
 def attached_bus(board: Board, nic: Nic) -> Bus | None:

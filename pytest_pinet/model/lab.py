@@ -12,6 +12,8 @@ from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
 # What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine.
 MACHINES = ("namespace", "virt", "raspi3b")
+# The name of the board's own NIC.
+ONBOARD = "onboard"
 # The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor.
 CLOCKS = (WALL, VIRTUAL) = ("wall", "virtual")
 
@@ -33,6 +35,11 @@ class Interface:
 
     ``name`` is its key in the lab file (``onboard``, or a name that the user chose), ``device`` the network device
     (``eth0``), ``label`` the word for ids: ``onboard`` or the NIC's catalogue name.
+
+    A NIC is found by ``mac``, else by ``bus_info`` (its place on the bus, as ``ethtool -i`` prints it), else by its
+    name. The onboard NIC is found by the device tree, unless ``is_named``: the lab file names its device. Until a NIC
+    is found on the running board, ``device`` is only a guess. ``drivers`` are the accepted drivers; empty: that of the
+    catalogue.
     """
 
     node: str
@@ -44,6 +51,15 @@ class Interface:
     port: PortRef
     speed_mbps: int
     where: Where
+    is_named: bool = False
+    mac: str | None = None
+    bus_info: str | None = None
+    drivers: tuple[str, ...] = ()
+
+    @property
+    def is_onboard(self) -> bool:
+        """Whether this is the board's own NIC."""
+        return self.label == ONBOARD
 
     def __str__(self) -> str:
         return f"{self.node}:{self.name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD, BootSettings
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.credentials import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
-from pytest_pinet.virtual.spec import NodeSpec, SwitchSpec
+from pytest_pinet.virtual.spec import InterfaceSpec, NodeSpec, SwitchSpec
 
 # The commands of the stand-in firmware come first.
 _PATH = f"/run/pinet/bin:{PATH}"
@@ -60,15 +61,17 @@ _PCIE_DEVICE = """\
 """
 # Prints the same for any option. The real lspci would show the host's devices.
 _LSPCI = "#!/bin/sh\ncat /run/pinet/lspci\n"
-# Adds the PCIe address to `ethtool -i`, because veth has none.
+# Reports the driver and the place of each NIC in `ethtool -i`, because all are veth. A renamed NIC keeps them.
 _ETHTOOL = """\
 #!/bin/sh
 PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
-case "$*" in
+[ "$# $1" = "2 -i" ] && read -r mac <"/sys/class/net/$2/address"
+case $mac in
 {cases}*) exec ethtool "$@" ;;
 esac
+ethtool "$@" | sed "s/^driver:.*/driver: $driver/; s/^bus-info:.*/bus-info: $place/"
 """
-_CASE = "'-i {device}') ethtool \"$@\" | sed 's/^bus-info:.*/bus-info: {address}/' ;;\n"
+_CASE = "{mac}) driver={driver} place={place} ;;\n"
 
 
 def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, throttled: int = 0) -> None:
@@ -80,14 +83,14 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "bootlog-early", boot_log_early(node, boot))
     _write(directory / "bootlog-late", _boot_log_late(node))
     _write(directory / "cmdline", f"{boot.cmdline}\n")
+    _write(directory / "model", f"{node.title}\0")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")
-    cards = [interface.device for interface in node.interfaces if interface.pcie]
-    _write(directory / "lspci", _lspci_output(len(cards), boot.payload))
+    cards = [interface.bus_info for interface in node.interfaces if interface.pcie]
+    _write(directory / "lspci", _lspci_output(cards, boot.payload))
     _write(directory / "bin" / "lspci", _LSPCI, 0o755)
-    if cards:
-        _write(directory / "bin" / "ethtool", _ethtool_script(cards), 0o755)
+    _write(directory / "bin" / "ethtool", _ethtool_script(node.interfaces), 0o755)
     for interface in node.interfaces:
         _write_phy(directory, interface.device, interface.speed_mbps)
 
@@ -128,28 +131,23 @@ def _write_common(directory: Path, name: str, keys: Path) -> None:
         os.chown(written, 0, 0)
 
 
-def _pcie_address(card: int) -> str:
-    """Return the address of the card with this number, from 0. Each card has its own bus."""
-    return f"0000:{card + 1:02x}:00.0"
-
-
-def _lspci_output(cards: int, payload: int) -> str:
-    """Return the output of ``lspci -D -vv``: for each card a bridge, and the card behind it."""
+def _lspci_output(cards: Sequence[str], payload: int) -> str:
+    """Return the output of ``lspci -D -vv``: for each address of a card a bridge, and the card behind it."""
     found = ""
-    for card in range(cards):
-        buses = f"\tBus: primary=00, secondary={card + 1:02x}, subordinate={card + 1:02x}, sec-latency=0\n"
+    for number, address in enumerate(cards):
+        bus = address.split(":")[1]
+        buses = f"\tBus: primary=00, secondary={bus}, subordinate={bus}, sec-latency=0\n"
         words = {"most": LARGEST_PAYLOAD, "payload": payload}
-        bridge = f"0000:00:{card:02x}.0"
-        found += _PCIE_DEVICE.format(address=bridge, title="PCI bridge: virtual", buses=buses, **words)
         found += _PCIE_DEVICE.format(
-            address=_pcie_address(card), title="Ethernet controller: virtual", buses="", **words
+            address=f"0000:00:{number:02x}.0", title="PCI bridge: virtual", buses=buses, **words
         )
+        found += _PCIE_DEVICE.format(address=address, title="Ethernet controller: virtual", buses="", **words)
     return found
 
 
-def _ethtool_script(devices: Sequence[str]) -> str:
-    """Return the script that replaces ethtool for these PCIe devices."""
-    cases = (_CASE.format(device=device, address=_pcie_address(card)) for card, device in enumerate(devices))
+def _ethtool_script(nics: Sequence[InterfaceSpec]) -> str:
+    """Return the script that replaces ethtool on a board with these NICs."""
+    cases = (_CASE.format(mac=nic.mac, driver=shlex.quote(nic.driver), place=shlex.quote(nic.bus_info)) for nic in nics)
     return _ETHTOOL.format(cases="".join(cases))
 
 

@@ -46,7 +46,11 @@ for dir in /tmp /var/tmp /root /var/log; do
     mount -t tmpfs -o mode=1777,size=256m tmpfs "$dir"
 done
 chmod 700 /root
-if [ "$ROLE" = node ]; then mount --bind cmdline /proc/cmdline && mount -o remount,bind,ro /proc/cmdline; fi
+if [ "$ROLE" = node ]; then
+    mount --bind cmdline /proc/cmdline && mount -o remount,bind,ro /proc/cmdline
+    # Only hosts with a device tree have this file, and it names the host.
+    [ ! -e /proc/device-tree/model ] || mount --bind model /proc/device-tree/model
+fi
 chmod 755 /var/log
 for file in hostname hosts passwd group shadow issue motd login.defs pam.d/login default/locale environment; do
     if [ -e "etc/$file" ] && [ -e "/etc/$file" ]; then mount --bind "etc/$file" "/etc/$file"; fi

@@ -18,11 +18,15 @@ from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 
 # Kinds of power outlets, by labgrid's names. The first is the default.
 OUTLETS = ("rest", "shelly_gen2", "poe_mib")
+_PCIE = (Bus.PCIE2X1, Bus.PCIE3X1)
 
 
 @dataclass(frozen=True)
 class InterfaceSpec:
-    """A NIC: name in the lab file, device, address, cable and link model. ``pcie`` means a card in a slot."""
+    """A NIC: name in the lab file, device, address, cable and link model.
+
+    ``pcie`` means a card in a slot. ``bus_info`` is the NIC's place on the bus, which a board in a namespace reports.
+    """
 
     name: str
     device: str
@@ -33,6 +37,7 @@ class InterfaceSpec:
     model: LinkModel
     driver: str = ""
     pcie: bool = False
+    bus_info: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ def _interface(node: Node, interface: Interface) -> InterfaceSpec:
     return InterfaceSpec(
         name=interface.name,
         device=interface.device,
-        mac=mac_address(interface.node, interface.device),
+        mac=interface.mac or mac_address(interface.node, interface.device),
         switch=interface.port.switch,
         port=interface.port.port,
         speed_mbps=interface.speed_mbps,
@@ -189,8 +194,18 @@ def _interface(node: Node, interface: Interface) -> InterfaceSpec:
             else UNSHAPED
         ),
         driver=interface.nic.driver,
-        pcie=interface.bus in (Bus.PCIE2X1, Bus.PCIE3X1),
+        pcie=interface.bus in _PCIE,
+        bus_info=interface.bus_info or _bus_info(node, interface),
     )
+
+
+def _bus_info(node: Node, interface: Interface) -> str:
+    """Return a place for this NIC, as `ethtool -i` prints the places on its bus. Each PCIe card has its own bus."""
+    number = node.interfaces.index(interface)
+    if interface.bus in _PCIE:
+        cards = sum(other.bus in _PCIE for other in node.interfaces[:number])
+        return f"0000:{cards + 1:02x}:00.0"
+    return f"fd58{number:x}000.ethernet" if interface.bus is Bus.SOC else f"usb-xhci-hcd.0-{number + 1}"
 
 
 def _check_device(name: str, what: str, where: str) -> None:

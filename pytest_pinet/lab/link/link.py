@@ -13,6 +13,7 @@ from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.arp import answer_for_own_addresses
 from pytest_pinet.lab.link.end import End, bring_up, change, check_not_management, read_surroundings, undo_by
+from pytest_pinet.lab.link.nics import with_found_nics
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
@@ -93,8 +94,9 @@ def connect(
 ) -> Link:
     """Configure the switch ports, give all ends an address and check the link; every change goes into ``undo``.
 
-    Raises LinkError or SwitchError (naming the port) and InvalidMeasurement (wrong speed or duplex).
+    Raises LinkError or SwitchError (naming the port) and InvalidMeasurement (wrong board, NIC, speed or duplex).
     """
+    combination = with_found_nics(combination, {name: session.shell for name, session in sessions.items()})
     topology = combination.topology
     ends = tuple(
         End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)

@@ -8,11 +8,13 @@ from dataclasses import replace
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.interface import read_interface
+from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import await_links
+from pytest_pinet.lab.link.nics import with_devices
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
@@ -141,7 +143,8 @@ def boot_tuned(
 
     if session.boot_tuning != wanted:
         # Read all NICs of the node, since tests of its other NICs share this boot.
-        before = {i.device: booting.found(place(i.device), wanted) for i in dut.node.interfaces}
+        nics = with_devices(dut.node, read_board(session.shell)).interfaces
+        before = {nic.name: booting.found(place(nic.device), wanted) for nic in nics}
         try:
             _boot_with(session, dut.node.name, wanted)
         except NoKnob as why:
@@ -160,8 +163,9 @@ def boot_tuned(
             raise again from error
     if not wanted:
         return ()
-    device = dut.interface.device
-    return tuple(booting.read_back(place(device), wanted, session.boot_before.get(device, {})))
+    # A boot can change the names of NICs.
+    nic = with_devices(dut.node, read_board(session.shell)).interface(dut.interface.name)
+    return tuple(booting.read_back(place(nic.device), wanted, session.boot_before.get(nic.name, {})))
 
 
 def _boot_with(session: NodeSession, name: str, wanted: Tuning) -> None:

@@ -57,7 +57,7 @@ class NodeSession:
         self.fresh = False
         # The boot tuning in the boot files, and the settings that were read before that tuning.
         self.boot_tuning = Tuning()
-        # By device, then by setting.
+        # By interface, then by setting.
         self.boot_before: dict[str, dict[str, SettingReading]] = {}
         self._deployment: Deployment | None = None
         self.warnings: list[str] = []

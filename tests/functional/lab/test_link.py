@@ -33,10 +33,10 @@ pinet:
   nodes:
     left:
       board: cm4
-      interfaces: {pcie: {nic: aqc107, port: sw1/p1, device: eth0}}
+      interfaces: {pcie: {nic: aqc107, port: sw1/p1, device: eth0, driver: veth}}
     right:
       board: cm4
-      interfaces: {pcie: {nic: aqc107, port: sw1/p2, device: eth0}}
+      interfaces: {pcie: {nic: aqc107, port: sw1/p2, device: eth0, driver: veth}}
 """
 # NetworkManager as seen through its command: it answers, then takes the device down and removes its addresses.
 NMCLI = """\

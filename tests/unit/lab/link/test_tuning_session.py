@@ -187,7 +187,7 @@ def test_values_before_the_boot_are_read_from_each_nic(tmp_path: Path, monkeypat
     bench.open(FAST)
     (node,) = {end.node.name: end.node for end in bench.combination.ends if end.node.name == "one"}.values()
     assert devices == [interface.device for interface in node.interfaces]
-    assert list(bench.sessions["one"].boot_before) == devices
+    assert list(bench.sessions["one"].boot_before) == [interface.name for interface in node.interfaces]
 
 
 def test_only_the_device_under_test_is_booted_with_a_boot_tuning(bench: Bench) -> None:

@@ -1,0 +1,58 @@
+"""Finds the NICs of a combination on their nodes when a link opens, and checks that they are those of the lab file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pytest_pinet.errors import InvalidMeasurement
+from pytest_pinet.evidence.nics import read_board
+from pytest_pinet.execution.shell import Shell
+from pytest_pinet.judge.hardware import Mismatch, compare_board, compare_nic, find
+from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.hardware import FoundBoard
+from pytest_pinet.model.lab import Interface, Node
+
+
+def with_found_nics(combination: Combination, shells: Mapping[str, Shell]) -> Combination:
+    """Return the combination with the devices that its NICs have now. ``shells`` are those of its nodes, by name.
+
+    Raises InvalidMeasurement for another board than the lab file's, and for a NIC that is gone, that has another driver
+    or that is in another place: its values would stand under the wrong name.
+    """
+    boards = {node.name: read_board(shells[node.name]) for node in combination.nodes}
+    for node in combination.nodes:
+        for one in compare_board(node, boards[node.name].model):
+            raise _invalid(f"{node.where}: {node.name}", one)
+    nodes = {node.name: with_devices(node, boards[node.name]) for node in combination.nodes}
+    for end in combination.ends:
+        board, interface = boards[end.node.name], end.interface
+        nic = find(interface, board)
+        wrong = [nic] if isinstance(nic, Mismatch) else compare_nic(end.node, interface, nic, board)
+        for one in wrong:
+            raise _invalid(f"{interface.where}: {interface}", one)
+    ends = (
+        Endpoint(nodes[end.node.name], nodes[end.node.name].interface(end.interface.name)) for end in combination.ends
+    )
+    return replace(combination, ends=tuple(ends))
+
+
+def _invalid(who: str, one: Mismatch) -> InvalidMeasurement:
+    return InvalidMeasurement(f"{who}: {one.message}: not measured\n  -> {one.act}")
+
+
+def with_devices(node: Node, board: FoundBoard) -> Node:
+    """Return the node with the devices that its NICs have on this board. A NIC that is not found keeps its device."""
+
+    def named(interface: Interface) -> Interface:
+        nic = find(interface, board)
+        return interface if isinstance(nic, Mismatch) else replace(interface, device=nic.device)
+
+    return replace(node, interfaces=tuple(map(named, node.interfaces)))
+
+
+def is_missing(node: Node, interface: Interface, shell: Shell) -> bool:
+    """Return whether the node has no such NIC, or another driver uses it. Raises SshError."""
+    board = read_board(shell)
+    nic = find(interface, board)
+    return isinstance(nic, Mismatch) or bool(compare_nic(node, interface, nic, board))
