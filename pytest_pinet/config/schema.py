@@ -117,7 +117,9 @@ class InterfaceSection(Section):
     bus_info: BusInfo | None = Field(
         None, description="place on the bus, as ethtool -i prints it; without mac, the NIC is found by it"
     )
-    driver: Annotated[Drivers, *UNIQUE] | None = Field(None, description="accepted driver, or a list; default: that of the catalogue")
+    driver: Annotated[Drivers, *UNIQUE] | None = Field(
+        None, description="accepted driver, or a list; default: that of the catalogue"
+    )
     speed: Rate | None = Field(None, description="link speed, if it is lower than the rated speed")
 
 

@@ -65,7 +65,7 @@ class Bench:
 
     @property
     def interfaces(self) -> list[Interface]:
-        """The interfaces of the ready nodes, in the order of the lab file, without those whose NIC is missing."""
+        """The interfaces of the ready nodes, in the order of the lab file; an interface without its NIC is left out."""
         return [interface for node in self.ready for interface in node.interfaces]
 
     @property

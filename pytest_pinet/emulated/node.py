@@ -110,6 +110,9 @@ class EmulatedNode(VirtualNode):
             "pinet/host_key": (self._keys / "host_key").read_bytes(),
             "pinet/console_password.hash": (self._keys / "console_password.hash").read_bytes(),
         }
+        # A machine with a device tree of its own names its board. That of QEMU names none ("linux,dummy-virt").
+        if not self._machine.device_trees:
+            own["pinet/model"] = f"{self.spec.model}\0".encode()
         write_boot(draft, own)
         draft.rename(self._file)
         # The user who started the lab must be able to remove the card, but the daemon runs as root.

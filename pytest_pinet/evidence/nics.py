@@ -48,7 +48,7 @@ def parse_board(text: str) -> FoundBoard:
 
 
 def _values(text: str) -> dict[str, str]:
-    """Return our values (``key=value``) and those of ethtool (``key: value``)."""
+    """Return our values (``key=value``) and the values of ethtool (``key: value``)."""
     pairs = (re.split(r"=|: *", line, maxsplit=1) for line in text.splitlines())
     return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2 and pair[1].strip()}
 

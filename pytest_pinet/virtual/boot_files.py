@@ -83,7 +83,7 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "bootlog-early", boot_log_early(node, boot))
     _write(directory / "bootlog-late", _boot_log_late(node))
     _write(directory / "cmdline", f"{boot.cmdline}\n")
-    _write(directory / "model", f"{node.title}\0")
+    _write(directory / "model", f"{node.model}\0")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")

@@ -42,7 +42,9 @@ class InterfaceSpec:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A board. ``title`` is its name in the boot log, ``outlet`` the kind of its power outlet.
+    """A board. ``title`` is its name in the boot log, ``model`` that in its device tree, if it has one.
+
+    ``outlet`` is the kind of its power outlet.
 
     ``clock_mhz`` is the default clock of its processor. ``machine`` is what runs the board: a ``namespace`` of the
     host, or the name of a QEMU machine. ``clock`` is the kind of time in that machine.
@@ -57,6 +59,7 @@ class NodeSpec:
     clock_mhz: int
     machine: str = MACHINES[0]
     clock: str = CLOCKS[0]
+    model: str = ""
 
     @property
     def feed(self) -> InterfaceSpec:
@@ -167,6 +170,7 @@ def _node(node: Node, lab: Lab) -> NodeSpec:
         node.board.clock_mhz,
         node.machine or MACHINES[0],
         node.clock,
+        node.board.model or node.board.title,
     )
     if outlet == "poe_mib" and (switch := lab.switches[spec.feed.switch]).backend != "snmp":
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Finds the NICs of a combination on their nodes when a link opens, and checks that they are those of the lab file."""
+"""Finds the NICs of a combination on their nodes when a link opens, and compares board and NICs with the lab file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_pinet.model.lab import Interface, Node
 
 
 def with_found_nics(combination: Combination, shells: Mapping[str, Shell]) -> Combination:
-    """Return the combination with the devices that its NICs have now. ``shells`` are those of its nodes, by name.
+    """Return the combination with the devices that its NICs have now. ``shells`` has the shells of its nodes, by name.
 
     Raises InvalidMeasurement for another board than the lab file's, and for a NIC that is gone, that has another driver
     or that is in another place: its values would stand under the wrong name.

@@ -1,4 +1,4 @@
-"""Board and NICs of a node, read from trees like those of Raspberry Pis.
+"""Board and NICs of a node, read from folders like the /sys and /proc of a Raspberry Pi.
 
 The paths of device tree and sysfs follow bcm2711-rpi-4-b.dts, bcm283x-rpi-lan7515.dtsi and the drivers in Linux.
 """
