@@ -1,0 +1,142 @@
+"""Boards whose NICs are not the NICs of the lab file: no value, and a verdict that is neither pass nor fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.virtual.spec import mac_address
+from tests.support.doctor_command import copy_with, doctor, pinet
+from tests.support.gate_project import GateLab, NewProject, Project
+
+pytestmark = pytest.mark.slow
+
+TESTS = """
+import pytest
+
+FEW = dict(duration=1, warmup=0.5, bitrate="20 Mbit/s", min="10 Mbit/s")
+
+@pytest.mark.pinet(board="pi4b", nic="ax88179")
+def test_usb(link, gate):
+    gate.tcp(link, **FEW)
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_onboard(link, gate):
+    gate.tcp(link, **FEW)
+"""
+USB, ONBOARD = "test_usb[pi4b:ax88179/pair]", "test_onboard[pi4b:onboard/pair]"
+MAC = mac_address("pi4b-1", "eth1")
+UGREEN = "usb: {nic: ax88179, port: sw1/p5}"
+
+
+@pytest.fixture(scope="module")
+def project(new_project: NewProject) -> Project:
+    return new_project({"test_nics.py": TESTS})
+
+
+def ugreen(keys: str) -> list[tuple[str, str]]:
+    """Return the replacement that adds keys to the interface of the USB adapter."""
+    return [(UGREEN, f"{UGREEN[:-1]}, {keys}}}")]
+
+
+def message(project: Project, test: str) -> str:
+    (result,) = (one for one in project.results["results"] if one["test"].endswith(test))
+    return re.sub(r"\s+", " ", str(result["message"]))
+
+
+@contextmanager
+def exchanged(lab: GateLab, node: str) -> Iterator[None]:
+    """Let both NICs of a node have the name of the other."""
+    swap = (
+        "for n in 0 1; do ip link set eth$n down; ip link set eth$n name old$n; done;"
+        " ip link set old0 name eth1; ip link set old1 name eth0; ip link set eth0 up; ip link set eth1 up"
+    )
+    lab.switch_power(True, node)
+    try:
+        lab.await_boot(node)
+        lab.pinet("exec", node, "--", swap)
+        yield
+    finally:
+        lab.switch_power(False, node)
+
+
+@pytest.mark.parametrize(
+    "keys", [f"mac: '{MAC}'", "bus_info: usb-xhci-hcd.0-2", f"mac: '{MAC.upper()}', driver: [cdc_ncm, ax88179_178a]"]
+)
+def test_a_nic_is_measured_that_is_found_by_its_address(
+    project: Project, gate_lab: GateLab, tmp_path: Path, keys: str
+) -> None:
+    file = copy_with(gate_lab, tmp_path, ugreen(keys))
+    project.pytest("-k", "usb", timeout_s=300, lab_file=file, **gate_lab.environment).assert_outcomes(passed=1)
+    (result,) = project.results["results"]
+    assert result["build"]["driver"] == "ax88179_178a"
+    assert result["build"]["bus_info"] == "usb-xhci-hcd.0-2"
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ("driver: cdc_ncm", "pi4b-1:usb: eth1 has driver ax88179_178a, but ax88179 needs cdc_ncm: not measured"),
+        ("mac: 'a0:ce:c8:00:00:01'", "pi4b-1:usb: there is no NIC with MAC a0:ce:c8:00:00:01; the NICs there: "),
+        (
+            f"mac: '{MAC}', bus_info: usb-xhci-hcd.0-9",
+            "pi4b-1:usb: eth1 is at bus_info usb-xhci-hcd.0-2, but the lab file has ax88179 at usb-xhci-hcd.0-9",
+        ),
+    ],
+)
+def test_another_nic_than_that_of_the_lab_file_is_invalid(
+    project: Project, gate_lab: GateLab, tmp_path: Path, keys: str, sentence: str
+) -> None:
+    file = copy_with(gate_lab, tmp_path, ugreen(keys))
+    answer = project.pytest("-k", "usb", timeout_s=300, lab_file=file, **gate_lab.environment)
+    assert answer.ret == 1
+    assert project.verdicts == {USB: "invalid"}
+    line = next(
+        number for number, text in enumerate(file.read_text().splitlines(), 1) if "ax88179, port: sw1/p5" in text
+    )
+    assert f"{file}:{line}: {sentence}" in message(project, USB)
+    assert project.results["results"][0]["directions"] == {}
+    # The doctor finds the same difference.
+    found = doctor(gate_lab, "pi4b-1", file=file)
+    assert found.code == 1
+    assert list(found.wrong) == [("board and NIC", "pi4b-1")]
+    text = found.wrong["board and NIC", "pi4b-1"]
+    assert sentence.removeprefix("pi4b-1:usb: ").removesuffix(": not measured") in text
+    assert f"{file}:{line}" in text
+
+
+def test_two_nics_with_exchanged_names_are_never_measured_under_the_name_of_the_other(
+    project: Project, gate_lab: GateLab
+) -> None:
+    with exchanged(gate_lab, "pi4b-1"):
+        assert project.pytest().ret == 1
+    assert project.verdicts == {USB: "invalid", ONBOARD: "invalid"}
+    assert "eth1 has driver bcmgenet, but ax88179 needs ax88179_178a; it fits pi4b-1:onboard" in message(project, USB)
+    assert "eth0 has driver ax88179_178a, but genet needs bcmgenet; it fits pi4b-1:usb" in message(project, ONBOARD)
+
+
+def test_discover_prints_lines_with_which_the_lab_file_is_right(gate_lab: GateLab, tmp_path: Path) -> None:
+    answer = pinet(gate_lab, "discover", "--lab", str(gate_lab.file))
+    assert answer.code == 0
+    printed = [line for line in answer.output.splitlines() if line.startswith("    ")]
+    interfaces = yaml.safe_load("\n".join(printed))
+    text = yaml.load(gate_lab.text_without_launcher(), Loader=yaml.BaseLoader)
+    assert list(interfaces) == list(text["pinet"]["nodes"])
+    head, rest = gate_lab.text_without_launcher().split("  nodes:\n", 1)
+    nodes = {name: {**text["pinet"]["nodes"][name], **lines} for name, lines in interfaces.items()}
+    pasted = yaml.safe_dump({"nodes": nodes}).replace("\n", "\n  ").rstrip()
+    file = tmp_path / "lab.yaml"
+    file.write_text(f"{head}  {pasted}\n\n  # The most{rest.split('  # The most', 1)[1]}")
+    lab = load(file)
+    for before, after in zip(load(gate_lab.file).interfaces(), lab.interfaces(), strict=False):
+        assert (after.port, after.nic, after.mac) == (before.port, before.nic, mac_address(before.node, before.device))
+        assert after.drivers == (before.nic.driver,)
+        assert after.bus_info
+    found = doctor(gate_lab, file=file)
+    assert found.wrong == {}
