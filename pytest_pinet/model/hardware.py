@@ -111,6 +111,11 @@ class FoundBoard:
     model: str | None = None
     nics: Mapping[str, FoundNic] = field(default_factory=dict)
 
+    @property
+    def identities(self) -> dict[str, tuple[str | None, ...]]:
+        """What does not change while the NICs stay as they are: address, driver and place, by device."""
+        return {name: (nic.permanent_mac or nic.mac, nic.driver, nic.bus_info) for name, nic in self.nics.items()}
+
 
 def attached_bus(board: Board, nic: Nic) -> Bus | None:
     """Return the bus that this NIC uses in this board, or None if the board has no suitable bus."""

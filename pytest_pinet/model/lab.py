@@ -61,6 +61,11 @@ class Interface:
         """Whether this is the board's own NIC."""
         return self.label == ONBOARD
 
+    @property
+    def found_by(self) -> str:
+        """What the NIC is found by on its node: its address, its place on the bus, or the name of its device."""
+        return self.mac or self.bus_info or self.device
+
     def __str__(self) -> str:
         return f"{self.node}:{self.name}"
 

@@ -96,7 +96,7 @@ def connect(
 
     Raises LinkError or SwitchError (naming the port) and InvalidMeasurement (wrong board, NIC, speed or duplex).
     """
-    combination = with_found_nics(combination, {name: session.shell for name, session in sessions.items()})
+    combination = with_found_nics(combination, sessions)
     topology = combination.topology
     ends = tuple(
         End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)

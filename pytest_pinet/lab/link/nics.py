@@ -9,18 +9,25 @@ from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.judge.hardware import Mismatch, compare_board, compare_nic, find
+from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.hardware import FoundBoard
 from pytest_pinet.model.lab import Interface, Node
 
+# Among the facts of a node that hold until its next boot.
+_KEY = "nics"
 
-def with_found_nics(combination: Combination, shells: Mapping[str, Shell]) -> Combination:
-    """Return the combination with the devices that its NICs have now. ``shells`` has the shells of its nodes, by name.
+
+def with_found_nics(combination: Combination, sessions: Mapping[str, NodeSession]) -> Combination:
+    """Return the combination with the devices that its NICs have now.
+
+    If a node has other NICs than before, or other names for them, all that was known of the node since its boot is
+    forgotten, because it was known by the names.
 
     Raises InvalidMeasurement for another board than the lab file's, and for a NIC that is gone, that has another driver
     or that is in another place: its values would stand under the wrong name.
     """
-    boards = {node.name: read_board(shells[node.name]) for node in combination.nodes}
+    boards = {node.name: _read(sessions[node.name]) for node in combination.nodes}
     for node in combination.nodes:
         for one in compare_board(node, boards[node.name].model):
             raise _invalid(f"{node.where}: {node.name}", one)
@@ -35,6 +42,14 @@ def with_found_nics(combination: Combination, shells: Mapping[str, Shell]) -> Co
         Endpoint(nodes[end.node.name], nodes[end.node.name].interface(end.interface.name)) for end in combination.ends
     )
     return replace(combination, ends=tuple(ends))
+
+
+def _read(session: NodeSession) -> FoundBoard:
+    board = read_board(session.shell)
+    if session.facts.get(_KEY, board.identities) != board.identities:
+        session.facts.clear()
+    session.facts[_KEY] = board.identities
+    return board
 
 
 def _invalid(who: str, one: Mismatch) -> InvalidMeasurement:

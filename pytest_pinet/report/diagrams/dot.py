@@ -70,7 +70,7 @@ def _node(node: Node, lab: Lab, domains: Mapping[str, Sequence[str]]) -> str:
     own = [name for name, members in domains.items() if node.name in members and set(members) != set(lab.nodes)]
     cells += [f"<td>domain {html(', '.join(own))}</td>"] if own else []
     for number, interface in enumerate(node.interfaces):
-        what = f"{interface.name}: {facts.nic(interface)}, {interface.device}"
+        what = f"{interface.name}: {facts.nic(interface)}, {interface.found_by}"
         cells.append(f'<td port="i{number}" align="left">{html(what)}</td>')
     return f"{quoted(f'node {node.name}')} [{_table(cells)}]"
 
@@ -133,7 +133,7 @@ def _end(combination: Combination, number: int) -> str:
     interface = end.interface
     lines = [
         f"{interface}{', under test' if number == 0 else ''}",
-        f"{end.node.board.name}, {facts.nic(interface)}, {interface.device}",
+        f"{end.node.board.name}, {facts.nic(interface)}, {interface.found_by}",
         f"{interface.port}, {facts.speed(interface.speed_mbps)}",
     ]
     fill = ', style=filled, fillcolor="#fff1c2"' if number == 0 else ""

@@ -41,7 +41,7 @@ def _ports(lab: Lab, switch: str) -> list[tuple[str, ...]]:
     for interface in lab.interfaces():
         if interface.port.switch == switch:
             board = lab.nodes[interface.node].board.name
-            what = f"{board}, {facts.nic(interface)}, {interface.device}"
+            what = f"{board}, {facts.nic(interface)}, {interface.found_by}"
             rows[interface.port.port] = (interface.port.port, facts.speed(interface.speed_mbps), str(interface), what)
     for uplink in lab.uplinks.values():
         own = uplink.port_on(switch)
@@ -69,7 +69,7 @@ def _groups(lab: Lab, combination: Combination) -> list[str]:
     for number, end in enumerate(combination.ends):
         interface = end.interface
         tested = ", under test" if number == 0 else ""
-        what = f"{end.node.board.name}, {facts.nic(interface)}, {interface.device}{tested}"
+        what = f"{end.node.board.name}, {facts.nic(interface)}, {interface.found_by}{tested}"
         rows.append((str(interface.port), facts.speed(interface.speed_mbps), str(interface), what))
     # One table for all groups, so that their columns line up.
     table = blocks(rows, _MOST, indent="  |-- ", hanging="  |")

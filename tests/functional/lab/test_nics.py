@@ -84,6 +84,7 @@ class Bench:
             self._with_device_tree(shell)
         self.switch = NamespaceShell("switch", f"pinet-{os.getpid()}-switch")
         self.undo = UndoStack()
+        self.sessions = {n: cast(NodeSession, SimpleNamespace(shell=s, facts={})) for n, s in self.shells.items()}
 
     def _with_device_tree(self, shell: NamespaceShell) -> None:
         """Let this file be the model in the device tree, which a PC does not have."""
@@ -109,8 +110,7 @@ class Bench:
         lab = load(file)
         fixed = ManagedSwitch(lab.switches["sw1"], FixedSwitch(), Journal(str(file), self.folder / "journal"))
         ends = [Endpoint(lab.nodes[n], lab.nodes[n].interface(i)) for n, i in (("pi", name), ("peer", "pcie"))]
-        sessions = {n: cast(NodeSession, SimpleNamespace(shell=s, facts={})) for n, s in self.shells.items()}
-        return link.connect(Combination.pair(*ends), sessions, {"sw1": fixed}, self.undo)
+        return link.connect(Combination.pair(*ends), self.sessions, {"sw1": fixed}, self.undo)
 
     def refused(self, ways: tuple[str, str], name: str) -> str:
         """Return the error of this link as one line, with lab.yaml for its path. Nothing was changed on the node."""
@@ -157,6 +157,18 @@ def test_two_adapters_with_exchanged_names_are_found_by_their_addresses(
     assert (found.dut.device, found.states[0].mac) == (device, mac)
     assert found.combination.dut.node.interface(name).device == device
     assert bench.undo.close() == []
+
+
+def test_facts_that_were_known_by_the_names_are_forgotten_when_the_names_change(bench: Bench) -> None:
+    facts = bench.sessions["pi"].facts
+    for swap, kept in (("true", True), ("ip link set eth1 down; ip link set eth2 down; " + SWAP, False)):
+        bench.connect(BY_MAC, "first")
+        assert bench.undo.close() == []
+        facts["build eth1"] = {"driver": "ax88179_178a"}
+        bench.shells["pi"].run(swap)
+        bench.connect(BY_MAC, "first")
+        assert bench.undo.close() == []
+        assert ("build eth1" in facts) is kept
 
 
 def test_two_adapters_with_exchanged_names_are_never_measured_by_name(bench: Bench) -> None:

@@ -176,6 +176,39 @@ def test_a_board_without_its_own_nic_counts_devices_from_eth0(tmp_path: Path) ->
     assert [(i.device, i.bus) for i in node.interfaces] == [("eth0", Bus.USB2), ("eth1", Bus.USB2)]
 
 
+def test_a_nic_can_be_named_by_its_address_its_place_and_its_driver(tmp_path: Path) -> None:
+    head = SMALL.partition("        onboard: {port: sw/1}\n")[0]
+    text = head + (
+        "        onboard: {port: sw/1, device: end0}\n"
+        "        one: {nic: ax88179, port: sw/2, mac: 'A0-CE-C8-01-02-03', driver: cdc_ncm}\n"
+        "        two: {nic: ax88179, port: sw/3, bus_info: '0000:01:00.0', driver: [r8152, r8153]}\n"
+        "        three: {nic: ax88179, port: sw/4, device: eth1}\n"
+        "        four: {nic: ax88179, port: sw/5}\n"
+    )
+    text = text.replace("ports: [1, 2, uplink]", "ports: 1-5")
+    own, one, two, three, four = lab_of(tmp_path, text).nodes["a"].interfaces
+    assert (own.is_onboard, own.is_named, own.found_by) == (True, True, "end0")
+    assert (one.mac, one.bus_info, one.drivers, one.found_by) == (
+        "a0:ce:c8:01:02:03", None, ("cdc_ncm",), "a0:ce:c8:01:02:03",
+    )  # fmt: skip
+    assert (two.mac, two.bus_info, two.drivers, two.found_by) == (
+        None, "0000:01:00.0", ("r8152", "r8153"), "0000:01:00.0",
+    )  # fmt: skip
+    # The guess for a NIC that is found by its address is not the name of another NIC.
+    assert [one.device, two.device, three.device, four.device] == ["eth0", "eth2", "eth1", "eth3"]
+
+
+@pytest.mark.parametrize(("key", "model"), [("title: New", None), ("model: New 1", "New 1")])
+def test_the_model_of_a_board_is_known_from_the_catalogue_or_from_the_file(
+    tmp_path: Path, key: str, model: str | None
+) -> None:
+    boards = f"  boards:\n    pi4b: {{title: mine}}\n    new: {{clock_mhz: 1, cores: 1, buses: [usb2], {key}}}\n"
+    text = SMALL.replace("pinet:\n", f"pinet:\n{boards}", 1).replace("1, 2,", "1, 2, 3,")
+    nodes = lab_of(tmp_path, f"{text}    b: {{board: new, interfaces: {{x: {{nic: rtl8153, port: sw/3}}}}}}\n").nodes
+    assert (nodes["a"].board.title, nodes["a"].board.model) == ("mine", "Raspberry Pi 4 Model B")
+    assert nodes["b"].board.model == model
+
+
 def test_the_file_may_add_and_override_hardware(tmp_path: Path) -> None:
     lab = lab_of(
         tmp_path,
