@@ -14,7 +14,7 @@ from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.judge.hardware import find
+from pytest_pinet.judge.hardware import identify
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
 from pytest_pinet.lab.labgrid.identity import Identity
@@ -24,7 +24,7 @@ from pytest_pinet.lab.link.nics import with_devices
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.node.runner import session_of
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
-from pytest_pinet.model.hardware import FoundBoard, FoundNic
+from pytest_pinet.model.hardware import FoundBoard
 from pytest_pinet.model.lab import Interface, Lab, Node
 
 # Returns what is wrong with a node, or unknown. A node without a finding is ok.
@@ -65,7 +65,7 @@ class Bench:
 
     @property
     def interfaces(self) -> list[Interface]:
-        """The interfaces of the ready nodes, in the order of the lab file; an interface without its NIC is left out."""
+        """The interfaces of the ready nodes, in the order of the lab file. An interface without its NIC is left out."""
         return [interface for node in self.ready for interface in node.interfaces]
 
     @property
@@ -124,7 +124,8 @@ class Bench:
     def find_nics(self) -> None:
         """Find the NICs of the nodes in ``boards``. From now on, interfaces have the devices of their NICs.
 
-        An interface without its NIC is left out of ``nodes``, because its device may be that of another NIC.
+        An interface whose NIC is not that of the lab file is left out of ``nodes``: all other checks would judge
+        another NIC.
         """
         named = {
             node.name: with_devices(node, self.boards[node.name]) for node in self.nodes if node.name in self.boards
@@ -134,7 +135,7 @@ class Bench:
 
     def _with_nics(self, node: Node) -> Node:
         board = self.boards.get(node.name)
-        there = (i for i in node.interfaces if board is None or isinstance(find(i, board), FoundNic))
+        there = (i for i in node.interfaces if board is None or not identify(node, i, board)[1])
         return replace(node, interfaces=tuple(there))
 
     def in_parallel(self, look: NodeCheck) -> list[Finding]:

@@ -16,7 +16,7 @@ from pytest_pinet.doctor.cabling import reporting_switches, sightings
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
 from pytest_pinet.doctor.finding import WIDTH, Status
 from pytest_pinet.errors import LabError, first_line
-from pytest_pinet.judge.hardware import Mismatch, compare_nic, find
+from pytest_pinet.judge.hardware import fitting, identify
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Interface, Lab, PortRef
@@ -75,8 +75,8 @@ def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
         sighting, name = seen.get(interface), interface.port.switch
         if interface.node in bench.blocked:
             places.append(_unknown(interface, reasons.get(interface.node, bench.blocked[interface.node])))
-        elif isinstance(nic := find(interface, bench.boards[interface.node]), Mismatch):
-            places.append(_unknown(interface, nic.message))
+        elif wrong := identify(bench.lab.nodes[interface.node], interface, bench.boards[interface.node])[1]:
+            places.append(_unknown(interface, wrong[0].message))
         elif sighting is None:
             places.append(_unknown(interface, f"{interface.device} has no link"))
         elif sighting.port is not None:
@@ -150,7 +150,8 @@ def corrections(places: Sequence[NicLocation]) -> dict[Interface, PortRef]:
 def lab_file_lines(found: Discovery) -> list[str]:
     """Return the interfaces of all nodes as lines for the lab file. Each NIC is found by its MAC address.
 
-    A comment marks a NIC that does not match the lab file, and shows the other NICs of a node.
+    Comments say what does not match the lab file, and show the other NICs of a node. If names are exchanged, the NIC
+    that fits counts.
     """
     lines = []
     ports = {place.interface: place.found or place.interface.port for place in found.places}
@@ -159,12 +160,13 @@ def lab_file_lines(found: Discovery) -> list[str]:
         lines += [f"    {name}:", "      interfaces:"]
         listed = set()
         for interface in node.interfaces:
-            nic = find(interface, board)
-            if isinstance(nic, Mismatch):
-                lines.append(f"        # {interface.name}: {nic.message}")
+            nic, wrong = identify(node, interface, board)
+            if wrong:
+                lines.append(f"        # {interface.name}: {wrong[0].message}")
+                nic = fitting(node, interface, board)
+            if nic is None:
                 continue
             listed.add(nic.device)
-            lines += [f"        # {one.message}" for one in compare_nic(node, interface, nic, board)]
             own = [] if interface.is_onboard else [f"nic: {interface.nic.name}"]
             own.append(f"port: {_quoted(str(ports[interface]))}")
             if interface.speed_mbps != interface.nic.speed_mbps:

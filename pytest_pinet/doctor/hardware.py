@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.judge.hardware import Mismatch, compare_board, compare_nic, find
+from pytest_pinet.judge.hardware import Mismatch, compare_board, identify
 from pytest_pinet.judge.preconditions import USB_MBPS
 from pytest_pinet.model.hardware import Bus, FoundBoard, FoundNic
 from pytest_pinet.model.lab import VIRTUAL, Interface, Node
@@ -25,12 +25,10 @@ def judge(node: Node, board: FoundBoard) -> list[Finding]:
     wrong = compare_board(node, board.model)
     without_bus: list[FoundNic] = []
     for interface in node.interfaces:
-        nic = find(interface, board)
-        if isinstance(nic, Mismatch):
-            wrong.append(nic)
-            continue
-        differences = compare_nic(node, interface, nic, board)
+        nic, differences = identify(node, interface, board)
         wrong += differences
+        if nic is None:
+            continue
         if nic.bus is None:
             without_bus.append(nic)
         # A bus has no meaningful speed if the node's clock counts instructions.

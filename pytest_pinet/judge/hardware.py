@@ -77,6 +77,19 @@ def _plain(model: str) -> str:
     return name.replace("+", " Plus").casefold()
 
 
+def identify(node: Node, interface: Interface, board: FoundBoard) -> tuple[FoundNic | None, list[Mismatch]]:
+    """Return the NIC that the lab file means (None: there is none), and how it differs from the lab file."""
+    nic = find(interface, board)
+    return (None, [nic]) if isinstance(nic, Mismatch) else (nic, compare_nic(node, interface, nic, board))
+
+
+def fitting(node: Node, interface: Interface, board: FoundBoard) -> FoundNic | None:
+    """Return the only NIC of the board that does not differ from the lab file, whatever its name; None without one."""
+    plain = (nic for nic in board.nics.values() if not nic.is_stacked and nic.bus is not None)
+    fits = [nic for nic in plain if not _differences(node, interface, nic, board)]
+    return fits[0] if len(fits) == 1 else None
+
+
 def compare_nic(node: Node, interface: Interface, nic: FoundNic, board: FoundBoard) -> list[Mismatch]:
     """Compare a NIC with the lab file: driver, bus, and whether it is the board's own.
 
@@ -86,7 +99,7 @@ def compare_nic(node: Node, interface: Interface, nic: FoundNic, board: FoundBoa
     others = [other for other in node.interfaces if other.name != interface.name]
     fits = [other for other in others if not _differences(node, other, nic, board)] if found else []
     hint = f"; it fits {fits[0]}, so their names may be exchanged" if len(fits) == 1 else ""
-    return [Mismatch(f"{one.message}{hint}", one.act) for one in found]
+    return [Mismatch(f"{one.message}{hint}", one.act) for one in found[:1]] + found[1:]
 
 
 def _differences(node: Node, interface: Interface, nic: FoundNic, board: FoundBoard) -> list[Mismatch]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.shell import Shell
-from pytest_pinet.judge.hardware import Mismatch, compare_board, compare_nic, find
+from pytest_pinet.judge.hardware import Mismatch, compare_board, find, identify
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.hardware import FoundBoard
@@ -33,11 +33,8 @@ def with_found_nics(combination: Combination, sessions: Mapping[str, NodeSession
             raise _invalid(f"{node.where}: {node.name}", one)
     nodes = {node.name: with_devices(node, boards[node.name]) for node in combination.nodes}
     for end in combination.ends:
-        board, interface = boards[end.node.name], end.interface
-        nic = find(interface, board)
-        wrong = [nic] if isinstance(nic, Mismatch) else compare_nic(end.node, interface, nic, board)
-        for one in wrong:
-            raise _invalid(f"{interface.where}: {interface}", one)
+        for one in identify(end.node, end.interface, boards[end.node.name])[1]:
+            raise _invalid(f"{end.interface.where}: {end.interface}", one)
     ends = (
         Endpoint(nodes[end.node.name], nodes[end.node.name].interface(end.interface.name)) for end in combination.ends
     )
@@ -68,6 +65,4 @@ def with_devices(node: Node, board: FoundBoard) -> Node:
 
 def is_missing(node: Node, interface: Interface, shell: Shell) -> bool:
     """Return whether the node has no such NIC, or another driver uses it. Raises SshError."""
-    board = read_board(shell)
-    nic = find(interface, board)
-    return isinstance(nic, Mismatch) or bool(compare_nic(node, interface, nic, board))
+    return bool(identify(node, interface, read_board(shell))[1])

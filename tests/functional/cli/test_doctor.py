@@ -12,7 +12,7 @@ from tests.support.gate_project import GateLab
 
 pytestmark = pytest.mark.slow
 
-# Stand-ins for boards have no device tree, bus or firmware. This lab is not calibrated.
+# Stand-ins for boards have no device tree or firmware. This lab is not calibrated.
 HEALTHY = {"board and NIC": "unknown", "clock and throttling": "unknown", "tolerance": "unknown"}
 
 
@@ -22,9 +22,9 @@ def test_a_healthy_lab_has_no_fault_and_is_restored(gate_lab: GateLab) -> None:
     assert answer.wrong == {}
     assert list(answer.checks.items()) == [(check, HEALTHY.get(check, "ok")) for check in CHECKS]
     unknown = {f["message"] for f in answer.findings if f["status"] == "unknown"}
-    # This is no fault of a board without device tree, firmware and bus.
+    # This is no fault of a board without device tree and firmware.
     assert "the board has no device tree, so its model is unknown" in unknown
-    assert "no bus is known for devices of driver veth" in unknown
+    assert not any("no bus is known" in str(message) for message in unknown)
     assert gate_lab.nodes_on() == on
     assert gate_lab.holders() == []
     assert answer.code == (1 if answer.busy else 0)
