@@ -19,7 +19,7 @@ from pytest_pinet.errors import LabError, first_line
 from pytest_pinet.judge.hardware import fitting, identify
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
-from pytest_pinet.model.lab import Interface, Lab, PortRef
+from pytest_pinet.model.lab import ONBOARD, Interface, Lab, PortRef
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.report.table import text_table
 
@@ -167,7 +167,7 @@ def lab_file_lines(found: Discovery) -> list[str]:
             if nic is None:
                 continue
             listed.add(nic.device)
-            own = [] if interface.is_onboard else [f"nic: {interface.nic.name}"]
+            own = [] if interface.name == ONBOARD else [f"nic: {interface.nic.name}"]
             own.append(f"port: {_quoted(str(ports[interface]))}")
             if interface.speed_mbps != interface.nic.speed_mbps:
                 own.append(f"speed: {Bitrate.mbps(interface.speed_mbps)}")
