@@ -15,6 +15,8 @@ from pytest_pinet.model.lab import Interface, Node, PortRef, Switch
 from pytest_pinet.model.quantities import Bitrate
 
 ONBOARD = "onboard"
+# The default boot timeout of boards with one core (Pi 1, Zero), which take 50 s to user space alone.
+SLOW_BOOT_S = 300.0
 
 
 def resolve_node(
@@ -48,7 +50,9 @@ def resolve_node(
         machine=section.machine,
         clock=section.clock,
     )
-    return node if section.boot_timeout is None else replace(node, boot_timeout_s=section.boot_timeout)
+    if section.boot_timeout is not None:
+        return replace(node, boot_timeout_s=section.boot_timeout)
+    return replace(node, boot_timeout_s=SLOW_BOOT_S) if board.cores == 1 else node
 
 
 def _interface(

@@ -112,7 +112,9 @@ class NodeSection(Section):
     board: Name
     place: Text | None = Field(None, description="labgrid place, by default the node's name")
     target: Text | None = Field(None, description="key under 'targets', by default the node's name")
-    boot_timeout: Seconds | None = None
+    boot_timeout: Seconds | None = Field(
+        None, description="longest time from power-on to ssh, by default 180 s; 300 s for boards with one core"
+    )
     outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
         None, description="kind of power switch that the launcher provides for this node; only in a lab with a launcher"
     )

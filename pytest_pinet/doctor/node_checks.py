@@ -13,14 +13,11 @@ from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
 from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 
-# The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
-ANSWER_TIMEOUT_S = 5.0
-SSH_TIMEOUT_S = 8.0
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
 _OLDEST = FEATURES[0]
@@ -135,7 +132,9 @@ def check_serial_login(bench: Bench) -> Sequence[Finding]:
     def log_in(node: Node) -> None:
         if node.name in bench.refused:
             raise bench.refused[node.name]
-        bench.session(node).strategy.log_in(_patience_s(bench, node, ANSWER_TIMEOUT_S))
+        # As in a test: a node that was just powered on, or that still prints, has its boot timeout.
+        patience_s = _patience_s(bench, node, answer_timeout_s(node))
+        bench.session(node).strategy.log_in(patience_s, node.boot_timeout_s)
 
     return _logins(bench, ConsoleError, "on its serial console", log_in)
 

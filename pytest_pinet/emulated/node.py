@@ -52,7 +52,6 @@ class EmulatedNode(VirtualNode):
         # clears it.
         self._tryboot = False
         self._terminal = ""
-        self._watcher: asyncio.Task[None] | None = None
 
     def _insert_card(self, card: Path) -> None:
         # A lab that was never stopped may have left a card, with other keys.

@@ -70,7 +70,7 @@ class Node:
     target: str
     interfaces: tuple[Interface, ...]
     where: Where
-    boot_timeout_s: float = 60.0
+    boot_timeout_s: float = 180.0
     outlet: str | None = None
     runner: bool = False
     machine: str | None = None

@@ -27,6 +27,9 @@ get_throttled) read -r bits </run/pinet/throttled && echo "throttled=0x$bits" ;;
 *) echo "the firmware of a virtual board does not know the command $1" >&2; exit 1 ;;
 esac
 """
+# As busybox does it: PID 1 ends the machine. The stand-in for sync does not write out the disks of the host.
+_POWEROFF = "#!/bin/sh\nkill -USR2 1\n"
+_SYNC = "#!/bin/sh\n"
 # Send LLDP every second. With the usual interval, a query for a neighbour after a boot would wait 30 s.
 _LLDPD = """\
 configure lldp tx-interval 1
@@ -82,6 +85,8 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "cmdline", f"{boot.cmdline}\n")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
+    _write(directory / "bin" / "poweroff", _POWEROFF, 0o755)
+    _write(directory / "bin" / "sync", _SYNC, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")
     cards = [interface.device for interface in node.interfaces if interface.pcie]
     _write(directory / "lspci", _lspci_output(len(cards), boot.payload))

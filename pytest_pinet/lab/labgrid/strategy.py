@@ -14,6 +14,8 @@ from pytest_pinet.lab.console.serial_driver import PiSerialDriver
 from pytest_pinet.lab.labgrid.power import Power
 from pytest_pinet.lab.labgrid.ssh_driver import PiSSHDriver
 
+# A login that has just shown its prompt answers at once.
+CONSOLE_TIMEOUT_S = 10.0
 _CHECK_EXPORTER = "labgrid-client -p PLACE show: check that an exporter serves all resources of the place"
 
 
@@ -139,10 +141,25 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             self.target.deactivate(self.console)
         self.path = []
 
-    def log_in(self, timeout_s: float) -> None:
-        """Go to ``booted`` without switching power."""
+    def log_in(self, timeout_s: float, boot_timeout_s: float = 0.0) -> None:
+        """Go to ``booted`` without switching power. With PiShellDriver, a board that prints has ``boot_timeout_s``."""
         self.shell.login_timeout = max(1, round(timeout_s))
+        self.shell.boot_timeout_s = boot_timeout_s
         self.force("booted")
+
+    def uptime_s(self) -> float:
+        """Return the time since the boot, by the login on the console. Raises pexpect.TIMEOUT."""
+        _, output = self.run_on_console("cat /proc/uptime", CONSOLE_TIMEOUT_S)
+        first = output.partition(" ")[0]
+        try:
+            return float(first)
+        except ValueError:
+            return float("inf")
+
+    def run_on_console(self, command: str, timeout_s: float) -> tuple[int, str]:
+        """Run a command in the login on the console; return its exit status and output. Raises pexpect.TIMEOUT."""
+        output, _, status = self.shell.run(command, timeout=timeout_s)
+        return int(status), "\n".join(output)
 
     def connect(self, timeout_s: float) -> None:
         """Go from ``booted`` to ``ready``; end at once when the kernel panics."""
@@ -161,6 +178,11 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             self.force("ready")
         finally:
             record.on_finding = lambda _: None
+
+    def connect_alone(self, timeout_s: float) -> None:
+        """Connect over ssh without a login on the console."""
+        self.ssh.connection_timeout = float(timeout_s)
+        self.target.activate(self.ssh)
 
     def abandon(self) -> None:
         """Leave a board whose lease was lost, without sending anything to it."""

@@ -15,7 +15,12 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.node.runner import session_of
 from pytest_pinet.model.lab import Node
 
-_STEPS = {NodeSession.reset_if_due: "reset", NodeSession.switch_on: "power on", NodeSession.log_in: "boot and log in"}
+_STEPS = {
+    NodeSession.begin_reset_if_due: "shut down",
+    NodeSession.reset_if_due: "reset",
+    NodeSession.switch_on: "power on",
+    NodeSession.log_in: "boot and log in",
+}
 LONGEST_REASON = 500
 
 
