@@ -49,6 +49,7 @@ def resolve_node(
         runner=section.runner,
         machine=section.machine,
         clock=section.clock,
+        user=section.user,
     )
     if section.boot_timeout is not None:
         return replace(node, boot_timeout_s=section.boot_timeout)

@@ -13,6 +13,7 @@ from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import as_root, root_cure
 from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
@@ -21,6 +22,8 @@ from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
 _OLDEST = FEATURES[0]
+_EEPROM = "if command -v rpi-eeprom-config >/dev/null; then rpi-eeprom-config; fi"
+_BUTTON = "WAIT_FOR_POWER_BUTTON=1"
 
 
 def check_coordinator(bench: Bench) -> Sequence[Finding]:
@@ -172,6 +175,34 @@ def _logins(
         return []
 
     return bench.one_by_one(look)
+
+
+def check_root(bench: Bench) -> Sequence[Finding]:
+    """Check that commands can run as root: by the login, or by sudo without a password."""
+
+    def look(node: Node) -> Sequence[Finding]:
+        shell = bench.shell(node.name)
+        done = shell.run(as_root("true"))
+        if done.returncode == 0:
+            return []
+        why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        message = f"the ssh user of {node.name} cannot become root: {why}"
+        return [Finding(Status.WRONG, node.name, message, root_cure(node.name))]
+
+    return bench.in_parallel(look)
+
+
+def check_power_on(bench: Bench) -> Sequence[Finding]:
+    """Check that a board boots as soon as it has power. Only the boot loader of a Raspberry Pi says so."""
+
+    def look(node: Node) -> Sequence[Finding]:
+        done = bench.shell(node.name).run(as_root(_EEPROM))
+        if not any(line.split("#")[0].strip() == _BUTTON for line in done.stdout.splitlines()):
+            return []
+        message = f"{node.name} waits for its power button when its power returns ({_BUTTON})"
+        return [Finding(Status.WRONG, node.name, message, f"on {node.name}: sudo rpi-eeprom-config --edit")]
+
+    return bench.in_parallel(look)
 
 
 def check_iperf3(bench: Bench) -> Sequence[Finding]:

@@ -104,6 +104,7 @@ class EmulatedNode(VirtualNode):
         own = {
             "cmdline.txt": self._machine.cmdline.encode(),
             "pinet/hostname": f"{self.spec.name}\n".encode(),
+            "pinet/user": f"{self.spec.user}\n".encode(),
             "pinet/nics": "".join(nics).encode(),
             "pinet/authorized_keys": (self._keys / "id_ed25519.pub").read_bytes(),
             "pinet/host_key": (self._keys / "host_key").read_bytes(),

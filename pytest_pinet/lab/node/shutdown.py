@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import as_root
+from pytest_pinet.execution.shell import as_root, root_cure
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.console.kernel_log import KernelEventKind, recognise
 from pytest_pinet.lab.console.record import ConsoleRecord
@@ -95,10 +95,8 @@ class Shutdown:
                     continue
                 if status:
                     why = said.strip().splitlines()[-1:] or [f"exit status {status}"]
-                    raise ShutdownError(
-                        f"{self._node} cannot be shut down, so its power was not cut: {why[0]}",
-                        f"log in to {self._node} as root, or allow its user sudo without a password",
-                    )
+                    message = f"{self._node} cannot be shut down, so its power was not cut: {why[0]}"
+                    raise ShutdownError(message, root_cure(self._node))
                 self._deadline = Deadline(SHUTDOWN_S)
                 return
         if refused is not None:
