@@ -120,20 +120,28 @@ class Board:
     """A board that prints ``boots[0]``, ``boots[1]``, ... at each power-on, then a login prompt.
 
     A boot whose text contains a panic ends there. In a login, ``poweroff`` halts the board. ``strategy`` is the real
-    one, on labgrid's own drivers where pytest-pinet has none.
+    one, on labgrid's own drivers where pytest-pinet has none. ``console`` is a Console or a PtyConsole, ``server`` the
+    port and the protocol of a console server other than ``console`` itself.
     """
 
-    def __init__(self, boots: Iterable[str] = (), serial_driver: str = "PiSerialDriver") -> None:
+    def __init__(
+        self,
+        boots: Iterable[str] = (),
+        serial_driver: str = "PiSerialDriver",
+        console: Any = None,
+        server: tuple[int, str] | None = None,
+    ) -> None:
         self._boots = list(boots)
         self._alive = False
         # How often it was shut down.
         self.halts = 0
-        self.console = Console()
+        self.console: Any = console or Console()
         self.console.on_line = self._typed
         self.pdu = Pdu(self._power)
         self.target = Target("pi1")
         NetworkPowerPort(self.target, None, model="rest", host=self.pdu.host, index=1)
-        NetworkSerialPort(self.target, None, host="127.0.0.1", port=self.console.port, protocol="raw")
+        port, protocol = server or (self.console.port, "raw")
+        NetworkSerialPort(self.target, None, host="127.0.0.1", port=port, protocol=protocol)
         NetworkService(self.target, None, address="127.0.0.1", port=1, username="root")
         NetworkPowerDriver(self.target, None, delay=0.2)
         make = target_factory.make_driver

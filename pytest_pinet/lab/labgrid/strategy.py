@@ -49,7 +49,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             # labgrid's drivers also raise other errors: a missing resource, proxy or tool.
             raise PowerError(
                 f"labgrid cannot use the power switch of {self.target.name}: {type(error).__name__}: {error}",
-                _CHECK_EXPORTER,
+                _act(self.power),
             ) from error
         if self._power is None:
             self._power = Power(self.target.name, self.power)
@@ -76,7 +76,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         except Exception as error:
             raise ConsoleError(
                 f"labgrid cannot open the serial console of {self.target.name}: {type(error).__name__}: {error}",
-                _CHECK_EXPORTER,
+                _act(self.console),
             ) from error
 
     # -- states ---------------------------------------------------------------------------------------------------
@@ -189,6 +189,14 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         if isinstance(self.shell, PiShellDriver):
             self.shell.abandon()
         self.invalidate()
+
+
+def _act(driver: object) -> str:
+    """Return what to check when labgrid cannot use a driver, which may reach its device through another machine."""
+    extra = getattr(getattr(driver, "port", None), "extra", None) or {}
+    if extra.get("proxy_required"):
+        return f"check that `ssh {extra.get('proxy')}` works here without a question (~/.ssh/config, known_hosts)"
+    return _CHECK_EXPORTER
 
 
 def _address(console: object) -> str:

@@ -148,6 +148,13 @@ def test_a_board_with_one_core_may_boot_for_longer(tmp_path: Path) -> None:
     assert lab.nodes["a"].boot_timeout_s == 300
 
 
+def test_only_an_emulated_board_has_a_user(tmp_path: Path) -> None:
+    text = SMALL.replace("pinet:\n", "pinet:\n  launcher: virtual\n").replace("pi4b\n", "pi4b\n      user: pi\n")
+    with pytest.raises(ConfigError, match="node 'a' has the key 'user', which needs an emulated board; add machine"):
+        lab_of(tmp_path, text)
+    assert lab_of(tmp_path, text.replace("user: pi", "user: pi\n      machine: virt")).nodes["a"].user == "pi"
+
+
 def test_defaults(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, SMALL)
     node = lab.nodes["a"]
