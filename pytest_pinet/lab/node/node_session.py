@@ -73,6 +73,8 @@ class NodeSession:
         self._shutdown = Shutdown(node.name, self.strategy, self._connect_alone, self.warn)
         # Whether we have cut the power and not switched it on since.
         self._cut = False
+        # Whether the node still runs what we have removed; None until ``begin_leave``.
+        self._stale: bool | None = None
 
     def warn(self, warning: str) -> None:
         self.warnings.append(warning)
@@ -123,7 +125,8 @@ class NodeSession:
 
     def begin_reset_if_due(self) -> None:
         """Request the halt if a boot is due, so that several nodes shut down at the same time."""
-        if self.boots and self.reset_due and self._read_power() is not False:
+        if self.boots and self.reset_due:
+            self._read_power()
             self._begin_shutdown()
 
     def hang(self) -> None:
@@ -133,6 +136,8 @@ class NodeSession:
 
     def _begin_shutdown(self) -> None:
         assert self.boots, "the machine that runs pytest is never shut down"
+        if self.strategy.path == ["off"] or self.strategy.node_power.is_on() is False:
+            return
         boot_s = self._boot.remaining_s if self._boot is not None else 0.0
         self._shutdown.begin(self._shell, max(answer_timeout_s(self.node), boot_s))
         self._shell = None
@@ -141,9 +146,8 @@ class NodeSession:
         """Cut the power: of a running system after its halt, of a system that hangs at once."""
         if not self.boots:
             return
-        if self.strategy.path != ["off"] and self.strategy.node_power.is_on() is not False:
-            self._begin_shutdown()
-            self._shutdown.finish()
+        self._begin_shutdown()
+        self._shutdown.finish()
         self._shell = None
         self.strategy.transition("off")
         self._cut = True
@@ -407,14 +411,23 @@ class NodeSession:
             self.record.trouble = None
         return warnings
 
-    def leave(self) -> None:
-        """Log out, and leave the node off or on, as it was found."""
-        stale = False
+    def begin_leave(self) -> None:
+        """Remove our files, and request the halt of a node that was found off, so that nodes shut down together."""
+        self._stale = False
         try:
             try:
-                stale = self._remove_build()
+                self._stale = self._remove_build()
             finally:
-                stale |= self._restore_boot_files()
+                self._stale |= self._restore_boot_files()
+        finally:
+            if self._found_off:
+                self._begin_shutdown()
+
+    def leave(self) -> None:
+        """Log out, and leave the node off or on, as it was found."""
+        try:
+            if self._stale is None:
+                self.begin_leave()
         finally:
             try:
                 if self._found_off:
@@ -423,7 +436,7 @@ class NodeSession:
                     # An interrupted reset.
                     self._power_cycle()
                 else:
-                    self.reset_due |= stale
+                    self.reset_due |= bool(self._stale)
             finally:
                 self._forget()
                 self.strategy.invalidate()
@@ -462,7 +475,7 @@ class NodeSession:
     def _forget(self) -> bool:
         """Clear the state of this lease; return whether the node was found off."""
         found_off = self._found_off is True
-        self._found_off = self._shell = self._boot = None
+        self._found_off = self._shell = self._boot = self._stale = None
         self.fresh = self._cut = False
         self._shutdown.clear()
         self.boot_tuning, self.boot_before = Tuning(), {}

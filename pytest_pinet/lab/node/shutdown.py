@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
@@ -29,8 +30,8 @@ COMMAND = (
 HALTED = re.compile(r"reboot: (?:Power down|System halted)")
 # A system that answers takes much less. `sync` runs in the background.
 ANSWER_TIMEOUT_S = 10.0
-# The card may still be busy with the last write when the kernel ends.
-REST_S = 1.0
+# The card may still be busy with the last write when the kernel ends: an SD card for 500 ms at most.
+REST_S = 0.5
 # If the console does not show the halt, a node without ssh and output for so long has halted.
 SILENT_S = 20.0
 PROBE_S, PROBE_TIMEOUT_S = 1.0, 3.0
@@ -58,6 +59,7 @@ class Shutdown:
         self._mark = 0
         self._silent_since: float | None = None
         self._next_probe = 0.0
+        self._halted_at: datetime | None = None
         self._broken = ""
         # The ways that gave no answer since the last boot, so that they need not be tried again.
         self.silent: set[str] = set()
@@ -147,8 +149,9 @@ class Shutdown:
             return
         with doing(f"wait for the halt of {self._node}"):
             over = self._deadline.wait_until(self._is_over, POLL_S)
-            if over and not self._broken:
-                time.sleep(REST_S)
+            if self._halted_at is not None:
+                passed_s = (datetime.now(UTC) - self._halted_at).total_seconds()
+                time.sleep(min(REST_S, max(0.0, REST_S - passed_s)))
         record = self._record
         if self._broken:
             self._warn(f"{self._node} {self._broken} while it shut down, so its power was cut")
@@ -162,7 +165,7 @@ class Shutdown:
 
     def clear(self) -> None:
         """Forget the shutdown after the power was cut, or after the node came up."""
-        self._deadline = self._shell = self._silent_since = None
+        self._deadline = self._shell = self._silent_since = self._halted_at = None
         self._broken = ""
         self.silent.clear()
 
@@ -175,6 +178,7 @@ class Shutdown:
                     self._broken = "panicked" if kind is KernelEventKind.PANIC else "restarted"
                     return True
                 if HALTED.search(line.text):
+                    self._halted_at = line.time
                     return True
         return self._is_silent(record)
 
