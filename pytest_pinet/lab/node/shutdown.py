@@ -21,10 +21,11 @@ from pytest_pinet.lab.ssh import SshShell
 if TYPE_CHECKING:
     from pytest_pinet.lab.labgrid.strategy import PiStrategy
 
-# In the background, because the connection may end before the answer. sudo ends what it started on a terminal (HUP).
+# In the background, because `sync` may take long, and the answer must leave before the connection ends. sudo ends what
+# it started on a terminal (HUP).
 COMMAND = (
     "command -v poweroff >/dev/null || { echo there is no poweroff command >&2; exit 127; };"
-    " { trap '' HUP; sync; poweroff; } </dev/null >/dev/null 2>&1 &"
+    " { trap '' HUP; sync; sleep 0.3 || sleep 1; poweroff; } </dev/null >/dev/null 2>&1 &"
 )
 # kernel/reboot.c. The priority of the message is the highest, so that every console shows it.
 HALTED = re.compile(r"reboot: (?:Power down|System halted)")

@@ -139,7 +139,7 @@ def test_nodes_behind_a_power_switch_without_state_come_up_and_stay_on(
 def test_a_board_that_a_killed_run_left_halted_is_booted(connect: Connect, gate_lab: GateLab) -> None:
     gate_lab.switch_power(True, *PLACES)
     gate_lab.await_boot(*PLACES)
-    gate_lab.pinet("exec", "pi3b-1", "--", "poweroff")
+    gate_lab.pinet("exec", "pi3b-1", "--", "(sleep 0.3; poweroff) >/dev/null 2>&1 &")
     wait_until("the halt", lambda: not gate_lab.answers("pi3b-1"))
     session, pair = connect()
     with session.open(pair):

@@ -160,7 +160,7 @@ def test_power_off_kills_every_process_and_drops_the_carrier(pair: Bench) -> Non
 
 def test_a_board_that_shuts_itself_down_stays_dark_until_a_power_cycle(pair: Bench) -> None:
     with console(pair, "right") as sock:
-        pair.ssh("right", "poweroff")
+        pair.ssh("right", "(sleep 0.3; poweroff) >/dev/null 2>&1 &")
         expect(sock, rb"\[ +\d+\.\d+\] reboot: Power down")
     wait_until("the end of its link", lambda: not pair.carrier("p2"))
     assert not pair.answers("right")
