@@ -19,7 +19,7 @@ from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, shown, unknown
-from pytest_pinet.model.lab import Interface, Lab, Node, PortRef, Switch, Uplink
+from pytest_pinet.model.lab import MACHINES, Interface, Lab, Node, PortRef, Switch, Uplink
 
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
@@ -174,10 +174,13 @@ def _check_places(nodes: Mapping[str, Node], uplinks: Iterable[Uplink], document
 
 def _check_outlets(section: PinetSection, document: Document) -> None:
     for name, node in section.nodes.items():
-        for key in ("outlet", "machine"):
+        for key in ("outlet", "machine", "user"):
             if getattr(node, key) is not None and section.launcher is None:
                 message = f"node '{name}' has the key '{key}', which needs a launcher; this lab has no launcher"
                 raise ConfigError(message, document.key(("pinet", "nodes", name, key)))
+        if node.user is not None and node.machine in (None, MACHINES[0]):
+            message = f"node '{name}' has the key 'user', which needs an emulated board; add machine: {MACHINES[1]}"
+            raise ConfigError(message, document.key(("pinet", "nodes", name, "user")))
 
 
 def _members(

@@ -15,6 +15,9 @@ from pytest_pinet.model.hardware import Board, Nic, attached_bus
 from pytest_pinet.model.lab import ONBOARD, Interface, Node, PortRef, Switch
 from pytest_pinet.model.quantities import Bitrate
 
+# The default boot timeout of boards with one core (Pi 1, Zero), which take 50 s to user space alone.
+SLOW_BOOT_S = 300.0
+
 
 def resolve_node(
     name: str, section: NodeSection, hardware: Hardware, switches: Mapping[str, Switch], document: Document
@@ -46,8 +49,11 @@ def resolve_node(
         runner=section.runner,
         machine=section.machine,
         clock=section.clock,
+        user=section.user,
     )
-    return node if section.boot_timeout is None else replace(node, boot_timeout_s=section.boot_timeout)
+    if section.boot_timeout is not None:
+        return replace(node, boot_timeout_s=section.boot_timeout)
+    return replace(node, boot_timeout_s=SLOW_BOOT_S) if board.cores == 1 else node
 
 
 def _interface(

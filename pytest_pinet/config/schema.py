@@ -42,7 +42,7 @@ from pytest_pinet.config.fields import (
 )
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import CLOCKS, MACHINES
+from pytest_pinet.model.lab import CLOCKS, MACHINES, USERS
 from pytest_pinet.model.limits import WAYS
 
 BUSES = tuple(sorted(bus.value for bus in Bus))
@@ -129,7 +129,9 @@ class NodeSection(Section):
     board: Name
     place: Text | None = Field(None, description="labgrid place, by default the node's name")
     target: Text | None = Field(None, description="key under 'targets', by default the node's name")
-    boot_timeout: Seconds | None = None
+    boot_timeout: Seconds | None = Field(
+        None, description="longest time from power-on to ssh, by default 180 s; 300 s for boards with one core"
+    )
     outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
         None, description="kind of power switch that the launcher provides for this node; only in a lab with a launcher"
     )
@@ -139,6 +141,10 @@ class NodeSection(Section):
     clock: Annotated[str, *one_of("clock", CLOCKS)] = Field(
         CLOCKS[0],
         description="clock of the board; virtual: counts instructions; goodput is per second of this clock",
+    )
+    user: Annotated[str, *one_of("user", USERS)] | None = Field(
+        None,
+        description="account of an emulated board; pi: a user with sudo, and root cannot log in; default: root",
     )
     runner: bool = Field(
         False, description="this node is the machine that pytest runs on: it is only a peer, and has no target"

@@ -166,8 +166,12 @@ class Bench:
         lost_places = self._leases.lost([node.place for node in self.nodes if node.name in self._sessions])
         lost = {node.name for node in self.nodes if node.place in lost_places}
         self._warnings += self.undo.close(lost)
-        for name, session in self._sessions.items():
-            self._attempt(f"restore {name}", session.abandon if name in lost else session.leave)
+        ours = {name: session for name, session in self._sessions.items() if name not in lost}
+        for name in lost & self._sessions.keys():
+            self._attempt(f"restore {name}", self._sessions[name].abandon)
+        for step in (NodeSession.begin_leave, NodeSession.leave):
+            for name, session in ours.items():
+                self._attempt(f"restore {name}", partial(step, session))
 
     def _release(self) -> None:
         assert self._leases is not None
@@ -178,7 +182,8 @@ class Bench:
         try:
             step()
         except Exception as error:
-            self._warnings.append(f"could not {what}: {first_line(error)}")
+            warning = f"could not {what}: {first_line(error)}"
+            self._warnings += [warning] if warning not in self._warnings else []
 
 
 def _guarded(look: NodeCheck, node: Node) -> list[Finding]:

@@ -39,11 +39,13 @@ REACHING = (
     Check("power read-back", node_checks.check_power, "no power"),
     Check("serial login", node_checks.check_serial_login, "no serial login"),
     Check("ssh", node_checks.check_ssh, "no ssh"),
+    Check("root rights", node_checks.check_root, "its user is not root and has no sudo"),
 )
 LINK_SPEED = Check("link speed and duplex", links.check_link_speed)
 # All checks after the lab file, in the order of running and reporting.
 CHECKS = (
     *REACHING,
+    Check("power-on", node_checks.check_power_on),
     Check("iperf3 versions", node_checks.check_iperf3),
     Check("board and NIC", hardware.check_board_and_nics),
     LINK_SPEED,

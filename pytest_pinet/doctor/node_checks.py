@@ -14,17 +14,17 @@ from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.execution.shell import as_root, root_cure
+from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
 from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 
-# The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
-ANSWER_TIMEOUT_S = 5.0
-SSH_TIMEOUT_S = 8.0
 # A power switch that fails faster than this has answered.
 SILENCE_S = 2.0
 _OLDEST = FEATURES[0]
+_EEPROM = "if command -v rpi-eeprom-config >/dev/null; then rpi-eeprom-config; fi"
+_BUTTON = "WAIT_FOR_POWER_BUTTON=1"
 
 
 def check_coordinator(bench: Bench) -> Sequence[Finding]:
@@ -136,7 +136,9 @@ def check_serial_login(bench: Bench) -> Sequence[Finding]:
     def log_in(node: Node) -> None:
         if node.name in bench.refused:
             raise bench.refused[node.name]
-        bench.session(node).strategy.log_in(_patience_s(bench, node, ANSWER_TIMEOUT_S))
+        # As in a test: a node that was just powered on, or that still prints, has its boot timeout.
+        patience_s = _patience_s(bench, node, answer_timeout_s(node))
+        bench.session(node).strategy.log_in(patience_s, node.boot_timeout_s)
 
     return _logins(bench, ConsoleError, "on its serial console", log_in)
 
@@ -177,6 +179,34 @@ def _logins(
         return []
 
     return bench.one_by_one(look)
+
+
+def check_root(bench: Bench) -> Sequence[Finding]:
+    """Check that commands can run as root: by the login, or by sudo without a password."""
+
+    def look(node: Node) -> Sequence[Finding]:
+        shell = bench.shell(node.name)
+        done = shell.run(as_root("true"))
+        if done.returncode == 0:
+            return []
+        why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        message = f"the ssh user of {node.name} cannot become root: {why}"
+        return [Finding(Status.WRONG, node.name, message, root_cure(node.name))]
+
+    return bench.in_parallel(look)
+
+
+def check_power_on(bench: Bench) -> Sequence[Finding]:
+    """Check that a board boots as soon as it has power. Only the boot loader of a Raspberry Pi says so."""
+
+    def look(node: Node) -> Sequence[Finding]:
+        done = bench.shell(node.name).run(as_root(_EEPROM))
+        if not any(line.split("#")[0].strip() == _BUTTON for line in done.stdout.splitlines()):
+            return []
+        message = f"{node.name} waits for its power button when its power returns ({_BUTTON})"
+        return [Finding(Status.WRONG, node.name, message, f"on {node.name}: sudo rpi-eeprom-config --edit")]
+
+    return bench.in_parallel(look)
 
 
 def check_iperf3(bench: Bench) -> Sequence[Finding]:

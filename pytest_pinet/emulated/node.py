@@ -52,7 +52,6 @@ class EmulatedNode(VirtualNode):
         # clears it.
         self._tryboot = False
         self._terminal = ""
-        self._watcher: asyncio.Task[None] | None = None
 
     def _insert_card(self, card: Path) -> None:
         # A lab that was never stopped may have left a card, with other keys.
@@ -105,6 +104,7 @@ class EmulatedNode(VirtualNode):
         own = {
             "cmdline.txt": self._machine.cmdline.encode(),
             "pinet/hostname": f"{self.spec.name}\n".encode(),
+            "pinet/user": f"{self.spec.user}\n".encode(),
             "pinet/nics": "".join(nics).encode(),
             "pinet/authorized_keys": (self._keys / "id_ed25519.pub").read_bytes(),
             "pinet/host_key": (self._keys / "host_key").read_bytes(),

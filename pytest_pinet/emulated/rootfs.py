@@ -12,6 +12,7 @@ from typing import IO, cast
 
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.emulated.packages import open_package
+from pytest_pinet.model.lab import PI
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
 
@@ -19,16 +20,27 @@ from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
 PACKAGES = (
     *("base-files", "bash", "busybox-static", "coreutils", "ethtool", "findutils", "grep", "gzip", "hostname"),
     *("iperf3", "iproute2", "iputils-ping", "kmod", "login", "mawk", "mount", "openssh-server", "passwd"),
-    *("procps", "sed", "tar", "util-linux", "xz-utils", "zstd"),
+    *("procps", "sed", "sudo", "tar", "util-linux", "xz-utils", "zstd"),
 )
 # Packages that only maintainer scripts need. These scripts never run here.
 _SKIPPED = ("adduser_", "debconf_", "dpkg_", "perl_", "perl-", "libperl", "ucf_", "usrmerge_", "init-system-helpers_")
 _LEFT_OUT = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/lintian/")
 _MERGED = ("bin", "sbin", "lib")
 _FOLDER, _FILE = stat.S_IFDIR | 0o755, stat.S_IFREG | 0o644
+# The user of Raspberry Pi OS, for boards on which root cannot log in.
+_ACCOUNT = f"{PI}:x:1000:1000::/home/{PI}:/bin/bash\n"
+_GROUPS = f"{PI}:x:1000:\nsudo:x:27:{PI}\n"
+_PAM_SUDO = "".join(f"{kind} required pam_permit.so\n" for kind in ("auth", "account", "session"))
 FILES = {
-    **login_files("Debian on an emulated board", PATH),
-    "etc/shadow.image": shadow("*"),
+    **login_files("Debian on an emulated board", PATH, _ACCOUNT, _GROUPS),
+    f"home/{PI}/.bashrc": "PS1='\\u@\\h:\\w $ '\nunset PROMPT_COMMAND HISTFILE\n",
+    f"home/{PI}/.bash_profile": f". /home/{PI}/.bashrc\n",
+    f"home/{PI}/.hushlogin": "",
+    f"home/{PI}/.inputrc": "set enable-bracketed-paste off\n",
+    f"etc/sudoers.d/010_{PI}-nopasswd": f"{PI} ALL=(ALL) NOPASSWD: ALL\n",
+    # sudo asks PAM only for users who need a password, but it does not run without these entries.
+    "etc/pam.d/sudo": _PAM_SUDO,
+    "etc/shadow.image": shadow("*") + f"{PI}:*:19000:0:99999:7:::\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
     # Without this file, libpam fails for every service.
     "etc/pam.d/other": "".join(f"{kind} required pam_deny.so\n" for kind in ("auth", "account", "password", "session")),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.evidence.elf import build_id
-from pytest_pinet.execution.shell import Shell
+from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.model.build import Loaded, RunningBuild
 
 
@@ -87,7 +87,8 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
         if _SYSCTL.fullmatch(name):
             parts[f"sysctl {name}"] = f"cat {shlex.quote(sysctl_path(name))}"
     script = f"LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/sbin:/sbin; {marked(parts)}"
-    done = shell.run(script, timeout_s=TIMEOUT_S)
+    # Some parameters and sysctls are readable for root only.
+    done = shell.run(as_root(script), timeout_s=TIMEOUT_S)
     found = {name: text.strip() for name, text in split_marked(done.stdout).items()}
     if not found.get("version"):
         raise SshError(

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from pytest_pinet.evidence.sources import EvidenceSource, Texts
+from pytest_pinet.execution.shell import as_root
 from pytest_pinet.model.evidence import EndEvidence
 
 # net/sched/sch_generic.c, net/core/dev.c, drivers/hwmon/raspberrypi-hwmon.c, phylib, mm/page_alloc.c,
@@ -28,8 +29,8 @@ class KernelMessages(EvidenceSource):
     name = "kernel"
 
     def command(self, device: str) -> str:
-        # On Debian only root can read the log. The owner of the root folder is root.
-        log = "log=$(dmesg || { ! [ -O / ] && sudo -n dmesg; })"
+        # On Debian only root can read the log.
+        log = f"log=$(dmesg || {as_root('dmesg')})"
         # Printed last, because a log that could not be read would look like a log without trouble.
         since = '{ s = $0; sub(/^[^[]*\\[ */, "", s); if (s + 0 > t + 0) print } END { print "read" }'
         later = f"""awk -v t="$since" '{since}'"""

@@ -6,6 +6,7 @@ Traffic, evidence, tunings and switch backends use a node over ssh and the runne
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import tempfile
 import weakref
@@ -43,6 +44,27 @@ def as_root(command: str) -> str:
     """Return a command line that runs ``command`` as root: directly for root, by sudo without a password otherwise."""
     quoted = shlex.quote(f"PATH=$PATH:/usr/sbin:/sbin; {command}")
     return f'if [ "$(id -u)" = 0 ]; then sh -c {quoted}; else sudo -n sh -c {quoted}; fi'
+
+
+# What sudo and the shell print if the user cannot become root without a password, or if there is no sudo.
+_NO_ROOT = re.compile(
+    r"sudo: .*(?:a password is required|a terminal is required|must have a tty|not found)|not in the sudoers|"
+    r"is not allowed to (?:execute|run)"
+)
+
+
+def refused_root(done: Completed) -> str | None:
+    """Return the line that says why a command of ``as_root`` could not become root; None if it could."""
+    lines = done.stderr.splitlines() if done.returncode else []
+    return next((line.strip() for line in lines if _NO_ROOT.search(line)), None)
+
+
+def root_cure(name: str) -> str:
+    """Return what to do on the machine ``name`` whose ssh user cannot become root."""
+    return (
+        f"on {name}: sudo raspi-config nonint do_sudo_pass 1 (Raspberry Pi OS), or: "
+        'echo "$USER ALL=(ALL) NOPASSWD: ALL" | sudo tee /etc/sudoers.d/010_pinet; or log in as root'
+    )
 
 
 class Shell(Protocol):

@@ -14,6 +14,8 @@ from pytest_pinet.model.traffic import HttpTraffic, Traffic
 MACHINES = ("namespace", "virt", "raspi3b")
 # The name of the board's own NIC.
 ONBOARD = "onboard"
+# The account of an emulated board: root, or a normal user who may use sudo without a password (root cannot log in).
+USERS = (ROOT, PI) = ("root", "pi")
 # The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor.
 CLOCKS = (WALL, VIRTUAL) = ("wall", "virtual")
 
@@ -81,7 +83,8 @@ class Node:
 
     ``outlet`` is the kind of power outlet that the launcher provides (None: the launcher's choice). ``runner``: the
     node is the machine that pytest runs on; it is only a peer and needs no target. ``machine`` is what the launcher
-    runs as this board (None: the launcher's choice). ``clock`` is the node's clock. With a virtual clock a second is a
+    runs as this board (None: the launcher's choice). ``user`` is the account that the launcher creates there (None:
+    root). ``clock`` is the node's clock. With a virtual clock a second is a
     fixed number of instructions, so goodput is taken from this node's end in both directions.
     """
 
@@ -91,11 +94,12 @@ class Node:
     target: str
     interfaces: tuple[Interface, ...]
     where: Where
-    boot_timeout_s: float = 60.0
+    boot_timeout_s: float = 180.0
     outlet: str | None = None
     runner: bool = False
     machine: str | None = None
     clock: str = WALL
+    user: str | None = None
 
     @property
     def is_emulated(self) -> bool:

@@ -98,7 +98,7 @@ def left_behind(shell: Shell, folders: Sequence[str] = FOLDERS) -> str | None:
     """Return the folder of boot files that were changed and not restored, or None. Raises SshError."""
     kept = [f"{folder}/{name}{KEPT}" for folder in folders for name in (CONFIG, CMDLINE)]
     tests = "; ".join(f"[ ! -e {path} ] || dirname {path}" for path in kept)
-    return next(iter(shell.run(tests).stdout.split()), None)
+    return next(iter(shell.run(as_root(tests)).stdout.split()), None)
 
 
 def put_back(shell: Shell, folders: Sequence[str] = FOLDERS) -> bool:

@@ -28,6 +28,9 @@ get_throttled) read -r bits </run/pinet/throttled && echo "throttled=0x$bits" ;;
 *) echo "the firmware of a virtual board does not know the command $1" >&2; exit 1 ;;
 esac
 """
+# As busybox does it: PID 1 ends the machine. The stand-in for sync does not write out the disks of the host.
+_POWEROFF = "#!/bin/sh\nkill -USR2 1\n"
+_SYNC = "#!/bin/sh\n"
 # Send LLDP every second. With the usual interval, a query for a neighbour after a boot would wait 30 s.
 _LLDPD = """\
 configure lldp tx-interval 1
@@ -86,6 +89,8 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "model", f"{node.model}\0")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
+    _write(directory / "bin" / "poweroff", _POWEROFF, 0o755)
+    _write(directory / "bin" / "sync", _SYNC, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")
     cards = [interface.bus_info for interface in node.interfaces if interface.pcie]
     _write(directory / "lspci", _lspci_output(cards, boot.payload))

@@ -42,6 +42,10 @@ class MachineProcess(ABC):
         """Return the processes that must end before the machine is off."""
         return [identity for pid in self._pids if (identity := ProcessId.of(pid)) is not None]
 
+    async def ended(self) -> str | None:
+        """Wait for the end of the machine. Return ``guest-shutdown`` if it shut itself down, else None."""
+        return "guest-shutdown" if await self._process.wait() == 0 else None
+
     async def kill(self) -> None:
         """Switch the power off. Returns when all processes have ended. Raises LabError."""
         if self.running:

@@ -102,6 +102,7 @@ def _node_status(node: VirtualNode) -> dict[str, object]:
         "name": node.spec.name,
         "board": node.spec.board,
         "place": node.spec.place,
+        "user": node.spec.user,
         "outlet": node.spec.outlet,
         "power": "on" if node.on else "off",
         "frozen": node.frozen,

@@ -58,7 +58,7 @@ def _resources(node: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, An
     return {
         "NetworkPowerPort": _outlet(node, index, spec, ports),
         "NetworkSerialPort": {"host": "127.0.0.1", "port": own["console"], "protocol": "raw"},
-        "NetworkService": {"address": "127.0.0.1", "port": own["ssh"], "username": "root"},
+        "NetworkService": {"address": "127.0.0.1", "port": own["ssh"], "username": node.user},
         **{i.name: _ethernet_port(i.switch, i.port) for i in node.interfaces},
     }
 

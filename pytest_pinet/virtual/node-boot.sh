@@ -3,6 +3,8 @@
 # that node-init.sh needed, in the working directory and environment of node-init.sh.
 set -u
 trap '' INT QUIT TSTP HUP
+# `poweroff` in a board. The kernel ends all other processes together with PID 1.
+[ "$ROLE" = switch ] || trap 'exit 0' USR2
 
 announce() { # patterns of the devices, more words for lldpd
     mkdir -p /run/lldpd
@@ -45,6 +47,7 @@ chmod 755 /run/pinet/ask-name
 while :; do
     # Open the console by path: when a login hangs up the terminal, inherited descriptors become useless.
     setsid -w -c agetty --skip-login --login-program /run/pinet/ask-name --local-line --noclear 115200 - vt100 \
-        <>/dev/ttyAMA0 >&0 2>&0
+        <>/dev/ttyAMA0 >&0 2>&0 &
+    wait $!
     sleep 0.1
 done

@@ -43,6 +43,9 @@ class VirtualNode:
         self.on = False
         self.frozen = False
         self.panicked = False
+        # The board has shut itself down and is dark until a power cycle.
+        self.halted = False
+        self._watcher: asyncio.Task[None] | None = None
         self._links: LinkWatch | None = None
         self._on_since = 0.0
         # The bits that the firmware reports by `vcgencmd get_throttled`. The lowest four bits are the present state.
@@ -95,12 +98,16 @@ class VirtualNode:
                 self._links.close()
                 self._links = None
             self.console.detach()
+            self.halted = False
             if self.panicked:
                 self.panicked = False
                 if not self.frozen:
                     await self._silence(False)
-            await ip(self.namespace, [f"link set dev {cable.spec.device} down" for cable in self.cables])
+            await self._links_down()
             self.on = False
+
+    async def _links_down(self) -> None:
+        await ip(self.namespace, [f"link set dev {cable.spec.device} down" for cable in self.cables])
 
     async def set_faults(self, cable: Cable, faults: Faults) -> None:
         """Apply ``faults`` to one of the board's cables. Raises LabError."""
@@ -120,7 +127,7 @@ class VirtualNode:
                 return
             self.frozen = False
             await self._silence(False)
-            if self.on and self.container is None and not self.panicked:
+            if self.on and self.container is None and not self.panicked and not self.halted:
                 await self._boot()
 
     def panic_at_boot(self) -> None:
@@ -207,3 +214,15 @@ class VirtualNode:
         )
         self.relay.connect_to(self.namespace)
         self.changed()
+        self._watcher = asyncio.get_running_loop().create_task(self._watch_halt(self.container))
+
+    async def _watch_halt(self, machine: MachineProcess) -> None:
+        """Stay dark after the board has shut itself down. Only a power cycle boots it again, as a Raspberry Pi."""
+        reason = await machine.ended()
+        async with self._lock:
+            if self.container is not machine or reason is None:
+                return
+            self.container, self.halted = None, True
+            self.relay.connect_to(None)
+            self._say(["reboot: Power down"])
+            await self._links_down()

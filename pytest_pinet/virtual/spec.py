@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import CLOCKS, MACHINES, Interface, Lab, Node
+from pytest_pinet.model.lab import CLOCKS, MACHINES, ROOT, Interface, Lab, Node
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 
@@ -47,7 +47,7 @@ class NodeSpec:
     ``outlet`` is the kind of its power outlet.
 
     ``clock_mhz`` is the default clock of its processor. ``machine`` is what runs the board: a ``namespace`` of the
-    host, or the name of a QEMU machine. ``clock`` is the kind of time in that machine.
+    host, or the name of a QEMU machine. ``clock`` is the kind of time in that machine. ``user`` is its account.
     """
 
     name: str
@@ -60,6 +60,7 @@ class NodeSpec:
     machine: str = MACHINES[0]
     clock: str = CLOCKS[0]
     model: str = ""
+    user: str = ROOT
 
     @property
     def feed(self) -> InterfaceSpec:
@@ -171,6 +172,7 @@ def _node(node: Node, lab: Lab) -> NodeSpec:
         node.machine or MACHINES[0],
         node.clock,
         node.board.model or node.board.title,
+        node.user or ROOT,
     )
     if outlet == "poe_mib" and (switch := lab.switches[spec.feed.switch]).backend != "snmp":
         raise ConfigError(

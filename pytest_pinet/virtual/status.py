@@ -51,6 +51,6 @@ def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
     return [
         *("ssh", "-F", "none", "-i", found["environment"]["LG_KEYFILE"], "-p", str(nodes[node]["ssh"])),
         *(word for option in _SSH_OPTIONS for word in ("-o", option)),
-        "root@127.0.0.1",
+        f"{nodes[node]['user']}@127.0.0.1",
         *command,
     ]

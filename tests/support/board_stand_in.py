@@ -119,19 +119,29 @@ class Pdu:
 class Board:
     """A board that prints ``boots[0]``, ``boots[1]``, ... at each power-on, then a login prompt.
 
-    A boot whose text contains a panic ends there. ``strategy`` is the real one, on labgrid's own drivers where
-    pytest-pinet has none.
+    A boot whose text contains a panic ends there. In a login, ``poweroff`` halts the board. ``strategy`` is the real
+    one, on labgrid's own drivers where pytest-pinet has none. ``console`` is a Console or a PtyConsole, ``server`` the
+    port and the protocol of a console server other than ``console`` itself.
     """
 
-    def __init__(self, boots: Iterable[str] = (), serial_driver: str = "PiSerialDriver") -> None:
+    def __init__(
+        self,
+        boots: Iterable[str] = (),
+        serial_driver: str = "PiSerialDriver",
+        console: Any = None,
+        server: tuple[int, str] | None = None,
+    ) -> None:
         self._boots = list(boots)
         self._alive = False
-        self.console = Console()
+        # How often it was shut down.
+        self.halts = 0
+        self.console: Any = console or Console()
         self.console.on_line = self._typed
         self.pdu = Pdu(self._power)
         self.target = Target("pi1")
         NetworkPowerPort(self.target, None, model="rest", host=self.pdu.host, index=1)
-        NetworkSerialPort(self.target, None, host="127.0.0.1", port=self.console.port, protocol="raw")
+        port, protocol = server or (self.console.port, "raw")
+        NetworkSerialPort(self.target, None, host="127.0.0.1", port=port, protocol=protocol)
         NetworkService(self.target, None, address="127.0.0.1", port=1, username="root")
         NetworkPowerDriver(self.target, None, delay=0.2)
         make = target_factory.make_driver
@@ -147,15 +157,31 @@ class Board:
             log = self._boots.pop(0) if self._boots else "[    0.000000] Booting Linux on physical CPU 0x0\n"
             self.console.say(log)
             if "panic" not in log and log:
-                self._alive = True
-                self.console.say("pi1 login: ")
+                self.come_up()
+
+    def come_up(self) -> None:
+        self._alive = True
+        self.console.say("pi1 login: ")
 
     def _typed(self, line: bytes) -> None:
+        if not self._alive:
+            return
+        if line.startswith(b"MARKER="):
+            self._run(line.decode())
         if not self._alive:
             return
         if line.startswith(b"echo "):
             self.console.say(line.decode().removeprefix("echo ").replace("'", "") + "\n")
         self.console.say("root@pi1:~# " if line else "pi1 login: ")
+
+    def _run(self, line: str) -> None:
+        """Answer a command of labgrid's ShellDriver."""
+        marker = line.partition(" ")[0].removeprefix("MARKER=").replace("'", "")
+        self.console.say(f"{marker}{'1000.00 4000.00' if 'uptime' in line else ''}\n{marker} 0\n")
+        if "poweroff" in line:
+            self.halts += 1
+            self._alive = False
+            self.console.say("root@pi1:~# \n[   42.000000] reboot: Power down\n")
 
     def close(self) -> None:
         self.target.cleanup()

@@ -21,6 +21,8 @@ CHECKS = [
     "power read-back",
     "serial login",
     "ssh",
+    "root rights",
+    "power-on",
     "iperf3 versions",
     "board and NIC",
     "link speed and duplex",

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.config import labfile
 from pytest_pinet.emulated.prepare import PACKAGES
 from pytest_pinet.errors import LabError
+from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.launcher import launcher_of
+from pytest_pinet.lab.session import LabSession
 from tests.support.gate_project import PINET, GateLab, Project, wait_until
 
 LAB = Path(__file__).parents[2] / "lab"
@@ -120,10 +124,34 @@ def card_or_skip() -> Iterator[None]:
         raise
 
 
-def emulated_gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedGate]:
-    """Yield a gate with a running lab, for module fixtures."""
+@contextmanager
+def emulated_session(folder: Path) -> Iterator[LabSession]:
+    """Yield a session on the emulated lab, in a separate lab."""
+    file = folder / "emulated.yaml"
+    file.write_text(patient((LAB / "emulated.yaml").read_text()))
+    found = labfile.load(str(file))
+    launcher = launcher_of(found)
+    assert launcher is not None
+    with card_or_skip():
+        use = launcher.use(found, str(os.getpid()), lambda: None)
+    before = dict(os.environ)
+    os.environ.update(use.environment)
+    session = LabSession(found, Identity.of_this_process(folder.name), 60.0, lambda _: None)
+    try:
+        yield session
+    finally:
+        assert session.close() == []
+        os.environ.clear()
+        os.environ.update(before)
+        use.leave()
+
+
+def emulated_gate(
+    tmp_path_factory: pytest.TempPathFactory, edit: Callable[[str], str] = lambda text: text
+) -> Iterator[EmulatedGate]:
+    """Yield a gate with a running lab, whose file ``edit`` may change, for module fixtures."""
     folder = tmp_path_factory.mktemp("emulated-gate")
-    text = patient((LAB / "emulated.yaml").read_text())
+    text = edit(patient((LAB / "emulated.yaml").read_text()))
     assert _DOMAIN in text
     (folder / "emulated.yaml").write_text(text.replace(_DOMAIN, f'    gate-{os.getpid()}: "*"\n'))
     known = LAB / "emulated.calibration.yaml"

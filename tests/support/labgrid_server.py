@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,18 +45,18 @@ class LabgridServer:
         self._await(lambda: "listening on" in self.log[said:], self._coordinator)
         self.address = self.log[said:].partition("listening on ")[2].split()[0]
 
-    def start_exporter(self) -> None:
-        """Start the exporter and wait until it is ready."""
+    def start_exporter(self, *options: str, prefix: Sequence[str] = ()) -> None:
+        """Start the exporter, behind the command ``prefix``, and wait until it is ready."""
         log = self.folder / "exporter.log"
         said = len(log.read_text()) if log.exists() else 0
         words = ("-c", self.address, "-n", "shelf", "--hostname", "127.0.0.1", "exporter.yaml")
-        self._exporter = self._spawn("exporter", *words)
+        self._exporter = self._spawn("exporter", *words, *options, prefix=prefix)
         self._await(lambda: "creating poll task" in log.read_text()[said:], self._exporter)
 
-    def _spawn(self, tool: str, *words: str) -> subprocess.Popen[bytes]:
+    def _spawn(self, tool: str, *words: str, prefix: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         with (self.folder / f"{tool}.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", f"labgrid.remote.{tool}", *words],
+                [*prefix, sys.executable, "-m", f"labgrid.remote.{tool}", *words],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import attr
 from labgrid.factory import target_factory
-from labgrid.util import Timeout
 from pexpect import TIMEOUT
 
 from pytest_pinet.errors import ConsoleError
@@ -18,8 +19,31 @@ LONGEST_SILENCE_S = 2.0
 REPLY_SILENCE_S = 5.0
 
 
+class LoginRefused(ConsoleError):
+    """The node answers on its console, but refuses the login."""
+
+
 class BootPanic(ConsoleError):
     """The kernel panicked before it showed a login prompt; a power cycle may help."""
+
+
+class Answers:
+    """Tells output of a booting board from answers to our newlines, such as a prompt that we do not know."""
+
+    def __init__(self) -> None:
+        # Whether we sent a newline since the last output.
+        self.expected = False
+        self._usual: bytes | None = None
+
+    def explain(self, output: bytes, before: bytes) -> bool:
+        """Return whether the new part of ``output`` is blank, or only answers a newline as the last answer did."""
+        fresh = (output[len(before) :] if output.startswith(before) else output).strip()
+        expected, self.expected = self.expected, False
+        if not fresh:
+            return True
+        if expected and self._usual is None:
+            self._usual = fresh
+        return expected and fresh == self._usual
 
 
 @target_factory.reg_driver
@@ -39,20 +63,24 @@ class PiShellDriver(ShellDriverWithHooks):
     """
 
     _logged_in = False
+    # A console that prints something else than answers to us gets this time for the login.
+    boot_timeout_s = 0.0
 
     def abandon(self) -> None:
         """Leave the console without logging out, because another run may use it by now."""
         self._logged_in = False
 
     def find_prompt(self) -> bool:
-        deadline = Timeout(float(self.login_timeout))
+        started = time.monotonic()
+        allowed_s = float(self.login_timeout)
         silence = FIRST_SILENCE_S
         last_before = b""
         sent_name = tried = False
-        while not deadline.expired:
+        answers = Answers()
+        while (left_s := started + allowed_s - time.monotonic()) > 0:
             index, before, match, _ = self.console.expect(
                 [self.prompt, self.login_prompt, "Password: ", "Login incorrect", PANIC, TIMEOUT],
-                timeout=min(silence, deadline.remaining),
+                timeout=min(silence, left_s),
             )
             if index == 0:
                 return self._logged_in
@@ -71,7 +99,7 @@ class PiShellDriver(ShellDriverWithHooks):
                 if not tried:
                     continue
                 self._logged_in = False
-                raise ConsoleError(
+                raise LoginRefused(
                     f"{self.target.name}: the console refused the login of user {self.username!r}",
                     "correct username and password of the shell driver in the lab file",
                 )
@@ -82,11 +110,15 @@ class PiShellDriver(ShellDriverWithHooks):
             elif before == last_before:
                 # No new output, so the console is idle: a newline makes it print its prompt.
                 self.console.sendline("")
+                answers.expected = True
                 silence = min(2 * silence, LONGEST_SILENCE_S)
+            elif not answers.explain(before, last_before) and not self._logged_in:
+                # The board still boots.
+                allowed_s = max(allowed_s, self.boot_timeout_s)
             last_before = before
         seen = bytes(last_before or b"").decode("utf-8", "replace").strip().splitlines()
         last = f"; last seen: {seen[-1][:70]!r}" if seen else "; it printed nothing"
-        raise TIMEOUT(f"the login did not succeed within {self.login_timeout} s{last}")
+        raise TIMEOUT(f"the login did not succeed within {allowed_s:.0f} s{last}")
 
     def on_deactivate(self) -> None:
         if self._logged_in and self.at_prompt:

@@ -74,6 +74,8 @@ class ConsoleRecord:
         self._lines: deque[ConsoleLine] = deque(maxlen=KEPT_LINES)
         self._findings: list[KernelFinding] = []
         self._under_voltage: KernelFinding | None = None
+        # Whether the kernel panicked since the last boot. Such a kernel does nothing more.
+        self.panicked = False
         self._partial = b""
         self._number = 0
         self._last_data = time.monotonic()
@@ -139,6 +141,8 @@ class ConsoleRecord:
             return
         if kind is KernelEventKind.UNDER_VOLTAGE:
             self._under_voltage = finding
+        if kind in (KernelEventKind.PANIC, KernelEventKind.RESTART):
+            self.panicked = kind is KernelEventKind.PANIC
         self._findings.append(finding)
         self.on_finding(finding)
 
@@ -170,13 +174,28 @@ class ConsoleRecord:
         """The findings that were not taken yet, oldest first. Cheap: read many times a second."""
         return tuple(self._findings)
 
-    def take(self, kinds: Iterable[KernelEventKind] = tuple(KernelEventKind)) -> list[KernelFinding]:
-        """Remove the findings of these kinds and return them."""
+    def take(self, kinds: Iterable[KernelEventKind] = tuple(KernelEventKind), since: int = 0) -> list[KernelFinding]:
+        """Remove the findings of these kinds in lines after the line number ``since``, and return them."""
         wanted = set(kinds)
         with self._lock:
-            taken = [finding for finding in self._findings if finding.kind in wanted]
-            self._findings = [finding for finding in self._findings if finding.kind not in wanted]
+            taken = [finding for finding in self._findings if finding.kind in wanted and finding.line.number > since]
+            self._findings = [finding for finding in self._findings if finding not in taken]
         return taken
+
+    @property
+    def number(self) -> int:
+        """The number of the last line."""
+        return self._number
+
+    @property
+    def quiet_s(self) -> float:
+        """The seconds since the last output."""
+        return time.monotonic() - self._last_data
+
+    def lines_since(self, number: int) -> list[ConsoleLine]:
+        """Return the lines after the line with this number, without our own notes."""
+        with self._lock:
+            return [line for line in self._lines if line.number > number and not line.text.startswith("-- ")]
 
     @property
     def under_voltage(self) -> KernelFinding | None:
@@ -187,6 +206,7 @@ class ConsoleRecord:
         """Note that the node lost its power. The kernel's last report of an under-voltage is out of date."""
         with self._lock:
             self._under_voltage = None
+            self.panicked = False
 
     def excerpt(self, finding: KernelFinding) -> str:
         """Return the 50 lines around a finding, as far as they exist; wait up to SETTLE_S while more lines arrive."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import warnings
 from contextlib import suppress
 
 import attr
@@ -53,7 +54,10 @@ class PiSerialDriver(SerialDriverWithHooks):
         if self.status:
             return
         time.sleep(max(0.0, self._closed_at + RECONNECT_S - time.monotonic()))
-        super().open()
+        with warnings.catch_warnings():
+            # pyserial's RFC 2217 client uses Thread.setDaemon, and pytest may make errors of such warnings.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            super().open()
         # Output of an earlier boot must not be taken for an answer of this boot.
         self.forget_expected()
         self._inbox.clear()

@@ -35,6 +35,8 @@ class BoardSession(Protocol):
 
     def reset(self) -> None: ...
 
+    def hang(self) -> None: ...
+
     def switch_on(self) -> None: ...
 
     def log_in(self) -> None: ...
@@ -73,6 +75,7 @@ class LeasedBoard:
         deadline = Deadline(SHUTDOWN_S)
         while True:
             if not deadline.wait_until(lambda: _boot_id(session.shell) != before, GONE_POLL_S):
+                session.hang()
                 act = f"look at its console: labgrid-client -p {session.node.place} console"
                 raise ShutdownError(f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'", act)
             session.await_boot()

@@ -371,7 +371,7 @@ def recover(shell: FeedingShell, folders: tuple[str, ...]) -> list[str]:
     """Undo what the journals in these folders contain; return what could not be undone. Raises SshError."""
     failed: list[str] = []
     for folder in folders:
-        found = shell.run(f"[ ! -d {folder}/{OURS} ] || echo yes")
+        found = shell.run(as_root(f"[ ! -d {folder}/{OURS} ] || echo yes"))
         if found.stdout.strip() != "yes":
             continue
         # The lock waits for commands that a crashed process left running.

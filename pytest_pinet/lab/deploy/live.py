@@ -228,14 +228,14 @@ class Live:
         """Set each sysctl and read it back. Raises BuildError if the board does not accept a value."""
         for sysctl, wanted in build.sysctls:
             path = sysctl_path(sysctl)
-            before = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
+            before = self._board.shell.run(as_root(f"cat {shlex.quote(path)}")).stdout.strip()
             if sysctl_holds(wanted, before):
                 continue
             undo = _set(path, before)
             entry = JournalEntry.new(f"sysctl {sysctl} of {self._board.name}", undo, self._journal)
             done = self._board.shell.run(as_root(f"{entry.kept()} && {_set(path, wanted)}"))
             self._undo.append(entry)
-            now = self._board.shell.run(f"cat {shlex.quote(path)}").stdout.strip()
+            now = self._board.shell.run(as_root(f"cat {shlex.quote(path)}")).stdout.strip()
             if done.returncode or not sysctl_holds(wanted, now):
                 why = reason(done.stderr) if done.stderr.strip() else f"its value is '{' '.join(now.split())}'"
                 raise BuildError(f"{self._board.name} did not accept sysctl {sysctl}={wanted}: {why}", "mismatch")

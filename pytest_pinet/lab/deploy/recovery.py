@@ -45,9 +45,12 @@ def put_back(shell: FeedingShell) -> Leftover:
     """Remove the files of left-over builds. A build that still runs ends with the next boot. Raises SshError."""
     on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}"]
     ours = " ".join([*(f"{folder}/{OURS}" for folder in PLACES), *on_root])
+    # A boot partition may be readable for root only.
     done = shell.run(
-        f"tr ' ' '\\n' < /proc/cmdline | sed -n 's/^{MARKER}=/running /p';"
-        f" for f in {ours}; do [ ! -e $f ] || echo files; done; {as_root(DISARM)}"
+        as_root(
+            f"tr ' ' '\\n' < /proc/cmdline | sed -n 's/^{MARKER}=/running /p';"
+            f" for f in {ours}; do [ ! -e $f ] || echo files; done; {DISARM}"
+        )
     )
     build, files = "", False
     for line in done.stdout.splitlines():

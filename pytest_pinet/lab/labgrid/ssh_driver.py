@@ -16,6 +16,10 @@ from pytest_pinet.lab.labgrid_private import SSHDriverWithHooks
 CLOSE_TIMEOUT_S = 2.0
 
 
+class SshRefused(SshError):
+    """The node answers over ssh, but refuses the login."""
+
+
 @target_factory.reg_driver
 @attr.s(eq=False)
 class PiSSHDriver(SSHDriverWithHooks):
@@ -57,7 +61,7 @@ class PiSSHDriver(SSHDriverWithHooks):
             shutil.rmtree(self.tmpdir, ignore_errors=True)
             said = [line.decode("utf-8", "replace").strip() for line in error.stdout or () if line.strip()]
             if any("Permission denied" in line for line in said):
-                raise SshError(
+                raise SshRefused(
                     f"{self.target.name}: ssh refused {self.login}: {said[-1]}",
                     "correct user, password or keyfile of the ssh driver in the lab file, or add the key on the node",
                 ) from None

@@ -14,6 +14,8 @@ from pytest_pinet.lab.console.serial_driver import PiSerialDriver
 from pytest_pinet.lab.labgrid.power import Power
 from pytest_pinet.lab.labgrid.ssh_driver import PiSSHDriver
 
+# A login that has just shown its prompt answers at once.
+CONSOLE_TIMEOUT_S = 10.0
 _CHECK_EXPORTER = "labgrid-client -p PLACE show: check that an exporter serves all resources of the place"
 
 
@@ -47,7 +49,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             # labgrid's drivers also raise other errors: a missing resource, proxy or tool.
             raise PowerError(
                 f"labgrid cannot use the power switch of {self.target.name}: {type(error).__name__}: {error}",
-                _CHECK_EXPORTER,
+                _act(self.power),
             ) from error
         if self._power is None:
             self._power = Power(self.target.name, self.power)
@@ -74,7 +76,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         except Exception as error:
             raise ConsoleError(
                 f"labgrid cannot open the serial console of {self.target.name}: {type(error).__name__}: {error}",
-                _CHECK_EXPORTER,
+                _act(self.console),
             ) from error
 
     # -- states ---------------------------------------------------------------------------------------------------
@@ -139,10 +141,25 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             self.target.deactivate(self.console)
         self.path = []
 
-    def log_in(self, timeout_s: float) -> None:
-        """Go to ``booted`` without switching power."""
+    def log_in(self, timeout_s: float, boot_timeout_s: float = 0.0) -> None:
+        """Go to ``booted`` without switching power. With PiShellDriver, a board that prints has ``boot_timeout_s``."""
         self.shell.login_timeout = max(1, round(timeout_s))
+        self.shell.boot_timeout_s = boot_timeout_s
         self.force("booted")
+
+    def uptime_s(self) -> float:
+        """Return the time since the boot, by the login on the console. Raises pexpect.TIMEOUT."""
+        _, output = self.run_on_console("cat /proc/uptime", CONSOLE_TIMEOUT_S)
+        first = output.partition(" ")[0]
+        try:
+            return float(first)
+        except ValueError:
+            return float("inf")
+
+    def run_on_console(self, command: str, timeout_s: float) -> tuple[int, str]:
+        """Run a command in the login on the console; return its exit status and output. Raises pexpect.TIMEOUT."""
+        output, _, status = self.shell.run(command, timeout=timeout_s)
+        return int(status), "\n".join(output)
 
     def connect(self, timeout_s: float) -> None:
         """Go from ``booted`` to ``ready``; end at once when the kernel panics."""
@@ -162,11 +179,24 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         finally:
             record.on_finding = lambda _: None
 
+    def connect_alone(self, timeout_s: float) -> None:
+        """Connect over ssh without a login on the console."""
+        self.ssh.connection_timeout = float(timeout_s)
+        self.target.activate(self.ssh)
+
     def abandon(self) -> None:
         """Leave a board whose lease was lost, without sending anything to it."""
         if isinstance(self.shell, PiShellDriver):
             self.shell.abandon()
         self.invalidate()
+
+
+def _act(driver: object) -> str:
+    """Return what to check when labgrid cannot use a driver, which may reach its device through another machine."""
+    extra = getattr(getattr(driver, "port", None), "extra", None) or {}
+    if extra.get("proxy_required"):
+        return f"check that `ssh {extra.get('proxy')}` works here without a question (~/.ssh/config, known_hosts)"
+    return _CHECK_EXPORTER
 
 
 def _address(console: object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root, refused_root, root_cure
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Endpoint
@@ -91,11 +91,9 @@ def check_not_management(end: End, around: Surroundings) -> None:
 def change(shell: Shell, command: str) -> None:
     """Run a command as root that changes a node. Raises LinkError when the node refuses."""
     done = shell.run(as_root(command))
-    if done.returncode == NOT_FOUND and "sudo" in done.stderr:
-        raise LinkError(
-            f"{shell.name} has no sudo, and the ssh user is not root",
-            f"log in to {shell.name} as root, or install sudo there and allow it without a password",
-        )
+    no_root = refused_root(done)
+    if no_root is not None:
+        raise LinkError(f"the ssh user of {shell.name} cannot become root: {no_root}", root_cure(shell.name))
     if done.returncode != 0:
         raise LinkError(f"{shell.name} refused '{command}': {done.stderr.strip() or f'exit {done.returncode}'}")
 

@@ -15,7 +15,12 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.node.runner import session_of
 from pytest_pinet.model.lab import Node
 
-_STEPS = {NodeSession.reset_if_due: "reset", NodeSession.switch_on: "power on", NodeSession.log_in: "boot and log in"}
+_STEPS = {
+    NodeSession.begin_reset_if_due: "shut down",
+    NodeSession.reset_if_due: "reset",
+    NodeSession.switch_on: "power on",
+    NodeSession.log_in: "boot and log in",
+}
 LONGEST_REASON = 500
 
 
@@ -141,13 +146,15 @@ class NodePool:
                 self.warnings.append(f"could not reboot {session.node.name}: {first_line(error)}")
 
     def _leave(self, places: Iterable[str]) -> None:
-        for session in self._ours(places):
-            try:
-                session.leave()
-            except Exception as error:
-                self.warnings.append(
-                    f"could not restore the original state of {session.node.name}: {first_line(error)}"
-                )
+        sessions = self._ours(places)
+        for step in (NodeSession.begin_leave, NodeSession.leave):
+            for session in sessions:
+                try:
+                    step(session)
+                except Exception as error:
+                    warning = f"could not restore the original state of {session.node.name}: {first_line(error)}"
+                    # Both steps may fail for the same reason.
+                    self.warnings += [warning] if warning not in self.warnings else []
 
     def _ours(self, places: Iterable[str]) -> list[NodeSession]:
         """Return the sessions of these places that are still leased to us."""

@@ -8,6 +8,7 @@ from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
@@ -18,9 +19,17 @@ from pytest_pinet.tuning.setting import NoKnob, SettingReading
 if TYPE_CHECKING:
     from pytest_pinet.lab.deploy.deployment import Deployment
 
-# A booted node answers on its console in well under a second. A node that hangs never answers.
-ANSWER_TIMEOUT_S = 5
+# A booted node answers on its console in well under a second. A booting node may print nothing for a part of its boot.
+ANSWER_TIMEOUT_S = 5.0
+SILENT_SHARE = 1 / 6
 SSH_TIMEOUT_S = 8.0
+# For a node with a dead console, before it counts as a node that hangs.
+SSH_ALONE_TIMEOUT_S = 5.0
+
+
+def answer_timeout_s(node: Node) -> float:
+    """Return how long a node with power may be silent before it counts as a node that hangs."""
+    return max(ANSWER_TIMEOUT_S, SILENT_SHARE * node.boot_timeout_s)
 
 
 class _NoAnswer(Exception):
@@ -61,6 +70,14 @@ class NodeSession:
         self.boot_before: dict[str, dict[str, SettingReading]] = {}
         self._deployment: Deployment | None = None
         self.warnings: list[str] = []
+        self._shutdown = Shutdown(node.name, self.strategy, self._connect_alone, self.warn)
+        # Whether we have cut the power and not switched it on since.
+        self._cut = False
+        # Whether the node still runs what we have removed; None until ``begin_leave``.
+        self._stale: bool | None = None
+
+    def warn(self, warning: str) -> None:
+        self.warnings.append(warning)
 
     @property
     def deployment(self) -> Deployment:
@@ -100,12 +117,41 @@ class NodeSession:
         return record
 
     def reset(self) -> None:
-        """Switch the power off, so that ``switch_on`` boots the node again. Raises PowerError."""
+        """Shut the node down and cut its power; ``switch_on`` boots it again. Raises PowerError, ShutdownError."""
         self._read_power()
-        self.strategy.transition("off")
-        self._shell = None
+        self._power_off()
         self.facts.clear()
         self.reset_due = False
+
+    def begin_reset_if_due(self) -> None:
+        """Request the halt if a boot is due, so that several nodes shut down at the same time."""
+        if self.boots and self.reset_due:
+            self._read_power()
+            self._begin_shutdown()
+
+    def hang(self) -> None:
+        """Note that the running system hangs, so that its power may be cut without a shutdown."""
+        self._shutdown.silent |= {"console", "ssh"}
+        self._shell = None
+
+    def _begin_shutdown(self) -> None:
+        assert self.boots, "the machine that runs pytest is never shut down"
+        if self.strategy.path == ["off"] or self.strategy.node_power.is_on() is False:
+            return
+        boot_s = self._boot.remaining_s if self._boot is not None else 0.0
+        self._shutdown.begin(self._shell, max(answer_timeout_s(self.node), boot_s))
+        self._shell = None
+
+    def _power_off(self) -> None:
+        """Cut the power: of a running system after its halt, of a system that hangs at once."""
+        if not self.boots:
+            return
+        self._begin_shutdown()
+        self._shutdown.finish()
+        self._shell = None
+        self.strategy.transition("off")
+        self._cut = True
+        self._shutdown.clear()
 
     def reset_if_due(self) -> None:
         """Call ``reset`` if a boot is due."""
@@ -135,7 +181,7 @@ class NodeSession:
 
     def _start(self) -> None:
         self.strategy.switch_on()
-        self.reset_due = False
+        self._cut = self.reset_due = False
         self.fresh = True
         self._boot = Deadline(self.node.boot_timeout_s)
 
@@ -169,14 +215,15 @@ class NodeSession:
         self._connect_in_time()
 
     def _log_in(self) -> None:
-        boot, self._boot = self._boot, None
+        boot = self._boot
         try:
-            self._connect(ANSWER_TIMEOUT_S if boot is None else max(ANSWER_TIMEOUT_S, boot.remaining_s))
+            least_s = answer_timeout_s(self.node)
+            self._connect(least_s if boot is None else max(least_s, boot.remaining_s))
             self._undo_leftovers()
             return
         except _NoAnswer as silence:
             first = silence.error
-        self.strategy.transition("off")
+        self._power_off()
         self._start()
         try:
             self._connect(self.node.boot_timeout_s)
@@ -285,8 +332,11 @@ class NodeSession:
         act = f"look at the console: labgrid-client -p {self.node.place} console"
         deadline = Deadline(timeout_s)
         try:
-            self.strategy.log_in(timeout_s)
+            self.strategy.log_in(timeout_s, self.node.boot_timeout_s)
+            # It may have been booted just before this lease.
+            booted_s = self.strategy.uptime_s()
         except (TIMEOUT, BootPanic) as error:
+            self._shutdown.silent |= {"console", "ssh"} if isinstance(error, BootPanic) else {"console"}
             why = first_line(error.__cause__ or error)
             silent = ConsoleError(f"{name} does not answer on its serial console: {why}", act)
             raise self._no_answer(silent, error) from error
@@ -297,20 +347,30 @@ class NodeSession:
             raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
         try:
             # A booting Pi shows its login prompt before DHCP has given it an address.
-            self.strategy.connect(max(SSH_TIMEOUT_S, deadline.remaining_s))
+            self.strategy.connect(max(SSH_TIMEOUT_S, deadline.remaining_s, self.node.boot_timeout_s - booted_s))
         except Exception as error:
             if isinstance(error, LabError) and not self._panicked:
                 raise
+            self._shutdown.silent.add("ssh")
             trouble = SshError(f"{name} does not answer over ssh: {first_line(error.__cause__ or error)}", act)
             raise self._no_answer(trouble, error) from error
+        self._shell = self._new_shell()
+        self._boot = None
+        self._shutdown.clear()
+        if self.record is not None:
+            # The restart on the record is the boot that we waited for.
+            self.record.take([KernelEventKind.RESTART])
+
+    def _new_shell(self) -> SshShell:
         ssh = self.strategy.ssh
         service = ssh.networkservice
         login = ssh.username or service.username
         prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
-        self._shell = SshShell(name, prefix)
-        if self.record is not None:
-            # The restart on the record is the boot that we waited for.
-            self.record.take([KernelEventKind.RESTART])
+        return SshShell(self.node.name, prefix)
+
+    def _connect_alone(self) -> SshShell:
+        self.strategy.connect_alone(SSH_ALONE_TIMEOUT_S)
+        return self._new_shell()
 
     @property
     def _panicked(self) -> bool:
@@ -351,34 +411,62 @@ class NodeSession:
             self.record.trouble = None
         return warnings
 
-    def leave(self) -> None:
-        """Log out, and switch the node off if it was found off."""
-        stale = False
+    def begin_leave(self) -> None:
+        """Remove our files, and request the halt of a node that was found off, so that nodes shut down together."""
+        self._stale = False
         try:
             try:
-                stale = self._remove_build()
+                self._stale = self._remove_build()
             finally:
-                stale |= self._restore_boot_files()
+                self._stale |= self._restore_boot_files()
         finally:
-            found_off = self._forget()
+            if self._found_off:
+                self._begin_shutdown()
+
+    def leave(self) -> None:
+        """Log out, and leave the node off or on, as it was found."""
+        try:
+            if self._stale is None:
+                self.begin_leave()
+        finally:
             try:
-                if found_off:
-                    self.strategy.transition("off")
+                if self._found_off:
+                    self._power_off()
+                elif self._cut or self._shutdown.begun:
+                    # An interrupted reset.
+                    self._power_cycle()
                 else:
-                    self.reset_due |= stale
+                    self.reset_due |= bool(self._stale)
             finally:
+                self._forget()
                 self.strategy.invalidate()
 
     def reboot_at_release(self) -> None:
-        """Reboot a node that is given back while a boot is due, such as after a kernel crash. Does not wait."""
-        if self.reset_due and self.strategy.node_power.is_on() is not False:
-            self.strategy.transition("off")
-            self.strategy.switch_on()
+        """Reboot a node that is given back while a boot is due, such as after a kernel crash. Awaits no boot."""
+        due, self.reset_due = self.reset_due and self.boots, False
+        if not due or self.strategy.node_power.is_on() is False:
+            return
+        try:
+            self._power_cycle()
+        finally:
+            self._forget()
             self.strategy.invalidate()
-        self.reset_due = False
+
+    def _power_cycle(self) -> None:
+        """Leave the node on for its next user. A halted board comes back by power only."""
+        self._power_off()
+        try:
+            self.strategy.switch_on()
+        except ConsoleError:
+            # The boot is not recorded, but the node must not stay off.
+            self.strategy.node_power.rest()
+            self.strategy.node_power.switch(on=True)
 
     def abandon(self) -> bool:
         """Leave a node whose lease was lost, without touching it. Return whether it was found off and stays on."""
+        if self._cut or self._shutdown.begun:
+            name = self.node.name
+            self.warn(f"{name} is off or halted, because this run lost its place while it rebooted {name}")
         stays_on = self._forget()
         self.strategy.abandon()
         self.reset_due = False
@@ -387,8 +475,9 @@ class NodeSession:
     def _forget(self) -> bool:
         """Clear the state of this lease; return whether the node was found off."""
         found_off = self._found_off is True
-        self._found_off = self._shell = self._boot = None
-        self.fresh = False
+        self._found_off = self._shell = self._boot = self._stale = None
+        self.fresh = self._cut = False
+        self._shutdown.clear()
         self.boot_tuning, self.boot_before = Tuning(), {}
         self._deployment = None
         self.facts.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +9,12 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.config import labfile
 from pytest_pinet.emulated.image import kernel_package
 from pytest_pinet.errors import BuildError
-from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.build import Build
-from tests.support.emulated_gate import LAB, NEEDS, card_or_skip, patient
+from tests.support.emulated_gate import NEEDS, emulated_session
 
 pytestmark = [pytest.mark.emulated, *NEEDS]
 NODE = "virt-1"
@@ -31,23 +27,8 @@ PANIC = "rdinit=/nope root=mtd0 panic=2"
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
-    file = tmp_path_factory.mktemp("deploy") / "emulated.yaml"
-    file.write_text(patient((LAB / "emulated.yaml").read_text()))
-    found = labfile.load(str(file))
-    launcher = launcher_of(found)
-    assert launcher is not None
-    with card_or_skip():
-        use = launcher.use(found, str(os.getpid()), lambda: None)
-    before = dict(os.environ)
-    os.environ.update(use.environment)
-    session = LabSession(found, Identity.of_this_process("deploy"), 60.0, lambda _: None)
-    try:
+    with emulated_session(tmp_path_factory.mktemp("deploy")) as session:
         yield session
-    finally:
-        assert session.close() == []
-        os.environ.clear()
-        os.environ.update(before)
-        use.leave()
 
 
 @pytest.fixture

@@ -37,6 +37,11 @@ def test_nodes_stay_booted_until_somebody_asks_for_a_reset(new_project: NewProje
     project.pytest().assert_outcomes(passed=4)
     assert boots() == [2, 2]
     assert gate_lab.nodes_on() == set()
+    # Power is cut after the halt: at the reset, and at the end.
+    for node in ("pi3b-1", "pi3b-2"):
+        lines = (project.path / ".pinet" / "latest" / "console" / f"{node}.log").read_text().splitlines()
+        ours = [line.partition(" ")[2] for line in lines if "-- power off" in line or "reboot: Power down" in line]
+        assert [text.partition("] ")[2] or text for text in ours] == ["reboot: Power down", "-- power off"] * 2
 
 
 OUT_OF_SERVICE = """

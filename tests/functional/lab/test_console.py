@@ -204,9 +204,7 @@ def test_a_panic_ends_the_wait_for_a_boot_at_once(new_board: NewBoard, driver: s
 def test_a_board_that_panics_once_is_booted_again_with_a_warning(new_board: NewBoard) -> None:
     board = new_board(PANIC, BOOT)
     session = session_of(board, 20)
-    session.strategy.connect = lambda timeout_s: None  # this board has a console only
-    session.strategy.ssh.ssh_prefix = []
-    session._undo_leftovers = lambda: None  # type: ignore[method-assign]
+    without_ssh(session)
     session.switch_on()
     session.log_in()
     assert session.ready
@@ -215,6 +213,61 @@ def test_a_board_that_panics_once_is_booted_again_with_a_warning(new_board: NewB
     assert session.record is not None
     assert session.record.findings == ()
     session.leave()
+    assert board.halts == 1
+
+
+def test_a_board_that_still_prints_has_its_boot_timeout(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(node_session, "SILENT_SHARE", 0.0)
+    board = new_board()
+    board.pdu.on = True
+    session = session_of(board, 30)
+    without_ssh(session)
+
+    def boot() -> None:
+        for second in range(8):
+            board.console.say(f"[    {second}.000000] systemd[1]: Starting service {second}\n")
+            time.sleep(0.4)
+        board.come_up()
+
+    booting = threading.Thread(target=boot)
+    session.switch_on()
+    session.strategy.open_console()
+    booting.start()
+    session.log_in()
+    booting.join()
+    assert session.ready
+    assert board.pdu.log == []
+    session.leave()
+
+
+def test_a_board_that_prints_and_then_hangs_is_power_cycled_after_its_boot_timeout(
+    new_board: NewBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(node_session, "SSH_ALONE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(node_session, "SILENT_SHARE", 0.0)
+    board = new_board()
+    board.pdu.on = True
+    session = session_of(board, 3)
+    without_ssh(session)
+    session.switch_on()
+    session.strategy.open_console()
+    wait_until("the connection", lambda: board.console.clients)
+    board.console.say(BOOT)
+    started = time.monotonic()
+    session.log_in()
+    assert time.monotonic() - started > 3
+    assert board.pdu.log == ["off", "on"]
+    assert board.halts == 0
+    session.leave()
+
+
+def without_ssh(session: NodeSession) -> None:
+    """Use this board, which has a console only."""
+    session.strategy.connect = lambda timeout_s: None
+    session.strategy.ssh.ssh_prefix = []
+    session._undo_leftovers = lambda: None  # type: ignore[method-assign]
 
 
 def test_the_error_for_a_hanging_console_quotes_its_last_line(

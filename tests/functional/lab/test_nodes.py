@@ -15,7 +15,7 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.node import node_session
 from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.combination import Combination, Endpoint
-from tests.support.gate_project import BIN, GateLab
+from tests.support.gate_project import BIN, GateLab, wait_until
 
 # labgrid's log of serial lines fails on a console without output so far (KeyError in flush).
 pytestmark = pytest.mark.filterwarnings("ignore:unhandled exception during event notification")
@@ -133,6 +133,21 @@ def test_nodes_behind_a_power_switch_without_state_come_up_and_stay_on(
     assert session.close() == []
     # They answered, so they were not power-cycled.
     assert [booted_at(gate_lab, node) for node in PLACES] == before
+
+
+@pytest.mark.slow
+def test_a_board_that_a_killed_run_left_halted_is_booted(connect: Connect, gate_lab: GateLab) -> None:
+    gate_lab.switch_power(True, *PLACES)
+    gate_lab.await_boot(*PLACES)
+    gate_lab.pinet("exec", "pi3b-1", "--", "(sleep 0.3; poweroff) >/dev/null 2>&1 &")
+    wait_until("the halt", lambda: not gate_lab.answers("pi3b-1"))
+    session, pair = connect()
+    with session.open(pair):
+        pass
+    assert session.close() == []
+    # It had power when it was found, so it is left on.
+    assert gate_lab.nodes_on() == set(PLACES)
+    assert gate_lab.answers("pi3b-1")
 
 
 @pytest.mark.slow

@@ -158,6 +158,21 @@ def test_power_off_kills_every_process_and_drops_the_carrier(pair: Bench) -> Non
     wait_until("the carrier", lambda: pair.carrier("p2"))
 
 
+def test_a_board_that_shuts_itself_down_stays_dark_until_a_power_cycle(pair: Bench) -> None:
+    with console(pair, "right") as sock:
+        pair.ssh("right", "(sleep 0.3; poweroff) >/dev/null 2>&1 &")
+        expect(sock, rb"\[ +\d+\.\d+\] reboot: Power down")
+    wait_until("the end of its link", lambda: not pair.carrier("p2"))
+    assert not pair.answers("right")
+    # Its outlet still has power, so "on" alone does not boot it.
+    assert pair.outlet("right") == "1"
+    pair.outlet("right", "1")
+    assert not pair.answers("right")
+    pair.outlet("right", "0")
+    pair.boot("right")
+    wait_until("the carrier", lambda: pair.carrier("p2"))
+
+
 def test_the_pdu_refuses_unknown_outlets(bench: Bench) -> None:
     for path, method in (("/relay/99/value", "GET"), ("/", "GET"), ("/relay/1/value", "DELETE")):
         with pytest.raises(OSError, match="HTTP Error 40"):

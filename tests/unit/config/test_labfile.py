@@ -142,11 +142,24 @@ def test_labgrid_takes_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ]
 
 
+def test_a_board_with_one_core_may_boot_for_longer(tmp_path: Path) -> None:
+    lab = lab_of(tmp_path, SMALL.replace("board: pi4b", "board: pib"))
+    assert lab.nodes["a"].board.cores == 1
+    assert lab.nodes["a"].boot_timeout_s == 300
+
+
+def test_only_an_emulated_board_has_a_user(tmp_path: Path) -> None:
+    text = SMALL.replace("pinet:\n", "pinet:\n  launcher: virtual\n").replace("pi4b\n", "pi4b\n      user: pi\n")
+    with pytest.raises(ConfigError, match="node 'a' has the key 'user', which needs an emulated board; add machine"):
+        lab_of(tmp_path, text)
+    assert lab_of(tmp_path, text.replace("user: pi", "user: pi\n      machine: virt")).nodes["a"].user == "pi"
+
+
 def test_defaults(tmp_path: Path) -> None:
     lab = lab_of(tmp_path, SMALL)
     node = lab.nodes["a"]
     assert (lab.name, lab.launcher, lab.limits, lab.domains) == ("small", None, (), {})
-    assert (node.place, node.target, node.boot_timeout_s) == ("a", "a", 60.0)
+    assert (node.place, node.target, node.boot_timeout_s) == ("a", "a", 180.0)
     assert [i.device for i in node.interfaces] == ["eth0", "eth1", "eth2"]
     assert [i.label for i in node.interfaces] == ["onboard", "ax88179", "rtl8153"]
     assert [i.port for i in node.interfaces] == [PortRef("sw", "1"), PortRef("sw", "2"), PortRef("sw", "uplink")]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.execution.shell import as_root
+from pytest_pinet.execution.shell import Completed, as_root, refused_root
 
 
 def test_root_runs_it_itself_with_the_quoting_kept() -> None:
@@ -26,3 +26,24 @@ def test_another_user_goes_through_sudo(tmp_path: Path) -> None:
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
     )
     assert done.stdout == "sudo -n sh -c PATH=$PATH:/usr/sbin:/sbin; ip link set eth0 up\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # sudo 1.9.13
+        "sudo: a password is required",
+        "sudo: a terminal is required to read the password; either use the -S option to read from standard input",
+        "sudo: sorry, you must have a tty to run sudo",
+        "pi is not in the sudoers file.",
+        "Sorry, user pi is not allowed to execute '/bin/sh -c true' as root on pi4b-1.",
+        # dash, bash
+        "sh: 1: sudo: not found",
+        "bash: line 1: sudo: command not found",
+    ],
+)
+def test_a_refusal_of_sudo_is_told_from_a_failure_of_the_command(line: str) -> None:
+    assert refused_root(Completed(1, "", f"{line}\n")) == line
+    assert refused_root(Completed(0, "", f"{line}\n")) is None
+    warning = "sudo: unable to resolve host pi4b-1: Name or service not known\nRTNETLINK answers: File exists\n"
+    assert refused_root(Completed(2, "", warning)) is None

@@ -7,14 +7,14 @@ import pytest
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.lab.deploy.recovery import Leftover
 from pytest_pinet.lab.node.node_session import NodeSession
-from tests.unit.lab.node.test_node_session import Answering, Board, bring_up
+from tests.unit.lab.node.test_node_session import Board, bring_up, replace_node
 
 FOUND = "pytest_pinet.lab.deploy.recovery.put_back"
 
 
 @pytest.fixture(autouse=True)
 def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_pinet.lab.node.node_session.SshShell", Answering)
+    replace_node(monkeypatch)
 
 
 def left(monkeypatch: pytest.MonkeyPatch, *found: Leftover | SshError) -> None:
@@ -34,7 +34,7 @@ def test_a_build_that_still_runs_is_removed_by_a_boot(monkeypatch: pytest.Monkey
     left(monkeypatch, Leftover("1a2b3c4d5e6f", files=True))
     board = Board(True)
     found = bring_up(board)
-    assert board.log == ["off", "console", "on"]
+    assert board.log == ["halt", "off", "console", "on"]
     assert found.take_warnings() == [
         "removed the build under test that an interrupted run left on pi1, and booted the known-good build"
     ]
@@ -55,7 +55,7 @@ def test_a_boot_that_a_killed_process_started_interrupts_the_removal(monkeypatch
     left(monkeypatch, SshError("the ssh connection to pi1 was lost"), Leftover(files=True))
     board = Board(True)
     found = bring_up(board)
-    assert board.log == ["off", "console", "on"]
+    assert board.log == ["halt", "off", "console", "on"]
     assert found.take_warnings() == ["removed the build under test that an interrupted run left on pi1"]
 
 
@@ -100,7 +100,7 @@ def test_a_node_that_runs_a_build_is_booted_at_its_release() -> None:
     found = with_build(board, Deployed())
     found.leave()
     found.reboot_at_release()
-    assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
+    assert [word for word in board.log if word != "invalidate"] == ["halt on the console", "off", "console", "on"]
 
 
 def test_a_node_whose_build_cannot_be_removed_is_booted() -> None:
@@ -109,7 +109,7 @@ def test_a_node_whose_build_cannot_be_removed_is_booted() -> None:
     with pytest.raises(LabError, match="pi1 keeps build new"):
         found.leave()
     found.reboot_at_release()
-    assert [word for word in board.log if word != "invalidate"] == ["off", "console", "on"]
+    assert [word for word in board.log if word != "invalidate"] == ["halt on the console", "off", "console", "on"]
 
 
 def test_a_build_on_a_silent_node_is_reported() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pexpect import TIMEOUT
 
 from pytest_pinet.catalogue.load import load
-from pytest_pinet.errors import ConsoleError, SshError, Where
+from pytest_pinet.errors import ConsoleError, ShutdownError, SshError, Where
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import Completed, as_root
 from pytest_pinet.lab.console.login import BootPanic
 from pytest_pinet.lab.console.record import ConsoleRecord
 from pytest_pinet.lab.labgrid.power import Power
-from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession
+from pytest_pinet.lab.node import shutdown
+from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
+from pytest_pinet.lab.node.shutdown import COMMAND
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.journal import Replayed
@@ -23,15 +28,35 @@ BOOT_S = 60.0
 
 
 class Answering(LocalShell):
-    """Replaces the node over ssh: a shell without leftovers."""
+    """Replaces the node over ssh: a shell without leftovers, until the node is requested to halt."""
+
+    # The log of the board that was made last.
+    log: ClassVar[list[str]] = []
 
     def __init__(self, name: str, _prefix: object) -> None:
         super().__init__(name)
+        self._halted = False
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        if command == as_root(COMMAND):
+            self.log.append("halt")
+            self._halted = True
+            return Completed(0, "", "")
+        if self._halted:
+            raise SshError(f"the ssh connection to {self.name} was lost")
+        return super().run(command, timeout_s)
 
 
 @pytest.fixture(autouse=True)
 def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_node(monkeypatch)
+
+
+def replace_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use ``Answering`` as the shell of nodes, whose shutdown takes no time."""
     monkeypatch.setattr("pytest_pinet.lab.node.node_session.SshShell", Answering)
+    for name in ("SILENT_S", "PROBE_S", "REST_S"):
+        monkeypatch.setattr(shutdown, name, 0.0)
 
 
 class Outlet:
@@ -60,12 +85,15 @@ class Board:
     """Replaces PiStrategy and its drivers. ``answers`` are the results of consecutive steps."""
 
     def __init__(self, found: bool | None, *answers: Exception | None) -> None:
-        self.log: list[str] = []
+        self.log = Answering.log = []
         self.timeouts: list[float] = []
         self.node_power = Power("pi1", Outlet(found, self.log))
         self._answers = list(answers)
         self.path: list[str] = []
         self.record: ConsoleRecord | None = None
+        self.up_s = float("inf")
+        # Whether it answers over ssh while its console is silent.
+        self.answers_alone = False
         self.ssh = SimpleNamespace(
             username="", ssh_prefix=[], networkservice=SimpleNamespace(username="root", port=22, address="pi1")
         )
@@ -80,8 +108,23 @@ class Board:
         if answer is not None:
             raise answer
 
-    def log_in(self, timeout_s: float) -> None:
+    def log_in(self, timeout_s: float, boot_timeout_s: float = 0.0) -> None:
         self._meet(timeout_s)
+
+    def uptime_s(self) -> float:
+        return self.up_s
+
+    def run_on_console(self, command: str, timeout_s: float) -> tuple[int, str]:
+        assert command == as_root(COMMAND)
+        self.log.append("halt on the console")
+        return 0, ""
+
+    def open_console(self) -> None:
+        pass
+
+    def connect_alone(self, timeout_s: float) -> None:
+        if not self.answers_alone:
+            raise Exception("Timeout while waiting for ssh connection")
 
     def connect(self, timeout_s: float) -> None:
         self._meet(timeout_s)
@@ -123,7 +166,7 @@ def bring_up(board: Board) -> NodeSession:
 def test_a_node_found_off_is_switched_on_and_off_again_at_the_end() -> None:
     board = Board(False)
     bring_up(board).leave()
-    assert board.log == ["console", "on", "off", "invalidate"]
+    assert board.log == ["console", "on", "halt", "off", "invalidate"]
 
 
 def test_a_node_found_on_is_not_switched() -> None:
@@ -151,21 +194,45 @@ def test_ssh_gets_the_rest_of_the_boot_timeout() -> None:
     assert board.timeouts == [pytest.approx(BOOT_S, abs=1), pytest.approx(BOOT_S, abs=1)]
 
 
-def test_a_node_that_was_on_gets_the_short_ssh_timeout() -> None:
+def test_a_node_that_was_on_gets_a_short_ssh_timeout() -> None:
     board = Board(True)
+    found = bring_up(board)
+    assert board.timeouts[1] == pytest.approx(max(SSH_TIMEOUT_S, answer_timeout_s(found.node)), abs=1)
+
+
+def test_a_node_that_was_booted_just_before_gets_the_rest_of_the_boot_timeout_for_ssh() -> None:
+    board = Board(True)
+    board.up_s = 20.0
     bring_up(board)
-    assert board.timeouts[1] == SSH_TIMEOUT_S
+    assert board.timeouts[1] == BOOT_S - 20
 
 
-@pytest.mark.parametrize(
-    "answers", [(TIMEOUT("nothing"),), (None, Exception("Timeout while waiting for ssh connection"))]
-)
-def test_a_silent_node_that_was_on_is_power_cycled_once(answers: tuple[Exception | None, ...]) -> None:
-    board = Board(True, *answers)
+def test_a_slow_node_may_be_silent_for_longer() -> None:
+    node = session(Board(True)).node
+    assert answer_timeout_s(replace(node, boot_timeout_s=8)) == 5
+    assert answer_timeout_s(replace(node, boot_timeout_s=180)) == 30
+
+
+def test_a_node_that_hangs_is_power_cycled_at_once() -> None:
+    board = Board(True, TIMEOUT("nothing"))
     found = bring_up(board)
     assert board.log == ["off", "console", "on"]
     # We did not boot it, so there is no warning.
     assert found.take_warnings() == []
+
+
+def test_a_node_with_a_dead_console_is_shut_down_over_ssh_before_the_power_cycle() -> None:
+    board = Board(True, TIMEOUT("nothing"))
+    board.answers_alone = True
+    found = bring_up(board)
+    assert board.log == ["halt", "off", "console", "on"]
+    assert found.take_warnings() == []
+
+
+def test_a_node_without_ssh_is_shut_down_on_its_console_before_the_power_cycle() -> None:
+    board = Board(True, None, Exception("Timeout while waiting for ssh connection"))
+    bring_up(board)
+    assert board.log == ["halt on the console", "off", "console", "on"]
 
 
 def test_a_failed_boot_is_repeated_once_with_a_warning() -> None:
@@ -229,10 +296,10 @@ def test_a_reset_boots_a_node_that_answers() -> None:
     found.reset_due = True
     found.switch_on()
     found.log_in()
-    assert board.log == ["off", "console", "on"]
+    assert board.log == ["halt", "off", "console", "on"]
     assert board.timeouts[2] == pytest.approx(BOOT_S, abs=1)
     found.leave()
-    assert board.log == ["off", "console", "on", "invalidate"]
+    assert board.log == ["halt", "off", "console", "on", "invalidate"]
 
 
 def test_a_node_with_a_broken_kernel_is_rebooted_at_its_release() -> None:
@@ -241,9 +308,126 @@ def test_a_node_with_a_broken_kernel_is_rebooted_at_its_release() -> None:
     found.leave()
     found.reset_due = True
     found.reboot_at_release()
-    assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
+    assert board.log == ["invalidate", "halt on the console", "off", "console", "on", "invalidate"]
     found.reboot_at_release()
     assert board.log.count("on") == 1
+
+
+def test_a_node_whose_kernel_panicked_is_rebooted_at_its_release_without_a_shutdown() -> None:
+    board = Board(True)
+    board.record = ConsoleRecord("pi1")
+    found = bring_up(board)
+    board.record.feed(b"[ 9.0] Kernel panic - not syncing: Fatal exception in interrupt\n")
+    found.leave()
+    found.reset_due = True
+    found.reboot_at_release()
+    assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
+
+
+def test_an_interrupted_reset_leaves_the_node_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board(True)
+    found = bring_up(board)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(Deadline, "wait_until", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            found.reset()
+    # The node halts now. Its next user could switch it on only by a power cycle.
+    found.leave()
+    assert board.log == ["halt", "off", "console", "on", "invalidate"]
+
+
+def test_a_reset_that_was_interrupted_without_power_leaves_the_node_on() -> None:
+    board = Board(True)
+    found = bring_up(board)
+    found.reset()
+    found.leave()
+    assert board.log == ["halt", "off", "console", "on", "invalidate"]
+
+
+def test_power_comes_back_even_without_a_console_server() -> None:
+    board = Board(True)
+    found = bring_up(board)
+    found.reset()
+
+    def refuse() -> None:
+        raise ConsoleError("the console server of pi1 cannot be reached")
+
+    board.switch_on = refuse  # type: ignore[method-assign]
+    found.leave()
+    assert board.log == ["halt", "off", "on", "invalidate"]
+
+
+def test_a_lost_node_that_halts_is_reported() -> None:
+    board = Board(True)
+    found = bring_up(board)
+    found.reset()
+    found.abandon()
+    assert found.take_warnings() == ["pi1 is off or halted, because this run lost its place while it rebooted pi1"]
+
+
+def test_a_node_that_refuses_to_halt_keeps_its_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board(False)
+    found = bring_up(board)
+    refused = Completed(1, "", "sudo: a password is required\n")
+    monkeypatch.setattr(found.shell, "run", lambda command, timeout_s: refused)
+    with pytest.raises(ShutdownError, match=r"pi1 cannot be shut down, so its power was not cut: sudo: a password is"):
+        found.leave()
+    assert board.log == ["console", "on", "invalidate"]
+
+
+@pytest.mark.parametrize("line", [b"[   42.1] reboot: Power down\n", b"[ 42.1] reboot: System halted\n"])
+def test_the_halt_on_the_console_ends_the_wait(monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
+    # Without the line, the wait ends after an hour of silence.
+    monkeypatch.setattr(shutdown, "SILENT_S", 3600.0)
+    board = Board(False)
+    record = board.record = ConsoleRecord("pi1")
+    found = bring_up(board)
+    run = found.shell.run
+
+    def halt(command: str, timeout_s: float = 10.0) -> Completed:
+        record.feed(line)
+        return run(command, timeout_s)
+
+    monkeypatch.setattr(found.shell, "run", halt)
+    found.leave()
+    assert board.log == ["console", "on", "halt", "off", "invalidate"]
+    assert found.take_warnings() == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "warning"),
+    [
+        (b"[ 42.1] Kernel panic - not syncing: Attempted to kill init!\n", "pi1 panicked while it shut down, so"),
+        (b"[    0.000000] Booting Linux on physical CPU 0x0\n", "pi1 restarted while it shut down, so its power was c"),
+        (b"Stopping nfs\n", "pi1 did not halt within 0 s, so its power was cut, its console said last: 20"),
+    ],
+)
+def test_a_node_that_does_not_halt_is_cut_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, lines: bytes, warning: str
+) -> None:
+    monkeypatch.setattr(shutdown, "SILENT_S", 3600.0)
+    monkeypatch.setattr(shutdown, "SHUTDOWN_S", 0.2)
+    board = Board(False)
+    record = board.record = ConsoleRecord("pi1")
+    found = bring_up(board)
+    run = found.shell.run
+
+    def break_down(command: str, timeout_s: float = 10.0) -> Completed:
+        record.feed(lines)
+        return run(command, timeout_s)
+
+    monkeypatch.setattr(found.shell, "run", break_down)
+    found.leave()
+    assert board.log == ["console", "on", "halt", "off", "invalidate"]
+    (said,) = found.take_warnings()
+    assert said.startswith(warning)
+    assert "Stopping nfs" not in str(lines) or said.endswith("Stopping nfs")
+    # These problems are not reported again by the next test.
+    assert found.take_unreported() == []
 
 
 def test_a_broken_node_that_was_found_off_is_only_switched_off() -> None:
@@ -252,7 +436,7 @@ def test_a_broken_node_that_was_found_off_is_only_switched_off() -> None:
     found.leave()
     found.reset_due = True
     found.reboot_at_release()
-    assert board.log == ["console", "on", "off", "invalidate"]
+    assert board.log == ["console", "on", "halt", "off", "invalidate"]
 
 
 @pytest.mark.parametrize(
@@ -266,8 +450,9 @@ def test_a_refused_login_is_an_error_without_a_power_cycle(answers: tuple[Except
 
 
 def test_a_node_without_ssh_is_an_ssh_error() -> None:
+    silent = Exception("Timeout while waiting for ssh connection")
     with pytest.raises(SshError, match="pi1 does not answer over ssh: Timeout while"):
-        bring_up(Board(False, *2 * (None, Exception("Timeout while waiting for ssh connection"))))
+        bring_up(Board(False, None, silent, None, None, silent))
 
 
 @pytest.mark.parametrize(("found", "stays_on"), [(False, True), (True, False), (None, False)])
@@ -293,7 +478,7 @@ def test_a_node_whose_settings_cannot_be_restored_is_booted(monkeypatch: pytest.
     monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: failed)
     board = Board(True)
     found = bring_up(board)
-    assert board.log == ["off", "console", "on"]
+    assert board.log == ["halt", "off", "console", "on"]
     assert found.take_warnings() == [
         "could not undo mtu=9000 of pi1:usb (Device or resource busy) on pi1: rebooted pi1"
     ]
@@ -306,7 +491,7 @@ def test_a_node_that_hangs_during_the_restore_is_booted(monkeypatch: pytest.Monk
     monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", hang)
     board = Board(True)
     found = bring_up(board)
-    assert board.log == ["off", "console", "on"]
+    assert board.log == ["halt", "off", "console", "on"]
     assert found.take_warnings() == [
         "could not undo the changes of an interrupted run (pi1 did not answer over ssh within 30 s) on pi1: "
         "rebooted pi1"
@@ -318,7 +503,7 @@ def test_boot_files_of_a_dead_run_are_restored_and_the_node_is_booted(monkeypatc
     monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: left.pop(0))
     board = Board(False)
     found = bring_up(board)
-    assert board.log == ["console", "on", "off", "console", "on"]
+    assert board.log == ["console", "on", "halt", "off", "console", "on"]
     assert found.take_warnings() == [
         "restored the boot files of pi1, which an interrupted run left changed, and rebooted it"
     ]
@@ -366,4 +551,4 @@ def test_boot_files_are_restored_at_the_release_and_the_node_is_booted(monkeypat
     # It still runs with a clock setting that is no longer requested, so its next boot is due.
     assert found.reset_due
     found.reboot_at_release()
-    assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
+    assert board.log == ["invalidate", "halt on the console", "off", "console", "on", "invalidate"]

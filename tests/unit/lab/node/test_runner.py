@@ -10,6 +10,7 @@ import pytest
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.lab.node.runner import RunnerSession
+from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.matrix.expansion import combinations
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
@@ -76,6 +77,19 @@ def test_the_runner_is_not_booted_after_a_failed_undo(tmp_path: Path, monkeypatc
         "could not undo mtu=9000 of here:lan (Device or resource busy) on here: the change stays until here is booted"
     ]
     assert session.shell.run("echo up").stdout == "up\n"
+
+
+def test_the_runner_is_never_shut_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shutdown, "begin", lambda *_: pytest.fail("this would switch off the machine of the tests"))
+    session = RunnerSession(load_text(tmp_path, LAB).nodes["here"])
+    session.switch_on()
+    session.log_in()
+    session.reset_due = True
+    session.begin_reset_if_due()
+    session.reset_if_due()
+    session.leave()
+    session.reset_due = True
+    session.reboot_at_release()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+"""Telling the output of a booting board from answers to our own newlines."""
+
+from __future__ import annotations
+
+from pytest_pinet.lab.console.login import Answers
+
+
+def test_a_prompt_that_we_do_not_know_is_no_sign_of_a_boot() -> None:
+    answers, output = Answers(), b""
+    for _ in range(5):
+        answers.expected = True
+        before, output = output, output + b"\r\npi@pi1:~ $ "
+        assert answers.explain(output, before)
+
+
+def test_the_echo_of_a_newline_is_no_sign_of_a_boot() -> None:
+    answers = Answers()
+    assert answers.explain(b"\r\n\r\n", b"\r\n")
+
+
+def test_lines_of_a_boot_are_no_answers() -> None:
+    answers = Answers()
+    # The first line after a newline may be an answer.
+    answers.expected = True
+    assert answers.explain(b"[ OK ] one\r\n", b"")
+    answers.expected = True
+    assert not answers.explain(b"[ OK ] one\r\n[ OK ] two\r\n", b"[ OK ] one\r\n")
+    # Without a newline of ours, no output is an answer.
+    assert not Answers().explain(b"[ OK ] one\r\n", b"")
