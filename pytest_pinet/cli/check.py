@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pytest_pinet.config import labfile
+from pytest_pinet.report.sentences import management_lines
 
 
 @click.command()
@@ -22,3 +23,5 @@ def check(file: str) -> None:
             f"  {interface!s:20} {board + ':' + interface.label:16} {interface.nic.chip[:18]:18} "
             f"{interface.speed_mbps:>6} Mbit/s {interface.bus!s:8} {interface.port}"
         )
+    for line in management_lines(lab.nodes.values()):
+        click.echo(f"  {line}")

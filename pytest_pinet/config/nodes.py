@@ -11,10 +11,8 @@ from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Board, Nic, attached_bus
-from pytest_pinet.model.lab import Interface, Node, PortRef, Switch
+from pytest_pinet.model.lab import ONBOARD, Interface, Node, PortRef, Switch
 from pytest_pinet.model.quantities import Bitrate
-
-ONBOARD = "onboard"
 
 
 def resolve_node(
@@ -47,6 +45,7 @@ def resolve_node(
         runner=section.runner,
         machine=section.machine,
         clock=section.clock,
+        management=section.management,
     )
     return node if section.boot_timeout is None else replace(node, boot_timeout_s=section.boot_timeout)
 

@@ -21,6 +21,7 @@ from pytest_pinet.config.fields import (
     Glob,
     Latency,
     Launcher,
+    ManagementOf,
     Marginal,
     Members,
     Minimum,
@@ -113,6 +114,12 @@ class NodeSection(Section):
     place: Text | None = Field(None, description="labgrid place, by default the node's name")
     target: Text | None = Field(None, description="key under 'targets', by default the node's name")
     boot_timeout: Seconds | None = None
+    management: ManagementOf | None = Field(
+        None,
+        description="how commands reach the node: separate (an interface of its own), same (the onboard interface, or "
+        "else the first one, which is also under test), vlan:N (a tagged VLAN on that interface), wifi or serial; by "
+        "default the interface that the ssh connection uses decides",
+    )
     outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
         None, description="kind of power switch that the launcher provides for this node; only in a lab with a launcher"
     )

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from pytest_pinet.errors import Where
 from pytest_pinet.model.hardware import Board, Bus, Nic
 from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.management import Management
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
 # What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine.
 MACHINES = ("namespace", "virt", "raspi3b")
 # The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor.
 CLOCKS = (WALL, VIRTUAL) = ("wall", "virtual")
+# The name of a board's own NIC.
+ONBOARD = "onboard"
 
 
 @dataclass(frozen=True, order=True)
@@ -60,7 +63,8 @@ class Node:
 
     ``outlet`` is the kind of power outlet that the launcher provides (None: the launcher's choice). ``runner``: the
     node is the machine that pytest runs on; it is only a peer and needs no target. ``machine`` is what the launcher
-    runs as this board (None: the launcher's choice). ``clock`` is the node's clock. With a virtual clock a second is a
+    runs as this board (None: the launcher's choice). ``management`` is how commands reach the node (None: not in the lab
+    file, so the interface of the ssh connection decides). ``clock`` is the node's clock. With a virtual clock a second is a
     fixed number of instructions, so goodput is taken from this node's end in both directions.
     """
 
@@ -75,6 +79,14 @@ class Node:
     runner: bool = False
     machine: str | None = None
     clock: str = WALL
+    management: Management | None = None
+
+    @property
+    def carrying(self) -> Interface | None:
+        """The interface that the lab file declares as shared by traffic and management; None if there is none."""
+        if self.management is None or not self.management.shares_interface:
+            return None
+        return next((one for one in self.interfaces if one.label == ONBOARD), self.interfaces[0])
 
     @property
     def is_emulated(self) -> bool:
