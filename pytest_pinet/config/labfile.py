@@ -147,7 +147,9 @@ def _check_runner(section: PinetSection, document: Document) -> None:
         raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
     declared = next((name for name in runners if section.nodes[name].management is not None), None)
     if declared is not None:
-        message = f"node '{declared}' is the machine that pytest runs on (key 'runner'), so it needs no key 'management'"
+        message = (
+            f"node '{declared}' is the machine that pytest runs on (key 'runner'), so it needs no key 'management'"
+        )
         raise ConfigError(message, document.value(("pinet", "nodes", declared, "management")))
     if runners and section.launcher is not None:
         own = f"node '{runners[0]}' is the machine that pytest runs on (key 'runner')"

@@ -201,9 +201,10 @@ def _isolation(link: Link) -> list[str]:
     """Return a sentence for readers for each switch whose ports were used as they are wired."""
     fixed = {name: switch.about.note for name, switch in link.switches.items() if not switch.rewires}
     notes = [f"switch {name} was used as it is wired, because {note}" for name, note in fixed.items() if note]
-    if fixed and len(link.combination.topology.segments) > 1:
-        first = next(iter(fixed))
-        notes.append(f"the pairs are not isolated from each other, because switch {first} cannot be configured")
+    whys = [f"switch {name} cannot be configured" for name in fixed]
+    whys += [f"port {end.port} also carries the connection to its node" for end in link.ends if end.carries_management]
+    if whys and len(link.combination.topology.segments) > 1:
+        notes.append(f"the pairs are not isolated from each other, because {whys[0]}")
     return notes
 
 

@@ -63,9 +63,9 @@ class Node:
 
     ``outlet`` is the kind of power outlet that the launcher provides (None: the launcher's choice). ``runner``: the
     node is the machine that pytest runs on; it is only a peer and needs no target. ``machine`` is what the launcher
-    runs as this board (None: the launcher's choice). ``management`` is how commands reach the node (None: not in the lab
-    file, so the interface of the ssh connection decides). ``clock`` is the node's clock. With a virtual clock a second is a
-    fixed number of instructions, so goodput is taken from this node's end in both directions.
+    runs as this board (None: the launcher's choice). ``clock`` is the node's clock. With a virtual clock a second is a
+    fixed number of instructions, so goodput is taken from this node's end in both directions. ``management`` is how
+    commands reach the node (None: not in the lab file, so the interface of the ssh connection decides).
     """
 
     name: str
