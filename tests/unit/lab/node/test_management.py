@@ -27,7 +27,7 @@ def found(server: str, more: str = "", route: str = "") -> FoundManagement:
 
 def test_ssh_by_the_address_of_a_nic_uses_this_nic() -> None:
     way = found("192.168.1.7", route="192.168.1.2 from 192.168.1.7 dev eth0 uid 0     cache")
-    assert (way.device, way.carriers, way.vlan, way.wifi) == ("eth0", {"eth0"}, None, False)
+    assert (way.device, way.carriers, way.vlan, way.wifi) == ("eth0", frozenset({"eth0"}), None, False)
 
 
 @pytest.mark.parametrize("server", ["fe80::1%eth0", "::ffff:192.168.1.7", "fe80::1"])
@@ -38,7 +38,7 @@ def test_addresses_are_found_in_every_form(server: str) -> None:
 def test_a_bridge_is_carried_by_all_its_ports() -> None:
     more = "address br0 10.0.0.7/24\nlower br0 eth0\nlower br0 eth1\npart eth0 /sys/devices/virtual/net/br0\n"
     way = found("10.0.0.7", more)
-    assert (way.device, way.carriers, way.parts) == ("br0", {"br0", "eth0", "eth1"}, {"eth0": "br0"})
+    assert (way.device, way.carriers, way.parts) == ("br0", frozenset({"br0", "eth0", "eth1"}), {"eth0": "br0"})
 
 
 def test_a_vlan_on_a_bond_is_carried_by_the_nics_of_the_bond() -> None:
@@ -49,7 +49,7 @@ def test_a_vlan_on_a_bond_is_carried_by_the_nics_of_the_bond() -> None:
         "<REORDER_HDR> addrgenmode eui64 numtxqueues 1\n"
     )
     way = found("10.0.0.7", more)
-    assert (way.carriers, way.vlan) == ({"bond0.40", "bond0", "eth0", "eth1"}, 40)
+    assert (way.carriers, way.vlan) == (frozenset({"bond0.40", "bond0", "eth0", "eth1"}), 40)
 
 
 def test_the_number_of_a_vlan_is_found_without_iproute2() -> None:
@@ -64,7 +64,7 @@ def test_a_nic_that_has_a_vlan_shares_the_hardware_of_the_vlan() -> None:
 
 def test_the_way_back_counts_if_it_uses_another_nic() -> None:
     way = found("192.168.1.8", "wifi wlan0\n", "192.168.1.2 from 192.168.1.8 dev eth0 uid 0     cache")
-    assert (way.device, way.carriers, way.wifi) == ("wlan0", {"wlan0", "eth0"}, True)
+    assert (way.device, way.carriers, way.wifi) == ("wlan0", frozenset({"wlan0", "eth0"}), True)
 
 
 @pytest.mark.parametrize("server", ["127.0.0.1", "203.0.113.9", ""])
