@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from pytest_pinet.config import labfile
-from pytest_pinet.report.sentences import management_lines
+from pytest_pinet.report.diagrams.facts import management_lines
+from pytest_pinet.report.text_wrap import WIDTH, wrap
 
 
 @click.command()
@@ -24,4 +25,4 @@ def check(file: str) -> None:
             f"{interface.speed_mbps:>6} Mbit/s {interface.bus!s:8} {interface.port}"
         )
     for line in management_lines(lab.nodes.values()):
-        click.echo(f"  {line}")
+        click.echo("\n".join(wrap(line, width=WIDTH, indent="  ")))

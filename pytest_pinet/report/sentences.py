@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.tuning import Tuned
@@ -67,16 +65,6 @@ def apart_notes(skew_s: float | None, within_s: float | None, most_s: float) -> 
     if skew_s > most_s:
         return [f"{text}, although they were started twice: only the time that they shared counts"]
     return [f"{text}, which can be more than {most_s * 1000:.0f} ms: only the time that they shared counts"]
-
-
-def management_lines(nodes: Iterable[Node]) -> list[str]:
-    """Return a line for each way of management in the lab file: its nodes, and what it costs."""
-    found: dict[Management, list[str]] = {}
-    for node in nodes:
-        if node.management is not None:
-            shared = f" {node.carrying.device}" if node.carrying is not None else ""
-            found.setdefault(node.management, []).append(node.name + shared)
-    return [f"management {way} ({', '.join(names)}): {way.cost}" for way, names in found.items()]
 
 
 def ping_text(record: PingRecord) -> str:

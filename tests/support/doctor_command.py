@@ -21,6 +21,7 @@ CHECKS = [
     "power read-back",
     "serial login",
     "ssh",
+    "management",
     "iperf3 versions",
     "board and NIC",
     "link speed and duplex",

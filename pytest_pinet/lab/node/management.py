@@ -23,6 +23,7 @@ ip -o addr show 2>/dev/null | while read -r number device family address rest; d
 cd /sys/class/net
 for l in */lower_*; do [ ! -e "$l" ] || echo "lower ${l%%/*} ${l#*/lower_}"; done
 for p in */brport */bonding_slave; do [ ! -e "$p" ] || echo "part ${p%%/*} $(readlink -f "${p%%/*}/master")"; done
+for u in */device; do u=$(readlink -f "$u")" ${u%%/*}"; case $u in */usb[0-9]*) echo "usb $u";; esac; done
 for w in */phy80211 */wireless; do [ ! -e "$w" ] || echo "wifi ${w%%/*}"; done
 ip -d -o link show type vlan 2>/dev/null
 grep -hs VID: /proc/net/vlan/*
@@ -36,7 +37,8 @@ class FoundManagement:
 
     ``device`` has the address that we connect to; it is empty if no device of the node has this address, such as behind
     a relay. ``carriers`` are all devices that share hardware with the way in or out. ``vlan`` is the number of the VLAN
-    that the connection is tagged with. ``parts`` maps ports of bridges and bonds to the bridge or bond.
+    that the connection is tagged with. ``parts`` maps ports of bridges and bonds to the bridge or bond, ``usb`` maps
+    the NICs on USB to the root of their bus (``usb1``).
     """
 
     device: str = ""
@@ -44,6 +46,7 @@ class FoundManagement:
     vlan: int | None = None
     wifi: bool = False
     parts: Mapping[str, str] = field(default_factory=dict)
+    usb: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, node: Node) -> Management:
         """Return the form of ``management:`` that describes this."""
@@ -87,6 +90,7 @@ def parse(text: str) -> FoundManagement:
     addresses: dict[str, str] = {}
     lower: dict[str, set[str]] = {}
     parts: dict[str, str] = {}
+    usb: dict[str, str] = {}
     wifi: set[str] = set()
     vlans: dict[str, int] = {}
     for line in text.splitlines():
@@ -101,6 +105,8 @@ def parse(text: str) -> FoundManagement:
                 lower.setdefault(device, set()).add(part)
             case ["part", device, whole]:
                 parts[device] = whole.rpartition("/")[2]
+            case ["usb", path, device]:
+                usb[device] = next(part for part in path.split("/") if part.startswith("usb"))
             case ["wifi", device]:
                 wifi.add(device)
             case [device, "VID:", number, *_] if number.isdigit():
@@ -120,6 +126,7 @@ def parse(text: str) -> FoundManagement:
         next((vlans[one] for one in _below([way_in], lower) if one in vlans), None),
         bool(_below([way_in], lower) & wifi),
         parts,
+        usb,
     )
 
 

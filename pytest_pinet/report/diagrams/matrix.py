@@ -10,9 +10,8 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.report.diagrams.facts import count, held, held_lines
+from pytest_pinet.report.diagrams.facts import count, held, held_lines, management_lines
 from pytest_pinet.report.diagrams.text import columns
-from pytest_pinet.report.sentences import management_lines
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 

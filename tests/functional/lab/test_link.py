@@ -64,7 +64,7 @@ class RewiringSwitch(ManagedSwitch):
 
 
 class KeepingSwitch(RewiringSwitch):
-    """A switch that could move ports, and notes which ports it is told to keep."""
+    """A switch that could move ports, and notes which ports it must keep."""
 
     def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal) -> None:
         super().__init__(switch, backend, journal)

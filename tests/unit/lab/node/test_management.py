@@ -1,6 +1,6 @@
 """The way of our ssh connection into a node, from the output of its shell.
 
-The lines are those of ``ip`` (iproute2 6.1) and of /sys of kernel 6.1.
+The lines have the format of ``ip`` (iproute2 6.1) and /sys (kernel 6.1).
 """
 
 from __future__ import annotations
