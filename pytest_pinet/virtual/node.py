@@ -202,7 +202,7 @@ class VirtualNode:
             self.relay.connect_to(self.namespace)
             return
         (cable,) = (one for one in self.cables if one.spec.device == way.device)
-        self.relay.connect_to(cable.switch.host_namespace(way), way.host)
+        self.relay.connect_to(cable.switch.namespace, way.host)
 
     async def _boot(self) -> None:
         self._throttled = self.throttled | self.throttled << _SINCE_BOOT

@@ -204,8 +204,9 @@ def _management(node: Node, lab: Lab) -> ManagementSpec | None:
     if node.management.vlan is not None and not node.is_emulated:
         message = f"node {node.name} has management: {node.management}, which needs an emulated board (key 'machine')"
         raise ConfigError(message, node.where)
-    # Each switch has a network of its own, which it is a host of.
-    network = f"10.77.{list(lab.switches).index(node.carrying.port.switch) + 1}"
+    # Each VLAN of each switch is a network of its own, which the switch is a host of.
+    ways = [(one.carrying.port.switch, one.management) for one in lab.nodes.values() if one.carrying is not None]
+    network = f"10.77.{list(dict.fromkeys(ways)).index((node.carrying.port.switch, node.management)) + 1}"
     number = list(lab.nodes).index(node.name) + 2
     vlan = node.management.vlan
     return ManagementSpec(node.carrying.device, f"{network}.{number}/24", f"{network}.1/24", vlan)
