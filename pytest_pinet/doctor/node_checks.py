@@ -16,6 +16,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 
 # The same time as in a test, for a booted node. A node that was just powered on has its boot timeout.
@@ -145,7 +146,8 @@ def check_ssh(bench: Bench) -> Sequence[Finding]:
 
     def log_in(node: Node) -> None:
         session = bench.session(node)
-        session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
+        if node.management is None or node.management.mode is not ManagementMode.SERIAL:
+            session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
         session.log_in()
 
     return _logins(bench, SshError, "over ssh", log_in)
