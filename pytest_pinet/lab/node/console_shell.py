@@ -28,8 +28,8 @@ CHUNK = 600
 # For the transfer of a command and its output, at 11 kB/s (115,200 baud).
 TRANSFER_S = 20.0
 ATTEMPTS = 4
-# A process is looked at not more often than this: each look takes 50 ms of the console.
-LOOK_S = 0.5
+# A process is looked at not more often than this: each look takes 50 ms of the console, and starts some processes.
+LOOK_S = 1.0
 _ACT = "look at the console of the node; power-cycle it when it hangs"
 
 
