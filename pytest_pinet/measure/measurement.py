@@ -16,7 +16,7 @@ from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
-from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
+from pytest_pinet.judge.preconditions import failed_requests, management_notes, unmet, unseen
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
@@ -120,7 +120,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             with doing("look for another cause of the low value"):
                 capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
             busy = runs.conditions.excuses(runs.tries)
-        broke = [*runs.finish(traffic), *management_trouble(runs.tries)]
+        broke = runs.finish(traffic)
         found = judged(busy, capacities, broke)
     parts = replace(
         _parts(link, traffic, runs, found),

@@ -15,6 +15,7 @@ from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempt_level import BROKEN
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
+from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import await_links, bounce
@@ -207,7 +208,7 @@ class Runs:
             observer.accept(self.cables.carrier_changes[index])
 
     def finish(self, traffic: Traffic) -> list[str]:
-        """Check ends and cables again. Return a sentence for each end with a new fault (its power, its bus).
+        """Check ends and cables again. Return a sentence for each new fault of an end: its power, its bus, its ssh.
 
         Raises InvalidMeasurement or TrafficError if the values do not measure the requested traffic.
         """
@@ -217,7 +218,7 @@ class Runs:
             counted = self.tries[self._counted_from :]
             ran = [both for one in counted for both in (one, one.discarded) if both is not None]
             self.cables.check([flow for one in ran for flow in one.flows], traffic)
-            return broke
+            return [*broke, *management_trouble(self.tries)]
 
     def _read_rest(self) -> None:
         """Store the counters of tries without evidence of their own in the evidence of the last try."""

@@ -28,7 +28,7 @@ _FIND = "PATH=$PATH:/usr/sbin:/sbin; modprobe -n -q {}"
 _SYS_MODULE = 1 << 16
 # The NICs of a module that VLANs, bridges or bonds use. They would end with the NIC, and nothing makes them again.
 _USED = (
-    "for d in /sys/class/net/*; do l=$(readlink -f $d/device/driver/module); [ \"${{l##*/}}\" = {} ] || continue;"
+    'for d in /sys/class/net/*; do l=$(readlink -f $d/device/driver/module); [ "${{l##*/}}" = {} ] || continue;'
     ' for u in $d/upper_*; do [ ! -e "$u" ] || echo "${{d##*/}} ${{u##*/upper_}}"; done; done'
 )
 # The kernel's number of the first UTS namespace (include/linux/proc_ns.h, PROC_UTS_INIT_INO).
