@@ -98,17 +98,15 @@ def management_share(tries: Sequence[Try]) -> dict[str, float]:
 
 def management_notes(tries: Sequence[Try]) -> list[str]:
     """Return a note for each end whose ssh connections disturbed the traffic on the same interface."""
-    return [_management(end, share, MANAGEMENT_NOTE) for end, share in _above(tries, MANAGEMENT_NOTE)]
+    shares = management_share(tries).items()
+    return [_management(end, share, MANAGEMENT_NOTE) for end, share in shares if MANAGEMENT_NOTE < share <= MANAGEMENT]
 
 
 def management_trouble(tries: Sequence[Try]) -> list[str]:
     """Return a sentence for each end whose ssh connections make the value invalid."""
     act = "\n  -> look for other users of the node, and for programs that print much during the traffic"
-    return [_management(end, share, MANAGEMENT) + act for end, share in _above(tries, MANAGEMENT)]
-
-
-def _above(tries: Sequence[Try], most: float) -> list[tuple[str, float]]:
-    return [(end, share) for end, share in management_share(tries).items() if share > most]
+    shares = management_share(tries).items()
+    return [_management(end, share, MANAGEMENT) + act for end, share in shares if share > MANAGEMENT]
 
 
 def _management(end: str, share: float, most: float) -> str:

@@ -16,7 +16,7 @@ from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
-from pytest_pinet.judge.preconditions import failed_requests, management_notes, unmet, unseen
+from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
@@ -97,7 +97,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
                 unheld="" if ladder is None else ladder.lossy,
                 busy=busy,
                 capacities=capacities or {},
-                broken=broken,
+                # More traffic would only repeat it.
+                broken=broken or management_trouble(runs.tries),
             )
             return figures(facts, traffic, tries, plan, here)
 

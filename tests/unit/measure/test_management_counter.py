@@ -102,7 +102,7 @@ def test_a_node_without_ss_gets_a_note(tmp_path: Path, connection: Connection) -
     ]
 
 
-@pytest.mark.parametrize(("share", "noted", "invalid"), [(0.0009, 0, 0), (0.0011, 1, 0), (0.011, 1, 1)])
+@pytest.mark.parametrize(("share", "noted", "invalid"), [(0.0009, 0, 0), (0.0011, 1, 0), (0.011, 0, 1)])
 def test_more_than_a_thousandth_is_noted_and_more_than_a_hundredth_is_invalid(
     share: float, noted: int, invalid: int
 ) -> None:
