@@ -16,6 +16,7 @@ from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
 from pytest_pinet.judge.interleaved import Side, figure_of_attempt
 from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.suspected_causes import of_costs, of_settings
 from pytest_pinet.measure.default_traffic import attempt_at
@@ -175,7 +176,7 @@ def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
     every = [one for turn in series.turns for one in turn.tries]
     notes = [note for one in every for measurement in one.measurements for note in measurement.notes]
     notes += [event.text for one in every for event in one.events]
-    notes += kernel_notes(every)
+    notes += [*kernel_notes(every), *management_notes(every)]
     for side in Side:
         own = [boot for boot in boots if boot.side is side]
         bad = [boot for boot in own if boot.trouble]

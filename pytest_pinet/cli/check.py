@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from pytest_pinet.config import labfile
+from pytest_pinet.report.diagrams.facts import management_lines
+from pytest_pinet.report.text_wrap import WIDTH, wrap
 
 
 @click.command()
@@ -22,3 +24,5 @@ def check(file: str) -> None:
             f"  {interface!s:20} {board + ':' + interface.label:16} {interface.nic.chip[:18]:18} "
             f"{interface.speed_mbps:>6} Mbit/s {interface.bus!s:8} {interface.port}"
         )
+    for line in management_lines(lab.nodes.values()):
+        click.echo("\n".join(wrap(line, width=WIDTH, indent="  ")))

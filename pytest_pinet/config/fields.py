@@ -13,6 +13,8 @@ from pytest_pinet.config.yaml_lines import Template
 from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Extension
 from pytest_pinet.execution.names import shown, unknown
 from pytest_pinet.model.limit_parser import parse_marginal
+from pytest_pinet.model.management import FORM as MANAGEMENT_FORM
+from pytest_pinet.model.management import Management
 from pytest_pinet.model.quantities import DURATION_FORM, RATE_FORM, Bitrate, Share, parse_duration, parse_text
 
 NUMBER = r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?"
@@ -76,6 +78,10 @@ def _duration(value: object) -> float:
     if seconds == 0:
         raise ValueError(f"expected {DURATION_FORM}, longer than 0 s")
     return seconds
+
+
+def _management(value: object) -> Management:
+    return Management.parse(parse_text(value, MANAGEMENT_FORM))
 
 
 def _count(value: object) -> int:
@@ -212,6 +218,11 @@ Tolerance = Annotated[
             ]
         }
     ),
+]
+ManagementOf = Annotated[
+    Management,
+    PlainValidator(_management),
+    WithJsonSchema({"type": "string", "pattern": "^(separate|same|wifi|serial|vlan:[1-9][0-9]{0,3})$"}),
 ]
 Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCENT)]
 Count = Annotated[int, PlainValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]

@@ -146,6 +146,12 @@ def _check_runner(section: PinetSection, document: Document) -> None:
         both = f"nodes '{runners[0]}' and '{runners[1]}' both have 'runner: true'"
         message = f"{both}, but only one node can be the machine that pytest runs on"
         raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
+    declared = next((name for name in runners if section.nodes[name].management is not None), None)
+    if declared is not None:
+        message = (
+            f"node '{declared}' is the machine that pytest runs on (key 'runner'), so it needs no key 'management'"
+        )
+        raise ConfigError(message, document.value(("pinet", "nodes", declared, "management")))
     if runners and section.launcher is not None:
         own = f"node '{runners[0]}' is the machine that pytest runs on (key 'runner')"
         message = f"{own}; launcher '{section.launcher}' cannot connect it: remove the node, or its key 'runner'"

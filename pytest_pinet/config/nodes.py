@@ -50,6 +50,7 @@ def resolve_node(
         machine=section.machine,
         clock=section.clock,
         user=section.user,
+        management=section.management,
     )
     if section.boot_timeout is not None:
         return replace(node, boot_timeout_s=section.boot_timeout)

@@ -24,6 +24,7 @@ from pytest_pinet.config.fields import (
     Latency,
     Launcher,
     Mac,
+    ManagementOf,
     Marginal,
     Members,
     Minimum,
@@ -131,6 +132,12 @@ class NodeSection(Section):
     target: Text | None = Field(None, description="key under 'targets', by default the node's name")
     boot_timeout: Seconds | None = Field(
         None, description="longest time from power-on to ssh, by default 180 s; 300 s for boards with one core"
+    )
+    management: ManagementOf | None = Field(
+        None,
+        description="how commands reach the node: separate (an interface of its own), same (the onboard interface, or "
+        "else the first one, which is also under test), vlan:N (a tagged VLAN on that interface), wifi or serial; by "
+        "default the interface that the ssh connection uses decides",
     )
     outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
         None, description="kind of power switch that the launcher provides for this node; only in a lab with a launcher"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
-from pytest_pinet.doctor import cabling, clock, hardware, links, node_checks, noise, switches, tolerance
+from pytest_pinet.doctor import cabling, clock, hardware, links, management, node_checks, noise, switches, tolerance
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConfigError, PinetError
@@ -46,6 +46,7 @@ LINK_SPEED = Check("link speed and duplex", links.check_link_speed)
 CHECKS = (
     *REACHING,
     Check("power-on", node_checks.check_power_on),
+    Check("management", management.check_management),
     Check("iperf3 versions", node_checks.check_iperf3),
     Check("board and NIC", hardware.check_board_and_nics),
     LINK_SPEED,

@@ -18,6 +18,7 @@ from pytest_pinet.execution.shell import as_root, root_cure
 from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 
 # A power switch that fails faster than this has answered.
@@ -148,7 +149,8 @@ def check_ssh(bench: Bench) -> Sequence[Finding]:
 
     def log_in(node: Node) -> None:
         session = bench.session(node)
-        session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
+        if node.management is None or node.management.mode is not ManagementMode.SERIAL:
+            session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
         session.log_in()
         bench.boards[node.name] = read_board(session.shell)
 

@@ -93,11 +93,13 @@ def command(
     terminal: str,
     virtual_clock: bool,
     sockets: tuple[int, int],
+    management: bool = True,
 ) -> list[str]:
     """Return the arguments of ``qemu-system-aarch64`` for a board.
 
     ``terminal`` is its console, ``sockets`` are the descriptors of QMP and of the firmware's mailbox. QEMU ends when
     the guest reboots, so that the firmware can choose again what to boot. The NIC with number N has the host's tapN.
+    ``management``: the board has one more NIC, for ssh.
     """
     argv = ["qemu-system-aarch64", *machine.arguments, "-m", f"{machine.memory_mib}M"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-smp", str(machine.processors[0 if virtual_clock else 1])]
@@ -112,31 +114,34 @@ def command(
     argv += ["-chardev", f"serial,id=console,path={terminal}"]
     argv += ["-chardev", f"socket,id=qmp,fd={sockets[0]}", "-mon", "chardev=qmp,mode=control"]
     argv += ["-chardev", f"socket,id=mailbox,fd={sockets[1]}"]
-    argv += ["-netdev", "user,id=mgmt,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:22-10.0.2.15:22"]
+    if management:
+        argv += ["-netdev", "user,id=mgmt,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:22-10.0.2.15:22"]
     # cache=unsafe: flushed data stays in the host's memory, which outlives QEMU. If the host crashes, the lab ends too.
     drive = f"format=raw,cache=unsafe,file={_escaped(files.card)}"
-    argv += _raspi3b(drive, len(nics)) if machine is RASPI3B else _virt(drive, machine, nics)
+    argv += _raspi3b(drive, len(nics), management) if machine is RASPI3B else _virt(drive, machine, nics, management)
     for index, nic in enumerate(nics):
         argv += ["-netdev", f"tap,id=nic{index},ifname=tap{index},script=no,downscript=no"]
         argv += ["-device", _nic(machine, nic, index)]
     return argv
 
 
-def _virt(drive: str, machine: Machine, nics: Sequence[InterfaceSpec]) -> list[str]:
+def _virt(drive: str, machine: Machine, nics: Sequence[InterfaceSpec], management: bool) -> list[str]:
     argv = ["-drive", f"if=none,id=card,{drive}", "-device", "virtio-blk-pci,drive=card"]
     argv += ["-serial", "chardev:console", "-device", "virtio-serial-pci"]
     argv += ["-device", f"virtserialport,chardev=mailbox,name={MAILBOX}"]
-    argv += ["-device", f"virtio-net-pci,netdev=mgmt,mac={MANAGEMENT_MAC},romfile="]
+    if management:
+        argv += ["-device", f"virtio-net-pci,netdev=mgmt,mac={MANAGEMENT_MAC},romfile="]
     if any(machine.nics[nic.driver].startswith("usb") for nic in nics):
         argv += ["-device", "qemu-xhci"]
     return argv
 
 
-def _raspi3b(drive: str, nics: int) -> list[str]:
+def _raspi3b(drive: str, nics: int, management: bool) -> list[str]:
     """Return the devices of raspi3b. As on a real board, all NICs share a USB port, and Bluetooth has serial port 0."""
     argv = ["-drive", f"if=sd,{drive}", "-serial", "null", "-serial", "chardev:console"]
     argv += ["-device", "usb-hub,port=1"]
-    argv += ["-device", f"usb-net,netdev=mgmt,mac={MANAGEMENT_MAC},port=1.{nics + 1}"]
+    if management:
+        argv += ["-device", f"usb-net,netdev=mgmt,mac={MANAGEMENT_MAC},port=1.{nics + 1}"]
     return argv
 
 

@@ -100,12 +100,19 @@ class EmulatedNode(VirtualNode):
         folder.mkdir(parents=True, exist_ok=True)
         draft = self._file.with_suffix(".draft")
         copy_card(self._image, draft)
-        nics = [f"mgmt0 {MANAGEMENT_MAC}\n", *(f"{c.spec.device} {c.spec.mac}\n" for c in self.cables)]
+        way = self.spec.management
+        nics = [f"{c.spec.device} {c.spec.mac}\n" for c in self.cables]
+        address = "mgmt0 10.0.2.15/24 10.0.2.2\n"
+        if way is None:
+            nics.insert(0, f"mgmt0 {MANAGEMENT_MAC}\n")
+        else:
+            address = f"{way.device} {way.address} - {way.vlan or ''}\n"
         own = {
             "cmdline.txt": self._machine.cmdline.encode(),
             "pinet/hostname": f"{self.spec.name}\n".encode(),
             "pinet/user": f"{self.spec.user}\n".encode(),
             "pinet/nics": "".join(nics).encode(),
+            "pinet/address": address.encode(),
             "pinet/authorized_keys": (self._keys / "id_ed25519.pub").read_bytes(),
             "pinet/host_key": (self._keys / "host_key").read_bytes(),
             "pinet/console_password.hash": (self._keys / "console_password.hash").read_bytes(),
@@ -154,11 +161,12 @@ class EmulatedNode(VirtualNode):
         self.console.say(f"firmware: {chosen}\n")
         files = await asyncio.to_thread(self._files, chosen)
         nics = [cable.spec for cable in self.cables]
-        virtual_clock = self.spec.clock == VIRTUAL
-        arguments = partial(command, machine, files, chosen.cmdline, nics, self._terminal, virtual_clock)
+        virtual_clock, own = self.spec.clock == VIRTUAL, self.spec.management is None
+        words = (chosen.cmdline, nics, self._terminal, virtual_clock)
+        arguments = partial(command, machine, files, *words, management=own)
         process = await QemuProcess.start(self.spec.name, self.namespace, arguments, self._terminal)
         self.container = process
-        self.relay.connect_to(self.namespace)
+        self._open_ssh()
         self.changed()
         self._forward_carriers(process)
         self._watcher = asyncio.get_running_loop().create_task(self._watch(process))

@@ -72,20 +72,30 @@ while :; do
  rx=; tx=; carrier=; changes=
  read -r rx <statistics/rx_bytes || cd /sys/class/net/@device; read -r tx <statistics/tx_bytes
  read -r carrier <carrier; read -r changes <carrier_changes
+ news=
  if [ "$carrier/$changes" != "$seen" ]; then
-  state=; speed=; seen=$carrier/$changes
+  news=1; state=; speed=; seen=$carrier/$changes
   read -r state <operstate; read -r speed <speed
  fi
- echo "$up ${rx:--} ${tx:--} ${carrier:--} ${changes:--} ${state:--} ${speed:--}" || exit 0
+ line="$up ${rx:--} ${tx:--} ${carrier:--} ${changes:--} ${state:--} ${speed:--}"
+ @print
  tick
 done
 """
+# One packet a second: each line of its own would be a packet of ssh on the link under test.
+_BATCHED = r"""lines=${lines:+$lines
+}$line
+ if [ -n "$news" ] || [ "${up%%.*}" != "$last" ]; then echo "$lines" || exit 0; lines=; last=${up%%.*}; fi"""
 
 
-def command(device: str, seconds: float) -> str:
-    """Return the command line of an observer that ends by itself after ``seconds``."""
+def command(device: str, seconds: float, batched: bool = False) -> str:
+    """Return the command line of an observer that ends by itself after ``seconds``.
+
+    With ``batched`` it prints once a second, and at once after a link change.
+    """
     life = f"{seconds:.0f}"
-    script = shlex.quote(_SCRIPT.replace("@device", shlex.quote(device)).replace("@seconds", life))
+    script = _SCRIPT.replace("@device", shlex.quote(device)).replace("@seconds", life)
+    script = shlex.quote(script.replace("@print", _BATCHED if batched else 'echo "$line" || exit 0'))
     return f"sleep {life} | {{ s=sh; command -v bash >/dev/null 2>&1 && s=bash; exec $s -c {script}; }}"
 
 
@@ -96,13 +106,14 @@ class Observer:
 
     The remote process lives for ``seconds``, the expected duration of the traffic, and LIFETIME_S more. Call ``ensure``
     before each run to start the process again if needed. Nothing here raises an error of the end: the traffic tool
-    reports an end that is lost.
+    reports an end that is lost. ``batched``: our own connection uses this device, so the process prints seldom.
     """
 
-    def __init__(self, shell: Shell, device: str, port_name: str, seconds: float) -> None:
+    def __init__(self, shell: Shell, device: str, port_name: str, seconds: float, batched: bool = False) -> None:
         self._shell = shell
         self._device = device
         self._seconds = seconds
+        self._batched = batched
         self._port_name = port_name
         self._open = False
         self._ends_s = 0.0
@@ -123,7 +134,7 @@ class Observer:
         # Up to a second early, because the process ends at a whole second of the end's clock.
         self._ends_s = time.monotonic() + seconds + LIFETIME_S - 1
         try:
-            self._process = self._shell.spawn(command(self._device, seconds + LIFETIME_S))
+            self._process = self._shell.spawn(command(self._device, seconds + LIFETIME_S, self._batched))
         except PinetError:
             self._process = None
 

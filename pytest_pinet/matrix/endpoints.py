@@ -190,6 +190,11 @@ class EndpointSelector:
         far = self._best_peer(second, self._candidates(second, without=(near.node,)))
         if far is None:
             raise NotEnoughNodes(self._alone(second, "chain", 3))
+        for end in (dut, near, second, far):
+            # Without VLANs of their own, near and far would reach each other past the node under test.
+            if end == self._lab.nodes[end.node].carrying:
+                way = self._lab.nodes[end.node].management
+                raise NotEnoughNodes(f"a chain moves all its ports to other VLANs, but {end} has management: {way}")
         return [dut, near, second, far]
 
     def _alone(self, dut: Interface, topology: str, nodes: int) -> str:

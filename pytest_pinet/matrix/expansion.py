@@ -13,9 +13,10 @@ from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.management import cuts_management
 from pytest_pinet.model.topology import Topology
 from pytest_pinet.model.tuning import UNTUNED, Tuning
-from pytest_pinet.tuning.registry import boot_part
+from pytest_pinet.tuning.registry import boot_part, in_order, running_part
 
 # Other characters would need quotes in test IDs, -k expressions and shells.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@-]")
@@ -100,7 +101,20 @@ def combinations(lab: Lab, request: Request, ends: EndpointSelector | None = Non
 
 def _tuned(cell: Combination | Missing, tunings: Sequence[Tuning]) -> list[Combination | Missing]:
     """Return one combination for each tuning. A missing combination is reported once, without tunings."""
-    return [cell] if isinstance(cell, Missing) else [replace(cell, tuning=tuning) for tuning in tunings]
+    if isinstance(cell, Missing):
+        return [cell]
+    tuned = [replace(cell, tuning=tuning) for tuning in tunings]
+    return [Missing(one.id, why) if (why := _cuts_management(one)) else one for one in tuned]
+
+
+def _cuts_management(combination: Combination) -> str:
+    """Return why a tuning would cut the management of a node; empty if it does not."""
+    settings = in_order(dict(running_part(combination.tuning).settings))
+    for setting in (one for one in settings if one.disruptive):
+        for end in combination.ends if setting.where.everywhere else (combination.dut,):
+            if end.interface == end.node.carrying:
+                return cuts_management(setting.name, str(end))
+    return ""
 
 
 def _missing(lab: Lab, request: Request, topology: Topology) -> list[Missing]:

@@ -16,7 +16,7 @@ from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
-from pytest_pinet.judge.preconditions import failed_requests, unmet, unseen
+from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
@@ -97,7 +97,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
                 unheld="" if ladder is None else ladder.lossy,
                 busy=busy,
                 capacities=capacities or {},
-                broken=broken,
+                # More traffic would only repeat it.
+                broken=broken or management_trouble(runs.tries),
             )
             return figures(facts, traffic, tries, plan, here)
 
@@ -136,6 +137,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     )
     notes = [*parts.notes, *dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])]
     notes += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
+    notes += [*management_notes(runs.tries), *runs.management.uncounted]
     notes += [*tuning_notes(link.tunings), *_ungated(facts, traffic, plan), *_notes_of_traffic(parts)]
     record = result_record(replace(parts, notes=notes))
     context.raw["versions.txt"] = _versions(parts)
@@ -201,9 +203,10 @@ def _isolation(link: Link) -> list[str]:
     """Return a sentence for readers for each switch whose ports were used as they are wired."""
     fixed = {name: switch.about.note for name, switch in link.switches.items() if not switch.rewires}
     notes = [f"switch {name} was used as it is wired, because {note}" for name, note in fixed.items() if note]
-    if fixed and len(link.combination.topology.segments) > 1:
-        first = next(iter(fixed))
-        notes.append(f"the pairs are not isolated from each other, because switch {first} cannot be configured")
+    whys = [f"switch {name} cannot be configured" for name in fixed]
+    whys += [f"port {end.port} also carries the connection to its node" for end in link.ends if end.carries_management]
+    if whys and len(link.combination.topology.segments) > 1:
+        notes.append(f"the pairs are not isolated from each other, because {whys[0]}")
     return notes
 
 

@@ -9,16 +9,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 
-from pytest_pinet.errors import LinkError
+from pytest_pinet.errors import InvalidMeasurement, LinkError
 from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempt_level import BROKEN
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
+from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import await_links, bounce
 from pytest_pinet.measure.counter_check import CounterCheck
+from pytest_pinet.measure.management_counter import ManagementCounter
 from pytest_pinet.measure.preconditions import Preconditions
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.lab import VIRTUAL
@@ -69,6 +71,7 @@ class Runs:
         # By the number of the end.
         self._observers: dict[int, Observer] = {}
         self.collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
+        self.management = ManagementCounter(link)
         self._counted_from = 0
         self._links: list[Link] = []
         self._sent: Traffic | None = None
@@ -82,7 +85,8 @@ class Runs:
             for index, end in enumerate(self._link.ends):
                 # With a virtual clock, each look costs instructions, 7 % of all of them (measured).
                 if end.endpoint.node.clock != VIRTUAL:
-                    observer = Observer(end.shell, end.device, str(end.endpoint.interface.port), self._lasts_s)
+                    port = str(end.endpoint.interface.port)
+                    observer = Observer(end.shell, end.device, port, self._lasts_s, end.carries_management)
                     self._observers[index] = opened.enter_context(observer)
             self._stack = opened.pop_all()
         return self
@@ -95,6 +99,7 @@ class Runs:
         raw.update(_printed(self.tries))
         raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
         raw.update(self.collector.raw())
+        raw.update(self.management.raw())
         raw.update(self.cables.raw())
 
     def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
@@ -135,12 +140,13 @@ class Runs:
         if not virtual:
             # A look during the traffic costs instructions of a virtual end, and falls into a different moment of its
             # time in each run.
-            watch = collector.watching(watch, traffic.seconds)
+            watch = self.management.watching(collector.watching(watch, traffic.seconds), traffic.seconds)
         collector.before(number)
         started = datetime.now(UTC)
         clock = time.monotonic()
         for observer in self._observers.values():
             observer.ensure(traffic.seconds + GRACE_S)
+        self.management.before()
         tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
         measurements = measure_together(tool, _jobs(link, traffic), self._progress(traffic, number), watch, lead_s)
         events = [event for observer in self._observers.values() for event in observer.events(clock)]
@@ -149,6 +155,8 @@ class Runs:
         events += [event for measurement in measurements for event in measurement.events]
         broken = next((event.text for event in events if event.kind in BROKEN), "")
         flows = _flows(link, traffic, measurements)
+        own = self.management.after(flows)
+        evidence = tuple(replace(one, management=own.get(index)) for index, one in enumerate(evidence))
         return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), broken, evidence)
 
     def _progress(self, traffic: Traffic, number: int) -> Callable[[float], None] | None:
@@ -200,7 +208,7 @@ class Runs:
             observer.accept(self.cables.carrier_changes[index])
 
     def finish(self, traffic: Traffic) -> list[str]:
-        """Check ends and cables again. Return a sentence for each end with a new fault (its power, its bus).
+        """Check ends and cables again. Return a sentence for each new fault of an end: its power, its bus, its ssh.
 
         Raises InvalidMeasurement or TrafficError if the values do not measure the requested traffic.
         """
@@ -209,13 +217,21 @@ class Runs:
             broke = self.conditions.check_after(self.tries, traffic, self._links)
             counted = self.tries[self._counted_from :]
             ran = [both for one in counted for both in (one, one.discarded) if both is not None]
-            self.cables.check([flow for one in ran for flow in one.flows], traffic)
-            return broke
+            own = management_trouble(self.tries)
+            try:
+                self.cables.check([flow for one in ran for flow in one.flows], traffic)
+            except InvalidMeasurement:
+                # The octets of ssh explain counters that do not agree with the traffic.
+                if not own:
+                    raise
+            return [*broke, *own]
 
     def _read_rest(self) -> None:
         """Store the counters of tries without evidence of their own in the evidence of the last try."""
         if self.tries and (found := self.collector.rest(_lasted_s(self.tries[-1].measurements))):
-            self.tries[-1] = replace(self.tries[-1], evidence=found)
+            own = [one.management for one in self.tries[-1].evidence]
+            merged = tuple(replace(one, management=counted) for one, counted in zip(found, own, strict=True))
+            self.tries[-1] = replace(self.tries[-1], evidence=merged)
 
 
 def _jobs(link: Link, traffic: Traffic) -> list[TrafficJob]:

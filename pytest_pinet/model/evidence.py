@@ -44,6 +44,18 @@ class Heat:
 
 
 @dataclass(frozen=True)
+class ManagementTraffic:
+    """What our own ssh connections moved by the interface under test, in ``seconds`` around most of the traffic.
+
+    ``share`` is their rate divided by the rate of the measured traffic (None: there was no traffic).
+    """
+
+    octets: int
+    seconds: float
+    share: float | None
+
+
+@dataclass(frozen=True)
 class EndEvidence:
     """The evidence of one end for one run of traffic: differences between readings just before and just after the run.
 
@@ -52,7 +64,8 @@ class EndEvidence:
     in it. ``interrupts`` (by action), ``softirqs`` and ``softnet`` (by column) have one number per CPU. ``interface``
     has the counters of the device, ``nic`` the counters of its driver. ``restarted`` names the sources whose counters
     restarted. ``kernel`` are lines of the kernel log that report trouble. ``under_load`` was read during the traffic.
-    ``first_try`` is set if the differences cover several tries: it is the number of the first of them.
+    ``first_try`` is set if the differences cover several tries: it is the number of the first of them. ``management``
+    is set if our own connection to the node uses this device.
     """
 
     end: str
@@ -72,6 +85,7 @@ class EndEvidence:
     after: Heat | None = None
     restarted: tuple[str, ...] = ()
     first_try: int | None = None
+    management: ManagementTraffic | None = None
 
     @property
     def busiest(self) -> ProcessorLoad | None:

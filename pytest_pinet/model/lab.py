@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pytest_pinet.errors import Where
 from pytest_pinet.model.hardware import Board, Bus, Nic
 from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.management import Management
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
 # What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine.
@@ -84,8 +85,9 @@ class Node:
     ``outlet`` is the kind of power outlet that the launcher provides (None: the launcher's choice). ``runner``: the
     node is the machine that pytest runs on; it is only a peer and needs no target. ``machine`` is what the launcher
     runs as this board (None: the launcher's choice). ``user`` is the account that the launcher creates there (None:
-    root). ``clock`` is the node's clock. With a virtual clock a second is a
-    fixed number of instructions, so goodput is taken from this node's end in both directions.
+    root). ``clock`` is the node's clock. With a virtual clock a second is a fixed number of instructions, so goodput is
+    taken from this node's end in both directions. ``management`` is how commands reach the node (None: not in the lab
+    file, so the interface of the ssh connection decides).
     """
 
     name: str
@@ -100,6 +102,14 @@ class Node:
     machine: str | None = None
     clock: str = WALL
     user: str | None = None
+    management: Management | None = None
+
+    @property
+    def carrying(self) -> Interface | None:
+        """The interface that the lab file declares as shared by traffic and management; None if there is none."""
+        if self.management is None or not self.management.shares_interface:
+            return None
+        return next((one for one in self.interfaces if one.label == ONBOARD), self.interfaces[0])
 
     @property
     def is_emulated(self) -> bool:

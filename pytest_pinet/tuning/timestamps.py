@@ -15,8 +15,7 @@ class Timestamps(FileSetting):
     name = "timestamps"
     form = SWITCH_FORM
     where = SettingScope.ALL_NODES
-    # The link stays up, but its goodput changes, so the link must be checked again.
-    disruptive = True
+    disruptive = False
     files = ("/proc/sys/net/ipv4/tcp_timestamps",)
 
     def parse(self, value: object) -> str:

@@ -13,6 +13,7 @@ from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD, BootSettings
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.credentials import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
+from pytest_pinet.virtual.relay import LOOPBACK
 from pytest_pinet.virtual.spec import InterfaceSpec, NodeSpec, SwitchSpec
 
 # The commands of the stand-in firmware come first.
@@ -82,7 +83,7 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
 
     ``throttled`` are the bits that the firmware reports.
     """
-    _write_common(directory, node.name, keys)
+    _write_common(directory, node.name, keys, node.management.host if node.management is not None else LOOPBACK)
     _write(directory / "bootlog-early", boot_log_early(node, boot))
     _write(directory / "bootlog-late", _boot_log_late(node))
     _write(directory / "cmdline", f"{boot.cmdline}\n")
@@ -104,7 +105,7 @@ def write_switch(
     directory: Path, switch: SwitchSpec, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess
 ) -> None:
     """Write the files for a switch. ``speeds_mbps`` are the speeds by port."""
-    _write_common(directory, switch.name, keys)
+    _write_common(directory, switch.name, keys, LOOPBACK)
     snmpd = _SNMPD.format(access=access, agentx=AGENTX_PORT, poe=POE_COMMUNITY, poe_source=POE_SOURCE)
     _write(directory / "snmpd.conf", snmpd, 0o600)
     for port, speed in speeds_mbps.items():
@@ -120,14 +121,14 @@ def _write_phy(directory: Path, device: str, speed_mbps: int) -> None:
     _write(directory / "phy" / device / "duplex", "full\n")
 
 
-def _write_common(directory: Path, name: str, keys: Path) -> None:
+def _write_common(directory: Path, name: str, keys: Path, address: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     for path, text in login_files("Raspberry Pi OS (virtual)", _PATH, *_lldpd_account()).items():
         _write(directory / path, text)
     _write(directory / "etc" / "hostname", f"{name}\n")
     _write(directory / "etc" / "hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
     _write(directory / "etc" / "shadow", shadow((keys / "console_password.hash").read_text()), 0o600)
-    _write(directory / "sshd_config", sshd_config(_PATH, "127.0.0.1", 30))
+    _write(directory / "sshd_config", sshd_config(_PATH, address, 30))
     _write(directory / "lldpd.conf", _LLDPD.format(name=name))
     _write(directory / "authorized_keys", (keys / "id_ed25519.pub").read_text())
     _write(directory / "host_key", (keys / "host_key").read_text(), 0o600)

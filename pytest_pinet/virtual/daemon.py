@@ -99,6 +99,9 @@ class Daemon:
                 Cable(next(index), interface, self.switches[interface.switch], node.namespace, stations, scale)
                 for interface in node.spec.interfaces
             ]
+            if (way := node.spec.management) is not None:
+                (cable,) = (one for one in node.cables if one.spec.device == way.device)
+                cable.switch.gateways[way.vlan] = way.gateway
         self._stopped = asyncio.Event()
 
     def _feed(self, switch: VirtualSwitch, owner: int) -> None:

@@ -202,17 +202,28 @@ class VirtualNode:
 
         self._links = LinkWatch(self.namespace, follow)
 
+    def _open_ssh(self) -> None:
+        """Lead ssh to the board: by a way of its own, or through the switch and a NIC under test."""
+        way = self.spec.management
+        if way is None:
+            self.relay.connect_to(self.namespace)
+            return
+        (cable,) = (one for one in self.cables if one.spec.device == way.device)
+        self.relay.connect_to(cable.switch.namespace, way.host)
+
     async def _boot(self) -> None:
         self._throttled = self.throttled | self.throttled << _SINCE_BOOT
         files = (self._directory, self.spec, self._keys, self._boot_settings, self._throttled)
         await asyncio.to_thread(boot_files.write_node, *files)
         devices = " ".join(cable.spec.device for cable in self.cables)
+        if (way := self.spec.management) is not None:
+            await ip(self.namespace, [f"address add {way.address} dev {way.device}"])
         terminal = self.console.attach()
         environment = {"ROLE": "node", "DEVICES": devices, "CARD": str(self._card)}
         self.container = await Container.start(
             self.spec.name, self.namespace, self._directory, environment, terminal, self.hurried
         )
-        self.relay.connect_to(self.namespace)
+        self._open_ssh()
         self.changed()
         self._watcher = asyncio.get_running_loop().create_task(self._watch_halt(self.container))
 

@@ -8,10 +8,13 @@ from pytest_pinet.virtual.loopback import TcpServer
 from pytest_pinet.virtual.namespaces import NetNamespace
 
 SSH_PORT = 22
+LOOPBACK = "127.0.0.1"
 
 
 class Relay(TcpServer):
-    """Forward each client to 127.0.0.1:22 in the present namespace. Without a namespace, the client is disconnected.
+    """Forward each client to port 22 of an address, by default 127.0.0.1, from the present namespace.
+
+    Without a namespace, the client is disconnected.
 
     While the relay is frozen, connections stay open and silent, as with a machine that hangs.
     """
@@ -19,13 +22,14 @@ class Relay(TcpServer):
     def __init__(self) -> None:
         super().__init__()
         self._namespace: NetNamespace | None = None
+        self._host = LOOPBACK
         self._transports: set[asyncio.WriteTransport] = set()
         self._running = asyncio.Event()
         self._running.set()
 
-    def connect_to(self, namespace: NetNamespace | None) -> None:
-        """Change the namespace, and cut all open connections."""
-        self._namespace = namespace
+    def connect_to(self, namespace: NetNamespace | None, host: str = LOOPBACK) -> None:
+        """Change the namespace and the address, and cut all open connections."""
+        self._namespace, self._host = namespace, host
         self.cut()
 
     def cut(self) -> None:
@@ -50,7 +54,7 @@ class Relay(TcpServer):
             sock = self._namespace.tcp_socket()
             sock.setblocking(False)
             try:
-                await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", SSH_PORT))
+                await asyncio.get_running_loop().sock_connect(sock, (self._host, SSH_PORT))
             except OSError:
                 # The sshd has not started yet, or has ended.
                 sock.close()

@@ -13,6 +13,7 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import CLOCKS, MACHINES, ROOT, Interface, Lab, Node
+from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 
@@ -41,6 +42,24 @@ class InterfaceSpec:
 
 
 @dataclass(frozen=True)
+class ManagementSpec:
+    """The way of ssh into a board by one of its NICs and the switch, which has the address ``gateway``.
+
+    ``address`` and ``gateway`` have a prefix length. ``vlan`` is the number of the tagged VLAN (None: no tag).
+    """
+
+    device: str
+    address: str
+    gateway: str
+    vlan: int | None = None
+
+    @property
+    def host(self) -> str:
+        """The address of the board without the prefix length."""
+        return self.address.partition("/")[0]
+
+
+@dataclass(frozen=True)
 class NodeSpec:
     """A board. ``title`` is its name in the boot log, ``model`` that in its device tree, if it has one.
 
@@ -48,6 +67,7 @@ class NodeSpec:
 
     ``clock_mhz`` is the default clock of its processor. ``machine`` is what runs the board: a ``namespace`` of the
     host, or the name of a QEMU machine. ``clock`` is the kind of time in that machine. ``user`` is its account.
+    ``management`` is set if ssh comes in by a NIC under test; else the board has a way of its own.
     """
 
     name: str
@@ -61,6 +81,7 @@ class NodeSpec:
     clock: str = CLOCKS[0]
     model: str = ""
     user: str = ROOT
+    management: ManagementSpec | None = None
 
     @property
     def feed(self) -> InterfaceSpec:
@@ -173,6 +194,7 @@ def _node(node: Node, lab: Lab) -> NodeSpec:
         node.clock,
         node.board.model or node.board.title,
         node.user or ROOT,
+        _management(node, lab),
     )
     if outlet == "poe_mib" and (switch := lab.switches[spec.feed.switch]).backend != "snmp":
         raise ConfigError(
@@ -182,6 +204,23 @@ def _node(node: Node, lab: Lab) -> NodeSpec:
             node.where,
         )
     return spec
+
+
+def _management(node: Node, lab: Lab) -> ManagementSpec | None:
+    """Return the way of ssh by a NIC under test. Raises ConfigError for a way that the launcher does not have."""
+    if node.management is None or node.carrying is None:
+        if node.management is not None and node.management.mode is ManagementMode.WIFI:
+            raise ConfigError(f"node {node.name} has management: wifi, but the virtual lab has no Wi-Fi", node.where)
+        return None
+    if node.management.vlan is not None and not node.is_emulated:
+        message = f"node {node.name} has management: {node.management}, which needs an emulated board (key 'machine')"
+        raise ConfigError(message, node.where)
+    # Each VLAN of each switch is a network of its own, which the switch is a host of.
+    ways = [(one.carrying.port.switch, one.management) for one in lab.nodes.values() if one.carrying is not None]
+    network = f"10.77.{list(dict.fromkeys(ways)).index((node.carrying.port.switch, node.management)) + 1}"
+    number = list(lab.nodes).index(node.name) + 2
+    vlan = node.management.vlan
+    return ManagementSpec(node.carrying.device, f"{network}.{number}/24", f"{network}.1/24", vlan)
 
 
 def _interface(node: Node, interface: Interface) -> InterfaceSpec:

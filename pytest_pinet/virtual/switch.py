@@ -20,6 +20,7 @@ from pytest_pinet.virtual.relay import SSH_PORT, Relay
 from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port
 from pytest_pinet.virtual.spec import SwitchSpec
 from pytest_pinet.virtual.switch_objects import SwitchObjects
+from pytest_pinet.virtual.tagged import TaggedHost
 from pytest_pinet.virtual.udp_relay import UdpRelay
 
 READY_TIMEOUT_S = 10.0
@@ -50,6 +51,9 @@ class VirtualSwitch:
         self.drawer = drawer
         # The ports that lead to nodes. Each function returns how many frames the cable has broken.
         self.broken_frames: dict[str, Callable[[], int]] = {}
+        # By VLAN (None: no tag), the address of the switch in the network by which boards with one port are reached.
+        self.gateways: dict[int | None, str] = {}
+        self._hosts: list[TaggedHost] = []
         # Ports that lead to other switches.
         self.uplinks: set[str] = set()
         self.firmware = SwitchFirmware(spec.ports, self.namespace, self._damaged)
@@ -77,7 +81,11 @@ class VirtualSwitch:
             far_end = cabled.get(port, f"netns {self.drawer.path}")
             lines.append(f"link add name {port} index {self.index(port)} mtu {LARGEST_MTU} type veth peer {far_end}")
             lines.append(f"link set dev {port} master {BRIDGE} up")
+        lines += [f"address add {gateway} dev {BRIDGE}" for vlan, gateway in self.gateways.items() if vlan is None]
         await ip(self.namespace, lines)
+        self._hosts = [TaggedHost(self.namespace, vlan, way) for vlan, way in self.gateways.items() if vlan is not None]
+        for host in self._hosts:
+            await host.build()
 
     def queues(self, port: str, rate_bps: float, bucket: str) -> list[str]:
         """Return ``tc`` lines for a new device of a port: its ``bucket``, and a queue for each other used port."""
@@ -188,6 +196,8 @@ class VirtualSwitch:
         """Stop the management. Ports and bridges end with the daemon."""
         for relay in self.relays:
             relay.connect_to(None)
+        for host in self._hosts:
+            host.close()
         await self._agent.close()
         self.firmware.close()
         if self.container is not None:

@@ -23,6 +23,7 @@ CHECKS = [
     "ssh",
     "root rights",
     "power-on",
+    "management",
     "iperf3 versions",
     "board and NIC",
     "link speed and duplex",

@@ -146,5 +146,9 @@ class PiSerialDriver(SerialDriverWithHooks):
             del self._inbox[: len(taken)]
         return taken
 
+    def send(self, data: bytes) -> None:
+        """Send bytes. Calls no code of labgrid, so any thread may call it."""
+        self.serial.write(data)
+
     def __str__(self) -> str:
         return f"PiSerialDriver({self.target.name})"

@@ -26,6 +26,11 @@ from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 SWAP_TIMEOUT_S = 60.0
 _FIND = "PATH=$PATH:/usr/sbin:/sbin; modprobe -n -q {}"
 _SYS_MODULE = 1 << 16
+# The NICs of a module that VLANs, bridges or bonds use. They would end with the NIC, and nothing makes them again.
+_USED = (
+    'for d in /sys/class/net/*; do l=$(readlink -f $d/device/driver/module); [ "${{l##*/}}" = {} ] || continue;'
+    ' for u in $d/upper_*; do [ ! -e "$u" ] || echo "${{d##*/}} ${{u##*/upper_}}"; done; done'
+)
 # The kernel's number of the first UTS namespace (include/linux/proc_ns.h, PROC_UTS_INIT_INO).
 _FIRST_UTS = "uts:[4026531838]"
 # Enough time for the probe of a USB adapter; a PCIe NIC is faster.
@@ -118,6 +123,9 @@ class Live:
             users = [user for user in loaded[wanted][1].split(",") if user not in ("", "-", "[permanent]")]
             if users:
                 why = f"module {wanted} of {name} cannot be unloaded: it is used by {', '.join(users)}"
+                raise Refused(f"{why}; only a build that boots can change it")
+            if used := self._board.shell.run(_USED.format(wanted)).stdout.split():
+                why = f"module {wanted} of {name} drives {used[0]}, which carries {used[1]}"
                 raise Refused(f"{why}; only a build that boots can change it")
             if "[permanent]" in loaded[wanted][1]:
                 raise Refused(f"module {wanted} of {name} cannot be unloaded: it is permanent")

@@ -25,7 +25,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     """Brings a board up: power, login over the serial console, ssh.
 
     Binds to:
-        power (PowerProtocol), console (ConsoleProtocol), shell (ShellDriver), ssh (SSHDriver)
+        power (PowerProtocol), console (ConsoleProtocol), shell (ShellDriver), ssh (SSHDriver, optional)
 
     ``transition`` starts from off, that is with a power cycle. ``force`` takes a board as it is.
     """
@@ -34,7 +34,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         "power": "PowerProtocol",
         "console": "ConsoleProtocol",
         "shell": "ShellDriver",
-        "ssh": "SSHDriver",
+        # A node that is reached by its console needs none.
+        "ssh": {"SSHDriver", None},
     }
     _power: Power | None = None
 
@@ -133,7 +134,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         """Prepare for a boot that the board starts by itself: drop ssh and the login; the console is still recorded."""
         if isinstance(self.shell, PiShellDriver):
             self.shell.abandon()
-        for driver in (self.ssh, self.shell):
+        for driver in filter(None, (self.ssh, self.shell)):
             self.target.deactivate(driver)
         if isinstance(self.console, PiSerialDriver):
             self.console.forget_backlog()

@@ -10,13 +10,13 @@ from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell, as_root, refused_root, root_cure
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management
+from pytest_pinet.lab.node.management import missing as missing_command
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Endpoint
 from pytest_pinet.model.lab import PortRef
 
 UNMANAGED_TIMEOUT_S = 5.0
-# The exit status of a shell for a command that does not exist.
-NOT_FOUND = 127
 _NM_UNMANAGED = 10
 
 
@@ -41,6 +41,16 @@ class End:
     def ip(self) -> str:
         return str(self.address.ip)
 
+    @property
+    def management(self) -> FoundManagement:
+        """The way of our own connection to the node. Raises LinkError, SshError."""
+        return find_management(self.shell, self.session.facts)
+
+    @property
+    def carries_management(self) -> bool:
+        """Whether our own connection uses this device: its link must not go down, and its port must not move."""
+        return self.device in self.management.carriers
+
     def __str__(self) -> str:
         return f"{self.endpoint.interface.node} {self.device} (port {self.port.port} of switch {self.port.switch})"
 
@@ -54,37 +64,33 @@ class Surroundings:
 
 
 def read_surroundings(end: End) -> Surroundings:
-    """Read the surroundings in one round trip. Raises LinkError for a node without ``ip``."""
-    done = end.shell.run(
-        "PATH=$PATH:/usr/sbin:/sbin; command -v ip >/dev/null || exit 127;"
-        ' set -- $SSH_CONNECTION; echo "server=$3";'
-        # NMDeviceState: 10 is unmanaged, all values above 10 are managed.
-        f' echo "manager=$(nmcli -g GENERAL.STATE device show {end.device} 2>/dev/null)";'
-        f" ip -o addr show dev {end.device} 2>/dev/null"
-    )
-    if done.returncode == NOT_FOUND:
-        raise missing(end, "ip", "iproute2")
-    server, manager, *addresses = done.stdout.splitlines()
-    server = server.removeprefix("server=").partition("%")[0]
-    state = manager.removeprefix("manager=").split()
-    # 2: eth0    inet 192.168.1.7/24 brd ...
-    own = {words[3].partition("/")[0] for words in map(str.split, addresses) if len(words) > 3}
-    return Surroundings(server in own, bool(state) and state[0].isdigit() and int(state[0]) > _NM_UNMANAGED)
+    """Read the surroundings. Raises LinkError for a node without ``ip``."""
+    carries = end.carries_management
+    # NMDeviceState: 10 is unmanaged, all values above 10 are managed.
+    state = end.shell.run(f"nmcli -g GENERAL.STATE device show {end.device} 2>/dev/null").stdout.split()
+    return Surroundings(carries, bool(state) and state[0].isdigit() and int(state[0]) > _NM_UNMANAGED)
 
 
 def missing(end: End, command: str, package: str) -> LinkError:
     """Return the error for a node that lacks a command."""
-    return LinkError(
-        f"{end.shell.name} has no command {command!r}", f"on {end.shell.name}: sudo apt-get install {package}"
-    )
+    return missing_command(end.shell.name, command, package)
 
 
-def check_not_management(end: End, around: Surroundings) -> None:
-    """Refuse to rewire a port that carries our ssh connection. Raises LinkError."""
-    if around.carries_ssh:
+def check_management(end: End, rewires: bool) -> None:
+    """Check that the lab file says how we reach a node whose port would be moved. Raises LinkError."""
+    node, found = end.endpoint.node, end.management
+    check_declared(node, found)
+    if end.device in found.parts:
+        whole = found.parts[end.device]
+        raise LinkError(
+            f"{end} is a part of {whole}, so it cannot have an address of its own",
+            f"write `device: {whole}` in {end.endpoint.interface.where}, or take {end.device} out of {whole}",
+        )
+    if rewires and end.carries_management and node.management is None:
         raise LinkError(
             f"{end} carries the ssh connection of this run; moving its port to another VLAN would cut the connection",
-            f"reach {end.shell.name} over a second NIC, or give the switch `backend: fixed` in the lab file",
+            f"write `management: {found.of(node)}` at {node.where} to keep the port where it is, or reach "
+            f"{end.shell.name} over a second NIC",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LinkError
@@ -12,7 +12,7 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.arp import answer_for_own_addresses
-from pytest_pinet.lab.link.end import End, bring_up, change, check_not_management, read_surroundings, undo_by
+from pytest_pinet.lab.link.end import End, bring_up, change, check_management, read_surroundings, undo_by
 from pytest_pinet.lab.link.nics import with_found_nics
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
@@ -102,11 +102,11 @@ def connect(
         End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)
         for endpoint, address in zip(combination.ends, addresses(combination), strict=True)
     )
+    for end in ends:
+        check_management(end, switches[end.port.switch].rewires)
     surroundings = [read_surroundings(end) for end in ends]
-    for end, around in zip(ends, surroundings, strict=True):
-        if switches[end.port.switch].rewires:
-            check_not_management(end, around)
-    _wire(combination, switches, undo)
+    kept = frozenset(index for index, end in enumerate(ends) if end.carries_management)
+    _wire(combination, switches, kept, undo)
     found = [bring_up(end, around, undo) for end, around in zip(ends, surroundings, strict=True)]
     for node in combination.nodes:
         answer_for_own_addresses([end for end in ends if end.endpoint.node.name == node.name], undo)
@@ -117,8 +117,8 @@ def connect(
     )
     for end, state in zip(ends, states, strict=True):
         link_checks.check_negotiation(end, state)
-    # If a switch cannot separate segments, all ends reach each other, and the isolation is not checked.
-    isolated = all(switch.rewires for switch in switches.values()) and not topology.forwards
+    # If a port cannot be moved, all ends reach each other, and the isolation is not checked.
+    isolated = all(switch.rewires for switch in switches.values()) and not kept and not topology.forwards
     link_checks.check_reachable(
         [[ends[index] for index in segment] for segment in topology.segments],
         states,
@@ -132,14 +132,24 @@ def connect(
     return Link(combination, ends, states, dict(switches))
 
 
-def _wire(combination: Combination, switches: Mapping[str, ManagedSwitch], undo: UndoStack) -> None:
-    """Make each segment a separate group of ports, with its uplinks, on every switch that it touches."""
+def _wire(
+    combination: Combination, switches: Mapping[str, ManagedSwitch], kept: Collection[int], undo: UndoStack
+) -> None:
+    """Make each segment a separate group of ports, with its uplinks, on every switch that it touches.
+
+    The ports of the ends in ``kept`` are not touched, and the other ports of their segments stay in their VLANs.
+    """
     groups: dict[str, list[frozenset[str]]] = {}
     for segment, uplinks in zip(combination.topology.segments, combination.uplinks, strict=True):
-        ports = [combination.ends[index].interface.port for index in segment]
+        stays = not set(kept).isdisjoint(segment)
+        ports = [combination.ends[index].interface.port for index in segment if index not in kept]
         ports += [port for uplink in uplinks for port in uplink.ports]
         for name in dict.fromkeys(port.switch for port in ports):
-            groups.setdefault(name, []).append(frozenset(port.port for port in ports if port.switch == name))
+            here = frozenset(port.port for port in ports if port.switch == name)
+            if stays:
+                switches[name].keep(here, undo)
+            else:
+                groups.setdefault(name, []).append(here)
     for name, wanted in groups.items():
         switches[name].wire(wanted, undo)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pytest_pinet.errors import InvalidMeasurement, LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.link.end import NOT_FOUND, End, missing
+from pytest_pinet.lab.link.end import End, missing
+from pytest_pinet.lab.node.management import NOT_FOUND
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour
 

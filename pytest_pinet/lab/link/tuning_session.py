@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.trace import doing
@@ -17,6 +17,7 @@ from pytest_pinet.lab.link.link_cycle import await_links
 from pytest_pinet.lab.link.nics import with_devices
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.management import cuts_management
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.tuning import booting, change
 from pytest_pinet.tuning.boot_files import KEPT
@@ -28,9 +29,14 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
     """Apply all run-time settings and add their undo to ``undo``. Updates ``link.tunings`` and ``link.tried``.
 
     Raises LinkError for a link that does not come back, InvalidMeasurement when frames of the requested MTU are lost on
-    the way, SshError, LabError. A setting that did not take effect raises no error; its outcome says so.
+    the way, SshError, LabError. CapabilityError for a setting that may take down the link of our own connection. A
+    setting that did not take effect raises no error; its outcome says so.
     """
     wanted = dict(tuning.settings)
+    for setting in in_order(wanted):
+        for end in link.ends if setting.where.everywhere else (link.dut,):
+            if setting.disruptive and end.carries_management:
+                raise CapabilityError(cuts_management(setting.name, str(end)))
     register = _booting_at_failure(link, undo)
     done: list[tuple[Setting, SettingPlace, Tuned]] = []
     for setting in in_order(wanted):

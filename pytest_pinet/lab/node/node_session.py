@@ -11,6 +11,7 @@ from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
+from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning import boot_files, booting
 from pytest_pinet.tuning.journal import Replayed, replay
@@ -345,6 +346,35 @@ class NodeSession:
         except Exception as error:
             why = first_line(error.__cause__ or error)
             raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
+        if self.node.management is not None and self.node.management.mode is ManagementMode.SERIAL:
+            self._shell = self._console_shell()
+        else:
+            self._connect_ssh(deadline, booted_s, act)
+        self._boot = None
+        self._shutdown.clear()
+        if self.record is not None:
+            # The restart on the record is the boot that we waited for.
+            self.record.take([KernelEventKind.RESTART])
+
+    def _console_shell(self) -> SshShell:
+        from pytest_pinet.lab.console.serial_driver import PiSerialDriver
+        from pytest_pinet.lab.node.console_shell import ConsoleShell
+
+        line = self.strategy.console
+        if not isinstance(line, PiSerialDriver):
+            raise ConsoleError(
+                f"{self.node.name} has management: serial, which needs PiSerialDriver, not {type(line).__name__}",
+                "use PiSerialDriver of pytest_pinet.lab.drivers in the lab file",
+            )
+        return ConsoleShell(self.node.name, line)
+
+    def _connect_ssh(self, deadline: Deadline, booted_s: float, act: str) -> None:
+        name = self.node.name
+        if self.strategy.ssh is None:
+            raise LabError(
+                f"the target of {name} has no ssh driver",
+                f"add PiSSHDriver to it in the lab file, or write `management: serial` at {self.node.where}",
+            )
         try:
             # A booting Pi shows its login prompt before DHCP has given it an address.
             self.strategy.connect(max(SSH_TIMEOUT_S, deadline.remaining_s, self.node.boot_timeout_s - booted_s))
@@ -355,11 +385,6 @@ class NodeSession:
             trouble = SshError(f"{name} does not answer over ssh: {first_line(error.__cause__ or error)}", act)
             raise self._no_answer(trouble, error) from error
         self._shell = self._new_shell()
-        self._boot = None
-        self._shutdown.clear()
-        if self.record is not None:
-            # The restart on the record is the boot that we waited for.
-            self.record.take([KernelEventKind.RESTART])
 
     def _new_shell(self) -> SshShell:
         ssh = self.strategy.ssh

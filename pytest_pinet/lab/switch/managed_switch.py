@@ -150,6 +150,17 @@ class ManagedSwitch:
                 "the lab's admin: enable the port",
             )
 
+    def keep(self, ports: Iterable[str], undo: UndoStack) -> None:
+        """Leave ports in their VLANs, and bring them up; ``undo`` restores them.
+
+        Ports that a dead run left in the VLAN of a group are restored first.
+        """
+        found = self.states(ports)
+        self.put_back({port: self._original(port, s) for port, s in found.items() if s.vlan in self._groups})
+        for port in (port for port, state in found.items() if state.admin_up is False):
+            if Capability.ADMIN in self.capabilities:
+                self.set_admin(port, True, undo)
+
     def set_admin(self, port: str, up: bool, undo: UndoStack | None = None) -> None:
         """Bring a port up or down; returns when the switch shows it. ``undo`` restores the port."""
         self.require(Capability.ADMIN)

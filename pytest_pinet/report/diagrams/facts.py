@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import Interface, Lab
+from pytest_pinet.model.lab import Interface, Lab, Node
 from pytest_pinet.model.limits import Limit, Metric
+from pytest_pinet.model.management import Management
 from pytest_pinet.model.metric_key import MetricKey, metric_keys
 from pytest_pinet.model.topology import Topology
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -70,8 +71,11 @@ def switches(combination: Combination, segment: int) -> list[str]:
 def group(lab: Lab, combination: Combination, index: int) -> str:
     """Return how each switch connects a group of ports: ``group 1: a VLAN of its own on switch sw1``."""
     hows: dict[str, list[str]] = {}
+    ends = [combination.ends[number] for number in combination.topology.segments[index]]
+    kept = any(end.interface == end.node.carrying for end in ends)
     for name in switches(combination, index):
-        how = "fixed wiring" if lab.switches[name].is_wired_by_hand else "a VLAN of its own"
+        fixed = "fixed wiring" if lab.switches[name].is_wired_by_hand else ""
+        how = fixed or ("the VLAN of the management" if kept else "a VLAN of its own")
         hows.setdefault(how, []).append(name)
     wired = (f"{how} on switch{'' if len(names) == 1 else 'es'} {', '.join(names)}" for how, names in hows.items())
     return f"group {index + 1}: {'; '.join(wired)}"
@@ -162,3 +166,13 @@ def held_lines(found: Mapping[Direction, Limit]) -> list[str]:
 
 def _line(limit: Limit) -> str:
     return f"{limit.minimum} ({limit.source})"
+
+
+def management_lines(nodes: Iterable[Node]) -> list[str]:
+    """Return a line for each way of management in the lab file: its nodes, and what it costs."""
+    found: dict[Management, list[str]] = {}
+    for node in nodes:
+        if node.management is not None:
+            shared = f" {node.carrying.device}" if node.carrying is not None else ""
+            found.setdefault(node.management, []).append(node.name + shared)
+    return [f"management {way} ({', '.join(names)}): {way.cost}" for way, names in found.items()]

@@ -10,7 +10,7 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.report.diagrams.facts import count, held, held_lines
+from pytest_pinet.report.diagrams.facts import count, held, held_lines, management_lines
 from pytest_pinet.report.diagrams.text import columns
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
@@ -45,7 +45,10 @@ class LimitRecord(TypedDict):
 
 
 class EntryRecord(TypedDict):
-    """One cell as JSON. ``interfaces`` are in the order of the topology's ends; the first one is under test."""
+    """One cell as JSON. ``interfaces`` are in the order of the topology's ends; the first one is under test.
+
+    ``management`` has the ways of management in the lab file, by node.
+    """
 
     id: str
     board: str
@@ -56,6 +59,7 @@ class EntryRecord(TypedDict):
     interfaces: list[str]
     uplinks: list[str]
     places: list[str]
+    management: dict[str, str]
     limits: dict[str, LimitRecord]
     possible: bool
     reason: str | None
@@ -68,7 +72,8 @@ def matrix_text(lab: Lab, entries: Sequence[MatrixEntry]) -> list[str]:
     possible = sum(entry.combination is not None for entry in entries)
     total = f"lab {lab.name}: {possible} of {count(len(entries), 'combination')} possible"
     grid = _grid(entries)
-    return [*grid, *([""] if grid else []), *lines, "", *wrap(total, width=WIDTH)]
+    ways = [part for line in management_lines(lab.nodes.values()) for part in wrap(line, width=WIDTH)]
+    return [*grid, *([""] if grid else []), *lines, "", *wrap(total, width=WIDTH), *ways]
 
 
 def _grid(entries: Sequence[MatrixEntry]) -> list[str]:
@@ -115,6 +120,7 @@ def _record(entry: MatrixEntry, limits: Sequence[Limit]) -> EntryRecord:
         "interfaces": [str(end) for end in combination.ends] if combination else [],
         "uplinks": [cable.name for segment in combination.uplinks for cable in segment] if combination else [],
         "places": list(combination.places) if combination else [],
+        "management": {n.name: str(n.management) for n in combination.nodes if n.management} if combination else {},
         "limits": {str(way): {"min": str(limit.minimum), "source": limit.source} for way, limit in found.items()},
         "possible": combination is not None,
         "reason": entry.reason,

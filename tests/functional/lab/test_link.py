@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -12,15 +13,19 @@ from typing import cast
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import LinkError, SshError
+from pytest_pinet.errors import CapabilityError, LinkError, SshError
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import arp, link
+from pytest_pinet.lab.link import arp, link, link_cycle, tuning_session
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
+from pytest_pinet.lab.switch.switchport import SwitchBackend
 from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.lab import Switch
+from pytest_pinet.model.management import Management
+from pytest_pinet.model.tuning import SettingOutcome, Tuning
 from tests.support.namespaces import NamespaceShell, ip
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
@@ -58,6 +63,21 @@ class RewiringSwitch(ManagedSwitch):
         undo.add("the wiring", lambda: None)
 
 
+class KeepingSwitch(RewiringSwitch):
+    """A switch that could move ports, and notes which ports it must keep."""
+
+    def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal) -> None:
+        super().__init__(switch, backend, journal)
+        self.kept: list[frozenset[str]] = []
+        self.wired: list[frozenset[str]] = []
+
+    def keep(self, ports: Iterable[str], undo: UndoStack) -> None:
+        self.kept.append(frozenset(ports))
+
+    def wire(self, groups: Sequence[frozenset[str]], undo: UndoStack) -> None:
+        self.wired += groups
+
+
 class Bench:
     """Both nodes and the cable between them."""
 
@@ -65,12 +85,18 @@ class Bench:
         file = folder / "two.yaml"
         file.write_text(LAB)
         lab = load(file)
-        self._nodes = lab.nodes
+        self._nodes = dict(lab.nodes)
         self.left, self.right = (NamespaceShell(name, f"pinet-{os.getpid()}-{name}") for name in ("left", "right"))
         self.fixed = lab.switches["sw1"]
         self.journal = Journal(str(file), folder / "journal")
         self.switch = ManagedSwitch(self.fixed, FixedSwitch(), self.journal)
         self.undo = UndoStack()
+
+    def declare(self, node: str, management: str, device: str = "eth0") -> None:
+        """Set ``management:`` of a node, and the device of its interface."""
+        interfaces = tuple(replace(one, device=device) for one in self._nodes[node].interfaces)
+        changed = replace(self._nodes[node], management=Management.parse(management), interfaces=interfaces)
+        self._nodes[node] = changed
 
     def connect(self) -> link.Link:
         ends = [Endpoint(self._nodes[n], self._nodes[n].interface("pcie")) for n in ("left", "right")]
@@ -125,7 +151,9 @@ def test_the_port_that_carries_our_ssh_is_never_rewired(bench: Bench, rewires: b
         assert bench.left.addresses() == ["192.168.1.7/24"]
         return
     bench.switch = RewiringSwitch(bench.fixed, FixedSwitch(), bench.journal)
-    with pytest.raises(LinkError, match=r"left eth0 .* carries the ssh connection(?s:.*)-> reach left over a sec"):
+    with pytest.raises(
+        LinkError, match=r"left eth0 .* carries the ssh connection(?s:.*)-> write `management: same` at "
+    ):
         bench.connect()
     assert bench.undo.close() == []
     assert bench.left.addresses() == ["192.168.1.7/24"]
@@ -235,3 +263,69 @@ def test_a_hanging_peer_is_reported_before_the_spanning_tree_delay(
         bench.connect()
     # Spanning tree would take 30 s.
     assert time.monotonic() - started < 20
+
+
+def carried_by_ssh(bench: Bench, device: str = "eth0") -> None:
+    """Make ssh come in by this device of the left node, which also keeps the peer's address reachable."""
+    ip(f"-n {bench.left.namespace} addr add 192.168.1.7/24 dev {device}")
+    ip(f"-n {bench.left.namespace} link set {device} up")
+    bench.left.environment["SSH_CONNECTION"] = "192.168.1.2 40000 192.168.1.7 22"
+
+
+def test_a_declared_shared_port_is_kept_where_it_is(bench: Bench) -> None:
+    carried_by_ssh(bench)
+    bench.declare("left", "same")
+    switch = bench.switch = KeepingSwitch(bench.fixed, FixedSwitch(), bench.journal)
+    opened = bench.connect()
+    assert bench.left.addresses() == ["192.168.1.7/24", str(opened.ends[0].address)]
+    assert not link_cycle.can_bounce(opened)
+    # Only the port of the other end may be touched, and no port is moved.
+    assert (switch.kept, switch.wired) == ([frozenset({"p2"})], [])
+    with pytest.raises(
+        CapabilityError, match=r"mtu may take down the link of left eth0 .* which also carries the conn"
+    ):
+        tuning_session.apply(opened, Tuning((("mtu", "9000"),)), bench.undo)
+    assert bench.undo.close() == []
+    assert bench.left.addresses() == ["192.168.1.7/24"]
+    assert ",UP" in bench.left.run("ip -o link show eth0").stdout
+
+
+def test_settings_that_keep_the_link_are_applied_to_a_shared_port(bench: Bench) -> None:
+    carried_by_ssh(bench)
+    bench.declare("left", "same")
+    opened = bench.connect()
+    outcomes = tuning_session.apply(opened, Tuning((("timestamps", "off"),)), bench.undo)
+    assert {one.outcome for one in outcomes} == {SettingOutcome.APPLIED}
+    assert not opened.path.timestamps
+    assert bench.undo.close() == []
+
+
+def test_a_wrong_declaration_is_refused_before_anything_is_changed(bench: Bench) -> None:
+    carried_by_ssh(bench)
+    bench.declare("left", "separate")
+    with pytest.raises(LinkError, match=r"says `management: separate` for left, but ssh comes in by eth0\n"):
+        bench.connect()
+    assert bench.left.addresses() == ["192.168.1.7/24"]
+
+
+def test_a_port_of_a_bridge_that_carries_ssh_cannot_be_measured_alone(bench: Bench) -> None:
+    ip(f"-n {bench.left.namespace} link add br0 type bridge")
+    ip(f"-n {bench.left.namespace} link set eth0 master br0 up")
+    ip(f"-n {bench.left.namespace} link set br0 up")
+    carried_by_ssh(bench, "br0")
+    bench.declare("left", "same")
+    with pytest.raises(LinkError, match=r"left eth0 .* is a part of br0, so .*\n  -> write `device: br0` in "):
+        bench.connect()
+    assert bench.undo.close() == []
+
+
+def test_the_bridge_that_carries_ssh_is_measured_by_its_own_name(bench: Bench) -> None:
+    ip(f"-n {bench.left.namespace} link add br0 type bridge")
+    ip(f"-n {bench.left.namespace} link set eth0 master br0 up")
+    ip(f"-n {bench.left.namespace} link set br0 up")
+    carried_by_ssh(bench, "br0")
+    bench.declare("left", "same", device="br0")
+    opened = bench.connect()
+    assert opened.ends[0].carries_management
+    assert not opened.ends[1].carries_management
+    assert bench.undo.close() == []

@@ -296,3 +296,29 @@ def test_a_fixed_switch_cannot_be_rewired(tmp_path: Path) -> None:
     ):
         with pytest.raises(CapabilityError, match=r"switch desk \(backend fixed\) cannot .*; its capabilities: none"):
             ask()
+
+
+def test_ports_that_are_kept_stay_in_their_vlan_and_come_up(bench: LinuxBench) -> None:
+    bench.sh("ip link set p2 down")
+    switch, undo = bench.open(), UndoStack()
+    switch.keep(["p1", "p2"], undo)
+    assert {port: state.admin_up for port, state in switch.states(["p1", "p2"]).items()} == {"p1": True, "p2": True}
+    assert bench.bridges() == HOME
+    assert undo.close() == []
+    assert switch.state("p2").admin_up is False
+
+
+def test_a_kept_port_is_taken_out_of_the_vlan_of_a_dead_run(bench: LinuxBench) -> None:
+    bench.open().wire([frozenset({"p1", "p2"}), frozenset({"p3", "p4"})], UndoStack())
+    undo = UndoStack()
+    bench.open().keep(["p2"], undo)
+    assert bench.bridges() == {"p1": "br3900", "p2": "br0", "p3": "br3902", "p4": "br3902"}
+    assert undo.close() == []
+    assert bench.bridges()["p2"] == "br0"
+
+
+def test_a_fixed_switch_keeps_all_ports(tmp_path: Path) -> None:
+    switch = Switch("desk", "fixed", ("p1", "p2"), {}, Where("lab.yaml", 3))
+    undo = UndoStack()
+    ManagedSwitch(switch, FixedSwitch(), Journal("lab.yaml", tmp_path)).keep(["p1", "p2"], undo)
+    assert undo.close() == []

@@ -78,6 +78,7 @@ def test_json_is_a_list_for_a_ci_matrix() -> None:
         "interfaces": ["pi4b-1:onboard", "pi4b-2:onboard"],
         "uplinks": [],
         "places": ["pi4b-1", "pi4b-2"],
+        "management": {},
         "limits": {"tx": {"min": "94%", "source": source}, "rx": {"min": "94%", "source": source}},
         "possible": True,
         "reason": None,

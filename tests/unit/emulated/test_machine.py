@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, command
+from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, Machine, command
 from pytest_pinet.emulated.prepare import PACKAGES, check_commands, prepare, qemu_devices
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
@@ -205,3 +205,11 @@ def test_qemu_ends_when_the_guest_reboots_and_commas_in_paths_are_escaped() -> N
     line = qemu()
     assert " -no-reboot " in line
     assert "file=/a,,b/card" in line
+
+
+@pytest.mark.parametrize("machine", [VIRT, RASPI3B])
+def test_a_board_that_shares_its_port_has_no_nic_for_ssh(machine: Machine) -> None:
+    nics = [nic("cdc_ether", "02:00:00:00:00:01", 100)]
+    words = (machine, Files("k", "i", "/card"), "root=x", nics, "/dev/pts/7", True, (5, 6))
+    assert "mgmt" in " ".join(command(*words))
+    assert "mgmt" not in " ".join(command(*words, management=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 
@@ -83,3 +84,20 @@ def test_no_observer_is_started_after_its_context() -> None:
         pass
     observer.ensure(5)
     assert len(shell.spawned) == 1
+
+
+def test_over_the_interface_under_test_it_prints_once_a_second() -> None:
+    command = observing.command("lo", 3, batched=True)
+    with subprocess.Popen(["/bin/sh", "-c", command], stdout=subprocess.PIPE) as process:
+        output = process.stdout
+        assert output is not None
+        packets = list(iter(lambda: os.read(output.fileno(), 65536), b""))
+    seconds = [line.partition(b".")[0] for line in b"".join(packets).splitlines()]
+    # The first state at once, then one packet for each second of the node's clock, with several samples.
+    assert len(packets) <= 1 + len(set(seconds))
+    assert len(seconds) > 2 * len(packets)
+
+
+def test_its_batches_still_give_a_rate() -> None:
+    with Observer(LocalShell(), "lo", "p", 60, batched=True) as observer:
+        until(lambda: observer.rate() is not None)

@@ -1,6 +1,7 @@
 """The combinations of a lab, and the choice of the peer."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from pytest_pinet.matrix.expansion import Missing, Request, combinations, marker
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.management import Management
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.session.marker import read_marker
+from pytest_pinet.tuning.registry import read_tunings
 from tests.support.link_stand_in import key
 
 
@@ -91,3 +94,56 @@ def test_each_argument_comes_from_the_nearest_marker_that_has_it() -> None:
     request = read_marker("test_it", [near, far])
     assert (request.boards, request.nics) == (("pi5",), ("onboard",))
     assert str(request.limits[0].minimum) == "90%"
+
+
+@pytest.fixture(scope="module")
+def one_port() -> Lab:
+    return labfile.load(Path(__file__).parents[3] / "lab" / "single-port.yaml")
+
+
+def test_a_setting_that_cuts_the_management_is_skipped_with_its_reason(one_port: Lab) -> None:
+    tunings = read_tunings([{}, {"rps": "all"}, {"timestamps": "off"}, {"mtu": 9000}, {"eee": "off"}])
+    request = Request(("pi4b",), ("*",), (parse_topology("pair"),), (), tunings=tunings)
+    cells = combinations(one_port, request)
+    assert [cell.id for cell in cells if isinstance(cell, Combination)] == [
+        "pi4b:onboard/pair",
+        "pi4b:onboard/pair/rps=all",
+        "pi4b:onboard/pair/timestamps=off",
+    ]
+    assert [(cell.id, cell.reason) for cell in cells if isinstance(cell, Missing)] == [
+        (
+            f"pi4b:onboard/pair/{key}",
+            f"{key.partition('=')[0]} may take down the link of pi4b-1:onboard, which also carries the connection to "
+            "this node",
+        )
+        for key in ("mtu=9000", "eee=off")
+    ]
+
+
+def test_a_setting_of_all_ends_is_skipped_if_only_the_peer_shares_its_interface(one_port: Lab) -> None:
+    nodes = dict(one_port.nodes)
+    nodes["pi4b-1"] = replace(nodes["pi4b-1"], management=None)
+    mixed = replace(one_port, nodes=nodes)
+    (cell,) = combinations(
+        mixed, Request(("pi4b",), ("*",), (parse_topology("pair"),), (), tunings=read_tunings({"mtu": 9000}))
+    )
+    assert isinstance(cell, Missing)
+    assert "the link of pi4b-2:onboard" in cell.reason
+    (cell,) = combinations(
+        mixed, Request(("pi4b",), ("*",), (parse_topology("pair"),), (), tunings=read_tunings({"ring_rx": 64}))
+    )
+    assert isinstance(cell, Combination)
+
+
+def test_a_chain_needs_ports_that_may_be_moved(lab: Lab) -> None:
+    def reason(node: str) -> str:
+        nodes = dict(lab.nodes)
+        nodes[node] = replace(nodes[node], management=Management.parse("vlan:40"))
+        ends = EndpointSelector(replace(lab, nodes=nodes))
+        with pytest.raises(NotEnoughNodes) as caught:
+            ends.combination(nodes["pi4b-1"].interface("usb"), parse_topology("chain"))
+        return str(caught.value)
+
+    assert reason("pi4b-1") == (
+        "a chain moves all its ports to other VLANs, but pi4b-1:onboard has management: vlan:40"
+    )

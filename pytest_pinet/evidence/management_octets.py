@@ -1,0 +1,61 @@
+"""Counts the octets of the ssh connections of a node, which share an interface with the traffic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.execution.shell import Shell
+
+# Time limit of one reading on a busy node. The traffic tool reports a node that does not answer.
+ANSWER_S = 3.0
+# Octets of each segment besides its payload: Ethernet with FCS 18, IPv4 20, TCP with timestamps 32.
+HEADERS = 70
+# All connections to the port of our own connection.
+_COMMAND = (
+    "PATH=$PATH:/usr/sbin:/sbin; set -- $SSH_CONNECTION; read -r up rest </proc/uptime; echo uptime $up;"
+    ' ss -tinH state established "( sport = :${4:-22} )" 2>/dev/null'
+)
+_COUNT = re.compile(r"(?<!\S)(bytes_sent|bytes_acked|bytes_received|segs_out|segs_in):(\d+)")
+
+
+@dataclass(frozen=True)
+class ManagementReading:
+    """The octets of each ssh connection of a node so far, at ``uptime_s`` of the node's clock."""
+
+    uptime_s: float
+    octets: Mapping[str, int]
+
+    def octets_since(self, old: ManagementReading) -> int:
+        """Return the octets of all connections that are open now since an earlier reading."""
+        return sum(max(0, count - old.octets.get(name, 0)) for name, count in self.octets.items())
+
+
+def read_octets(shell: Shell) -> str:
+    """Return the output of ``ss``; empty if the node does not answer: this is evidence only."""
+    try:
+        return shell.run(_COMMAND, timeout_s=ANSWER_S).stdout
+    except LabError:
+        return ""
+
+
+def parse_octets(text: str) -> ManagementReading | None:
+    """Parse the output of a node; None if it has no ``ss`` of iproute2, or a kernel that does not count segments."""
+    uptime_s: float | None = None
+    name = ""
+    octets: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["uptime"]:
+            uptime_s = float(words[1])
+        elif words and not line[:1].isspace():
+            name = " ".join(words[2:4])
+        elif "segs_out:" in line or "segs_in:" in line:
+            found = {key: int(value) for key, value in _COUNT.findall(line)}
+            # Kernels before 4.19 do not report bytes_sent.
+            sent = found.get("bytes_sent", found.get("bytes_acked", 0))
+            segments = found.get("segs_out", 0) + found.get("segs_in", 0)
+            octets[name] = sent + found.get("bytes_received", 0) + segments * HEADERS
+    return None if uptime_s is None or not octets else ManagementReading(uptime_s, octets)

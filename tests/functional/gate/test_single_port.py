@@ -1,0 +1,156 @@
+"""Boards with one Ethernet port, which carries ssh and the traffic under test (lab/single-port.yaml)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, lab_text, lab_up, project_maker
+
+SINGLE_PORT = LAB_FILE.with_name("single-port.yaml")
+GATE = Path(__file__).parents[2] / "gate" / "test_line_rate.py"
+BOARDS = ("pi3b", "pi4b", "pi5")
+# A program that prints much over ssh while the traffic flows, and settings that would cut ssh.
+TESTS = """
+import threading
+
+import pytest
+
+PI4 = pytest.mark.pinet(board="pi4b", nic="onboard")
+
+
+@PI4
+def test_quiet(link, gate):
+    assert all(end.carries_management for end in link.ends)
+    gate.tcp(link, "tx")
+
+
+@PI4
+def test_noisy(link, gate):
+    done = threading.Event()
+
+    def print_much():
+        while not done.is_set():
+            link.dut.shell.run("head -c 300000 /dev/zero")
+
+    noise = threading.Thread(target=print_much)
+    noise.start()
+    try:
+        gate.tcp(link, "tx")
+    finally:
+        done.set()
+        noise.join()
+
+
+@pytest.mark.pinet(board="pi4b", nic="onboard", tuning={"mtu": 4000})
+def test_cut(link, gate):
+    gate.tcp(link, "tx")
+
+
+@PI4
+def test_cut_inside(link, gate, tune):
+    with tune(link, mtu=4000):
+        gate.tcp(link, "tx")
+
+
+@pytest.mark.pinet(board="pi4b", nic="onboard", tuning={"rps": "all", "timestamps": "off"})
+def test_kept(link, gate):
+    gate.tcp(link, "tx")
+"""
+
+SERIAL = """
+import pytest
+
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_rate(link, gate):
+    assert type(link.dut.shell).__name__ == "ConsoleShell"
+    assert link.dut.shell.run("echo $SSH_CONNECTION").stdout == "\\n"
+    gate.tcp(link, "tx")
+"""
+
+
+@pytest.fixture(scope="module")
+def one_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]:
+    with lab_up(tmp_path_factory.mktemp("single-port") / "single-port.yaml", lab_text(SINGLE_PORT)) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def on_one_port(tmp_path_factory: pytest.TempPathFactory, one_port: GateLab) -> NewProject:
+    return project_maker(tmp_path_factory, one_port)
+
+
+@pytest.mark.smoke
+def test_the_line_rate_suite_passes_over_the_port_that_carries_ssh(on_one_port: NewProject, one_port: GateLab) -> None:
+    project = on_one_port({})
+    options = ("-p", "no:cacheprovider", f"--pinet-run-dir={project.path}", "-k", "onboard")
+    output = project.pytest(str(GATE), *options, timeout_s=240)
+    assert output.ret == 0
+    assert set(project.verdicts.values()) <= {"pass", "marginal"}
+    measured = [(result["combination"]["id"], *result["directions"]) for result in project.results["results"]]
+    assert sorted(measured) == sorted((f"{board}:onboard/pair", way) for board in BOARDS for way in ("tx", "rx"))
+    # No port was moved, the test addresses are gone, and ssh still works.
+    assert set(one_port.port_groups().values()) == {"br0"}
+    for node in ("pi3b-1", "pi4b-1", "pi4b-2", "pi5-1"):
+        if node in one_port.nodes_on():
+            assert [one.split(".")[0] for one in one_port.addresses(node)] == ["10"]
+    for result in project.results["results"]:
+        assert result["cables"][0]["switch"] is not None
+        for end in result["evidence"]:
+            assert end["management"]["octets"] > 0
+            # At a tenth of its rate, a gigabit link moves 94 Mbit/s, of which 0.1 % is allowed.
+            if "pi3b" not in result["combination"]["id"]:
+                assert end["management"]["share"] < 0.001
+
+
+@pytest.mark.smoke
+def test_ssh_that_takes_too_much_is_named_and_cutting_settings_are_skipped(on_one_port: NewProject) -> None:
+    project = on_one_port({"test_it.py": TESTS})
+    output = project.pytest("-rs", timeout_s=240)
+    output.assert_outcomes(passed=2, errors=1, skipped=2)
+    results = {result["test"].partition("::")[2].partition("[")[0]: result for result in project.results["results"]}
+    noisy = results["test_noisy"]
+    assert noisy["verdict"] == "invalid"
+    assert len(noisy["directions"]["tx"]["attempts"]) == 1
+    assert "the ssh connections to pi4b-1:onboard used its interface, too: " in noisy["message"]
+    assert not any("ssh" in note for note in results["test_quiet"]["notes"])
+    text = output.stdout.str()
+    assert "mtu may take down the link of pi4b-1:onboard" in text
+
+
+def test_check_matrix_and_doctor_name_the_mode_and_its_cost(one_port: GateLab) -> None:
+    def pinet(*words: str) -> str:
+        done = subprocess.run([PINET, *words], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return " ".join(done.stdout.split())
+
+    file = str(one_port.file)
+    cost = "the port stays in its VLAN, the link is never taken down, and settings that take it down are skipped"
+    nodes = "pi3b-1 eth0, pi4b-1 eth0, pi4b-2 eth0, pi5-1 eth0"
+    assert f"management same ({nodes}): {cost}" in pinet("check", file)
+    assert f"management same ({nodes}): {cost}" in pinet("matrix", "--lab", file)
+    (first, *_) = json.loads(pinet("matrix", "--lab", file, "--json"))
+    assert first["management"] == {"pi3b-1": "same", "pi4b-1": "same"}
+    found = json.loads(pinet("doctor", "--lab", file, "--json", "pi4b-1"))
+    (finding,) = (one for one in found if one["check"] == "management")
+    assert (finding["status"], finding["node"], finding["message"]) == ("ok", "pi4b-1", f"same: {cost}")
+
+
+@pytest.mark.slow
+def test_a_board_without_a_network_for_ssh_is_measured_over_its_console(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    text = lab_text(SINGLE_PORT)
+    old = "    pi4b-1:\n      board: pi4b\n      management: same"
+    assert text.count(old) == 1
+    text = text.replace(old, old.replace("same", "serial"))
+    with lab_up(tmp_path_factory.mktemp("serial") / "serial.yaml", text) as lab:
+        project = project_maker(tmp_path_factory, lab)({"test_it.py": SERIAL})
+        output = project.pytest(timeout_s=300)
+        output.assert_outcomes(passed=1)
+        assert set(project.verdicts.values()) <= {"pass", "marginal"}

@@ -1,0 +1,62 @@
+"""The way of ssh into the boards of a lab with a launcher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.lab import Lab
+from pytest_pinet.virtual.spec import LabSpec, ManagementSpec, spec_of
+
+LABS = Path(__file__).parents[3] / "lab"
+
+
+def changed(folder: Path, old: str, new: str) -> Lab:
+    text = (LABS / "single-port.yaml").read_text()
+    assert old in text
+    (folder / "lab.yaml").write_text(text.replace(old, new))
+    return load(folder / "lab.yaml")
+
+
+def test_boards_with_one_port_share_a_network_with_their_switch() -> None:
+    nodes = spec_of(load(LABS / "single-port.yaml")).nodes
+    assert nodes[0].management == ManagementSpec("eth0", "10.77.1.2/24", "10.77.1.1/24")
+    ways = [node.management for node in nodes if node.management is not None]
+    assert len({way.address for way in ways}) == len(nodes)
+    assert {way.gateway for way in ways} == {"10.77.1.1/24"}
+    assert nodes[0].management.host == "10.77.1.2"
+
+
+def test_a_tagged_vlan_is_a_network_of_its_own() -> None:
+    untagged, tagged, peer = spec_of(load(LABS / "single-port-emulated.yaml")).nodes
+    assert untagged.management == ManagementSpec("eth0", "10.77.1.2/24", "10.77.1.1/24")
+    assert tagged.management == ManagementSpec("eth0", "10.77.2.3/24", "10.77.2.1/24", 4000)
+    assert peer.management is None
+
+
+def test_the_daemon_gets_the_same_specification() -> None:
+    spec = spec_of(load(LABS / "single-port-emulated.yaml"))
+    assert LabSpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("wifi", "node pi5-1 has management: wifi, but the virtual lab has no Wi-Fi"),
+        ("vlan:7", "node pi5-1 has management: vlan:7, which needs an emulated board"),
+    ],
+)
+def test_ways_that_the_virtual_lab_does_not_have_are_refused(tmp_path: Path, way: str, says: str) -> None:
+    lab = changed(tmp_path, "      board: pi5\n      management: same", f"      board: pi5\n      management: {way}")
+    with pytest.raises(ConfigError) as caught:
+        spec_of(lab)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["separate", "serial"])
+def test_other_boards_keep_a_way_of_their_own(tmp_path: Path, way: str) -> None:
+    lab = changed(tmp_path, "      board: pi5\n      management: same", f"      board: pi5\n      management: {way}")
+    assert spec_of(lab).nodes[-1].management is None
