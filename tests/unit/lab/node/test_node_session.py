@@ -136,6 +136,7 @@ class Board:
         self.log.append("console")
         self.node_power.rest()
         self.node_power.switch(on=True)
+        self.path = []
 
     def transition(self, state: str) -> None:
         assert state == "off"
@@ -167,6 +168,16 @@ def test_a_node_found_off_is_switched_on_and_off_again_at_the_end() -> None:
     board = Board(False)
     bring_up(board).leave()
     assert board.log == ["console", "on", "halt", "off", "invalidate"]
+
+
+def test_a_node_that_was_switched_on_and_not_logged_in_is_switched_off_at_the_end() -> None:
+    board = Board(False)
+    found = session(board)
+    found.switch_on()
+    # It boots: the login on the console waits for that.
+    found.leave()
+    assert board.log == ["console", "on", "halt on the console", "off", "invalidate"]
+    assert board.timeouts == [pytest.approx(BOOT_S, abs=1)]
 
 
 def test_a_node_found_on_is_not_switched() -> None:
@@ -322,6 +333,8 @@ def test_a_node_whose_kernel_panicked_is_rebooted_at_its_release_without_a_shutd
     found.reset_due = True
     found.reboot_at_release()
     assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
+    # What the next user does to the node is unknown.
+    assert not board.record.panicked
 
 
 def test_an_interrupted_reset_leaves_the_node_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,10 +346,12 @@ def test_an_interrupted_reset_leaves_the_node_on(monkeypatch: pytest.MonkeyPatch
 
     with monkeypatch.context() as during:
         during.setattr(Deadline, "wait_until", interrupt)
+        found.reset_due = True
         with pytest.raises(KeyboardInterrupt):
-            found.reset()
+            found.reset_if_due()
     # The node halts now. Its next user could switch it on only by a power cycle.
     found.leave()
+    found.reboot_at_release()
     assert board.log == ["halt", "off", "console", "on", "invalidate"]
 
 
