@@ -30,6 +30,7 @@ from pytest_pinet.lab.link.nics import is_missing
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.registry import boot_part
 
 
@@ -92,11 +93,6 @@ class BuildBooter:
         Ends the run if a board cannot run the build, before anything is changed on the board, or if the build was
         changed after the run began.
         """
-        if boot := boot_part(combination.tuning):
-            pytest.skip(
-                f"tuning {boot.key} needs a boot, but with --pinet-build each boot belongs to a build: write this "
-                "setting into build.yaml, under config or cmdline"
-            )
         if self.refused is not None:
             pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)
         # Needs no lease.
@@ -109,6 +105,11 @@ class BuildBooter:
         except (RefusedBuild, ChangedBuildError) as error:
             self.refused = error.error if isinstance(error, RefusedBuild) else error
             pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)
+        except BuildError as error:
+            # A boot tuning takes one more boot of the build.
+            if self.side is Side.A:
+                raise known_good_error(error, self.options.name(self.side)) from error
+            raise
         except (LinkError, InvalidMeasurement) as error:
             if not opened:
                 self.opening_error = error
@@ -144,7 +145,7 @@ class BuildBooter:
         build = self.options.build(self.side)
         # A board whose kernel crashed in this turn has since booted its own build.
         if node not in self._up or session.deployment.running != build:
-            self._boot(node, session, build)
+            self._boot(node, session, build, boot_part(combination.tuning))
 
     def _check(self, node: str, session: NodeSession) -> None:
         """Check both builds before the first of them is deployed."""
@@ -162,7 +163,7 @@ class BuildBooter:
                 raise RefusedBuild(error) from error
         self._checked.add(node)
 
-    def _boot(self, node: str, session: NodeSession, build: Build | None) -> None:
+    def _boot(self, node: str, session: NodeSession, build: Build | None, tuning: Tuning) -> None:
         clock = time.monotonic()
         boot = MadeBoot(node, len(self.of(node)) + 1, self.side, clock - self._first_boot.setdefault(node, clock))
         self.made.append(boot)
@@ -172,7 +173,9 @@ class BuildBooter:
             with doing(f"boot {node} with {name} ({self.side})"):
                 # A board that was just booted for this run with its own build needs no second boot.
                 known = session.deployment.known_good if build is None and session.fresh else None
-                boot.running = (known or session.deployment.start(build)).record()
+                # Another boot tuning is applied later, after its settings were read without any.
+                kept = tuning if session.deployment.tuning == tuning else Tuning()
+                boot.running = (known or session.deployment.start(build, kept)).record()
         except UnsupportedError as error:
             boot.trouble = first_line(error)
             raise RefusedBuild(error) from error

@@ -196,6 +196,11 @@ def with_includes(read: ReadText, source: str, follow: bool = True, depth: int =
             yield line
 
 
+def first_line(cmdline: str) -> str:
+    """Return the first line of cmdline.txt, the only line that the kernel gets."""
+    return next(iter(cmdline.splitlines()), "").strip()
+
+
 def _filter(name: str, model: PiModel, tryboot: bool) -> tuple[str, bool]:
     """Return the kind of a section filter, and whether it applies. An undefined filter does not filter.
 

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from pytest_pinet.builds.config_txt import model_of
-from pytest_pinet.emulated import firmware
 from pytest_pinet.emulated.card import copy_card, read_boot, take_flag, write_boot
 from pytest_pinet.emulated.machine import MACHINES, MANAGEMENT_MAC, Files, command
 from pytest_pinet.emulated.process import QemuProcess
@@ -22,6 +21,7 @@ from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.namespaces import ip
 from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
 from pytest_pinet.virtual.node import VirtualNode
+from pytest_pinet.virtual.pi_firmware import BootChoice, choose
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
 
@@ -57,7 +57,7 @@ class EmulatedNode(VirtualNode):
         # A lab that was never stopped may have left a card, with other keys.
         shutil.rmtree(card, ignore_errors=True)
 
-    def _read_card(self) -> BootSettings:
+    def _read_card(self, tryboot: bool) -> BootSettings:
         return BootSettings(self.spec.clock_mhz)
 
     def _watch_links(self) -> None:
@@ -154,11 +154,13 @@ class EmulatedNode(VirtualNode):
         model = model_of(None, machine.board or self.spec.board)
         try:
             read = partial(read_boot, self._file)
-            chosen = await asyncio.to_thread(firmware.choose, read, model, tryboot, machine.device_trees)
+            chosen = await asyncio.to_thread(choose, read, model, tryboot, machine.device_trees)
         except LabError as error:
             self.console.say(f"firmware: {error}\n")
             return
         self.console.say(f"firmware: {chosen}\n")
+        settings = "".join(f"{name}={value}\n" for name, value in chosen.settings.items())
+        await asyncio.to_thread(write_boot, self._file, {"pinet/firmware": settings.encode()})
         files = await asyncio.to_thread(self._files, chosen)
         nics = [cable.spec for cable in self.cables]
         virtual_clock, own = self.spec.clock == VIRTUAL, self.spec.management is None
@@ -186,7 +188,7 @@ class EmulatedNode(VirtualNode):
             self._links.close()
         self._links = LinkWatch(self.namespace, follow)
 
-    def _files(self, chosen: firmware.BootChoice) -> Files:
+    def _files(self, chosen: BootChoice) -> Files:
         def written(name: str, data: bytes) -> str:
             path = self._directory / name
             try:
@@ -202,24 +204,17 @@ class EmulatedNode(VirtualNode):
             None if chosen.device_tree is None else written("device-tree", chosen.device_tree),
         )
 
-    async def _watch(self, process: QemuProcess) -> None:
-        """Boot again after a reset by the guest. A guest that halts stays halted."""
-        reason = await process.ended()
-        async with self._lock:
-            if self.container is not process:
-                return
-            self.container = None
-            self.relay.connect_to(None)
-            if reason != "guest-reset":
-                self.console.say(f"firmware: halted ({reason or 'QEMU ended'})\n")
-                return
-            # The request came by the mailbox (a virtio port), or by the card if the machine has no such port.
-            on_card = await asyncio.to_thread(take_flag, self._file)
-            self._tryboot = on_card or process.mailbox_text.split()[-1:] == [b"tryboot"]
-            try:
-                await self._start()
-            except LabError as error:
-                _log.error("%s did not start again: %s", self.spec.name, error)
+    async def _restart(self, reason: str | None) -> None:
+        process, self.container = self.container, None
+        assert isinstance(process, QemuProcess)
+        self.relay.connect_to(None)
+        if reason != "guest-reset":
+            self.console.say(f"firmware: halted ({reason or 'QEMU ended'})\n")
+            return
+        # The request came by the mailbox (a virtio port), or by the card if the machine has no such port.
+        on_card = await asyncio.to_thread(take_flag, self._file)
+        self._tryboot = on_card or process.mailbox_text.split()[-1:] == [b"tryboot"]
+        await self._start()
 
 
 async def _set_link(process: QemuProcess, index: int, up: bool) -> None:

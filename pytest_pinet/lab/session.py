@@ -78,7 +78,7 @@ class LabSession:
         prepare(combination, sessions)
         for session in sessions.values():
             session.fresh = False
-        booted = boot_tuned(combination, sessions, lambda: self._get(combination, False))
+        booted = boot_tuned(combination, sessions)
         switches = {name: self._switch(name) for name in link.switches_of(combination)}
         undo = UndoStack()
         with self._watched(combination, sessions) as watch:

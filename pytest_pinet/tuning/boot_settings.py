@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_pinet.tuning.boot_files import BootFiles
+from pytest_pinet.tuning.boot_lines import BootLines
 from pytest_pinet.tuning.eee import Eee
 from pytest_pinet.tuning.files import look_into
 from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
@@ -30,7 +30,7 @@ MOVES, AT_END = "moves", "at its end"
 
 
 class BootSetting(Protocol):
-    """A setting that edits the boot files. The result is read after the boot."""
+    """A setting that takes lines in the boot files. The result is read after the boot."""
 
     @property
     def name(self) -> str: ...
@@ -41,8 +41,8 @@ class BootSetting(Protocol):
     def parse(self, value: object) -> str:
         """Return the value in the form that ids use. Raises ValueError."""
 
-    def edit(self, files: BootFiles, asked: str) -> BootFiles:
-        """Return the boot files with this setting."""
+    def edit(self, lines: BootLines, asked: str) -> BootLines:
+        """Return the lines of the boot files with this setting."""
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         """Read the value that the node booted with. Raises NoKnob if the node does not report the value, SshError."""
@@ -61,8 +61,8 @@ class FirmwareSetting:
     def parse(self, value: object) -> str:
         return whole(int(value) if isinstance(value, bool) else value, self.form, self._least, self._most)
 
-    def edit(self, files: BootFiles, asked: str) -> BootFiles:
-        return files.with_config(f"{self.name}={asked}")
+    def edit(self, lines: BootLines, asked: str) -> BootLines:
+        return lines.with_config(f"{self.name}={asked}")
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         told = place.change(f"vcgencmd get_config {self.name}").stdout.strip()
@@ -107,8 +107,8 @@ class KernelParameter:
     def parse(self, value: object) -> str:
         return _words(value, self.form)
 
-    def edit(self, files: BootFiles, asked: str) -> BootFiles:
-        return files.with_parameters(asked.split())
+    def edit(self, lines: BootLines, asked: str) -> BootLines:
+        return lines.with_parameters(asked.split())
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         words = place.ask(f"cat {place.root}/proc/cmdline").stdout.split()
@@ -197,9 +197,9 @@ class DeviceTree:
     def parse(self, value: object) -> str:
         return _words(value, self.form)
 
-    def edit(self, files: BootFiles, asked: str) -> BootFiles:
+    def edit(self, lines: BootLines, asked: str) -> BootLines:
         # The empty dtoverlay ends the parameters of the previous overlay, so that these go to the base device tree.
-        return files.with_config("dtoverlay=", *(f"dtparam={word}" for word in asked.split()))
+        return lines.with_config("dtoverlay=", *(f"dtparam={word}" for word in asked.split()))
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         values = {}
@@ -225,8 +225,8 @@ class PcieGeneration:
     def parse(self, value: object) -> str:
         return one_of(value, tuple(_GIGATRANSFERS), self.form)
 
-    def edit(self, files: BootFiles, asked: str) -> BootFiles:
-        return files.with_config("dtoverlay=", "dtparam=pciex1", f"dtparam=pciex1_gen={asked}")
+    def edit(self, lines: BootLines, asked: str) -> BootLines:
+        return lines.with_config("dtoverlay=", "dtparam=pciex1", f"dtparam=pciex1_gen={asked}")
 
     def read(self, place: SettingPlace, asked: str) -> SettingReading:
         generation = _generation(place, asked)

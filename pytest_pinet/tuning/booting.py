@@ -1,29 +1,20 @@
-"""Apply settings that need a boot: write the boot files before the boot, read the values after it."""
+"""Settings that need a boot: the lines that they add to the boot files, and their values before and after the boot."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
-from pytest_pinet.tuning import boot_files
+from pytest_pinet.tuning.boot_lines import BootLines
 from pytest_pinet.tuning.boot_settings import AT_END, MOVES
 from pytest_pinet.tuning.registry import boot_setting
 from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
 
 
-def prepare(shell: Shell, tuning: Tuning, folders: Sequence[str] = boot_files.FOLDERS) -> None:
-    """Write exactly these settings into the boot files, for the next boot.
-
-    Raises NoKnob if the node has no boot files, LabError, SshError.
-    """
-    if not tuning:
-        boot_files.put_back(shell, folders)
-        return
-    files = boot_files.read_original(shell, folders)
+def lines_of(tuning: Tuning) -> BootLines:
+    """Return the lines that these settings add to the boot files."""
+    lines = BootLines()
     for name, asked in tuning.settings:
-        files = boot_setting(name).edit(files, asked)
-    boot_files.write(shell, files)
+        lines = boot_setting(name).edit(lines, asked)
+    return lines
 
 
 def found(place: SettingPlace, tuning: Tuning) -> dict[str, SettingReading]:
@@ -74,5 +65,5 @@ def _effect(before: SettingReading | None, now: SettingReading) -> tuple[Setting
 
 
 def unsupported(node: str, tuning: Tuning, why: str) -> list[Tuned]:
-    """Return the outcome "unsupported" for all settings of a node that has no boot files."""
+    """Return the outcome "unsupported" for all settings of a node that cannot boot with them."""
     return [Tuned(node, name, asked, "", "", SettingOutcome.UNSUPPORTED, why) for name, asked in tuning.settings]

@@ -29,6 +29,27 @@ get_throttled) read -r bits </run/pinet/throttled && echo "throttled=0x$bits" ;;
 *) echo "the firmware of a virtual board does not know the command $1" >&2; exit 1 ;;
 esac
 """
+# The mailbox of the firmware, as on a Raspberry Pi: sets and reads the request for one boot with tryboot.txt.
+_VCMAILBOX = """\
+#!/bin/sh
+requested=/run/pinet/mailbox/tryboot
+case "$1 $2 $3" in
+"0x00038064 4 0") if [ "$4" = 1 ]; then : >$requested; else rm -f $requested; fi || exit 1 ;;
+"0x00030064 4 0") ;;
+*) echo "the firmware of a virtual board does not know the tag $1" >&2; exit 1 ;;
+esac
+value=0x00000000; [ ! -e $requested ] || value=0x00000001
+echo "0x0000001c 0x80000000 $1 0x00000004 0x80000004 $value 0x00000000"
+"""
+# As `poweroff`, with a request for the firmware to boot the board again.
+_REBOOT = "#!/bin/sh\n: >/run/pinet/mailbox/reboot && kill -USR2 1\n"
+# The boot partition is a folder of this machine. All else that findmnt reports is the truth.
+_FINDMNT = """\
+#!/bin/sh
+PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
+[ "$*" != "-rnvo SOURCE,TARGET,FSTYPE,OPTIONS" ] || end="/dev/mmcblk0p1 /boot/firmware vfat rw,relatime"
+findmnt "$@" && echo "${end:-}"
+"""
 # As busybox does it: PID 1 ends the machine. The stand-in for sync does not write out the disks of the host.
 _POWEROFF = "#!/bin/sh\nkill -USR2 1\n"
 _SYNC = "#!/bin/sh\n"
@@ -54,6 +75,8 @@ createUser {access.user} SHA-256 "{access.auth}" AES "{access.priv}"
 rwuser {access.user} priv
 """
 AGENTX_PORT = 705
+# The folder in which a board leaves its requests for the firmware.
+MAILBOX = "mailbox"
 # Only the parts of lspci's output that are read. DevCtl shows the payload that selects the link model.
 _PCIE_DEVICE = """\
 {address} {title}
@@ -90,6 +113,9 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "model", f"{node.model}\0")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
+    for name, script in (("vcmailbox", _VCMAILBOX), ("reboot", _REBOOT), ("findmnt", _FINDMNT)):
+        _write(directory / "bin" / name, script, 0o755)
+    (directory / MAILBOX).mkdir()
     _write(directory / "bin" / "poweroff", _POWEROFF, 0o755)
     _write(directory / "bin" / "sync", _SYNC, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")

@@ -13,6 +13,7 @@ trap '' INT QUIT TSTP HUP
 # Mount the boot partition, whose files alone survive. It is mounted first, since /run or /tmp may hide the card later.
 if [ "$ROLE" = node ]; then
     mount -t tmpfs -o mode=755,size=1m tmpfs /boot && mkdir /boot/firmware && mount --bind "$CARD" /boot/firmware
+    mkdir /boot/mailbox && mount --bind mailbox /boot/mailbox
 fi
 
 # The machine's own view. The files are copied to /run first, because a mount on /tmp may hide the working directory.
@@ -21,6 +22,7 @@ mkdir -p /run/pinet /run/sshd /run/lock /run/dev
 cp -R . "${0%/*}/node-boot.sh" /run/pinet
 : > /run/utmp
 cd /run/pinet || exit 1
+if [ "$ROLE" = node ]; then mount --move /boot/mailbox mailbox && rmdir /boot/mailbox; fi
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 echo "$NAME" > /proc/sys/kernel/hostname

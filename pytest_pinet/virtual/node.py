@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.container import Container, MachineProcess
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
+from pytest_pinet.virtual.pi_firmware import NoKernel
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
 
 # Bits of `vcgencmd get_throttled`: the present state, and the shift of the bits for "since the boot".
 _NOW, _SINCE_BOOT = 0xF, 16
+_log = logging.getLogger("pinet-daemon")
 THROTTLING = ("under-voltage", "capped", "throttled", "hot")
 
 
@@ -45,8 +48,8 @@ class VirtualNode:
         self.panicked = False
         # The board has shut itself down and is dark until a power cycle.
         self.halted = False
-        self._watcher: asyncio.Task[None] | None = None
         self._links: LinkWatch | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._on_since = 0.0
         # The bits that the firmware reports by `vcgencmd get_throttled`. The lowest four bits are the present state.
         self._throttled = 0
@@ -59,52 +62,65 @@ class VirtualNode:
         async with self._lock:
             if self.on:
                 return
-            last, fresh = self.namespace, NetNamespace()
-            self._boot_settings = self._read_card()
-            before = [cable.shape for cable in self.cables]
-            for cable, shape in zip(self.cables, before, strict=True):
-                cable.boot = self._boot_settings
-                await cable.move_to(fresh)
-                await cable.queue_node_side()
-                await cable.attach_bus()
-                if cable.shape != shape:
-                    await cable.set_rates()
-            self.namespace = fresh
-            self._watch_links()
-            last.close()
-            # The default of Raspberry Pi OS is cubic. Some kernels refuse it outside the first namespace.
-            fresh.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
-            self.on, self._on_since = True, asyncio.get_running_loop().time()
-            if self.frozen or self.panics_at_boot:
-                # The board hangs during its boot: its PHYs come up, and nothing else happens.
-                await ip(fresh, [f"link set dev {cable.spec.device} up" for cable in self.cables])
-                if self.panics_at_boot:
-                    self.panicked = True
-                    self.console.say(boot_files.boot_log_early(self.spec, self._boot_settings))
-                    self._say(kernel_lines.panic_at_boot(self.spec.title))
-            else:
-                await self._boot()
+            await self._switch_on(tryboot=False)
+
+    async def _switch_on(self, tryboot: bool) -> None:
+        last, fresh = self.namespace, NetNamespace()
+        dark = ""
+        try:
+            self._boot_settings = self._read_card(tryboot)
+        except NoKernel as error:
+            dark = str(error)
+        before = [cable.shape for cable in self.cables]
+        for cable, shape in zip(self.cables, before, strict=True):
+            cable.boot = self._boot_settings
+            await cable.move_to(fresh)
+            await cable.queue_node_side()
+            await cable.attach_bus()
+            if cable.shape != shape:
+                await cable.set_rates()
+        self.namespace = fresh
+        self._watch_links()
+        last.close()
+        # The default of Raspberry Pi OS is cubic. Some kernels refuse it outside the first namespace.
+        fresh.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
+        self.on, self._on_since = True, asyncio.get_running_loop().time()
+        if self._boot_settings.trial and not dark:
+            self.console.say("firmware: tryboot.txt\n")
+        if dark:
+            self.console.say(f"firmware: {dark}\n")
+        elif self.frozen or self.panics_at_boot or self._boot_settings.panics:
+            # The board hangs during its boot: its PHYs come up, and nothing else happens.
+            await ip(fresh, [f"link set dev {cable.spec.device} up" for cable in self.cables])
+            if not self.frozen or self.panics_at_boot:
+                self.panicked = True
+                self.console.say(boot_files.boot_log_early(self.spec, self._boot_settings))
+                self._say(kernel_lines.panic_at_boot(self.spec.title))
+        else:
+            await self._boot()
 
     async def power_off(self) -> None:
         """Switch the power off. Returns when its processes have ended and its links are down. Raises LabError."""
         async with self._lock:
-            if not self.on:
-                return
-            self.relay.connect_to(None)
-            if self.container is not None:
-                await self.container.kill()
-                self.container = None
-            if self._links is not None:
-                self._links.close()
-                self._links = None
-            self.console.detach()
-            self.halted = False
-            if self.panicked:
-                self.panicked = False
-                if not self.frozen:
-                    await self._silence(False)
-            await self._links_down()
-            self.on = False
+            if self.on:
+                await self._switch_off()
+
+    async def _switch_off(self) -> None:
+        self.relay.connect_to(None)
+        if self.container is not None:
+            await self.container.kill()
+            self.container = None
+        if self._links is not None:
+            self._links.close()
+            self._links = None
+        self.console.detach()
+        self.halted = False
+        if self.panicked:
+            self.panicked = False
+            if not self.frozen:
+                await self._silence(False)
+        await self._links_down()
+        self.on = False
 
     async def _links_down(self) -> None:
         await ip(self.namespace, [f"link set dev {cable.spec.device} down" for cable in self.cables])
@@ -186,10 +202,10 @@ class VirtualNode:
                 self.container.thaw()
 
     def _insert_card(self, card: Path) -> None:
-        write_card(card)
+        write_card(card, self.spec.board)
 
-    def _read_card(self) -> BootSettings:
-        return read_card(self._card, self.spec.board, self.spec.clock_mhz)
+    def _read_card(self, tryboot: bool) -> BootSettings:
+        return read_card(self._card, self.spec.board, self.spec.clock_mhz, tryboot)
 
     def _watch_links(self) -> None:
         """Adapt the shaping of the cables when the board changes an MTU."""
@@ -225,14 +241,28 @@ class VirtualNode:
         )
         self._open_ssh()
         self.changed()
-        self._watcher = asyncio.get_running_loop().create_task(self._watch_halt(self.container))
+        self._watcher = asyncio.get_running_loop().create_task(self._watch(self.container))
 
-    async def _watch_halt(self, machine: MachineProcess) -> None:
-        """Stay dark after the board has shut itself down. Only a power cycle boots it again, as a Raspberry Pi."""
+    async def _watch(self, machine: MachineProcess) -> None:
+        """Boot again after a reset by the board. A board that halts stays halted, as a Raspberry Pi."""
         reason = await machine.ended()
         async with self._lock:
-            if self.container is not machine or reason is None:
+            if self.container is not machine:
                 return
+            try:
+                await self._restart(reason)
+            except LabError as error:
+                _log.error("%s did not start again: %s", self.spec.name, error)
+
+    async def _restart(self, reason: str | None) -> None:
+        """Boot as the firmware does after a reset. The request for a trial boot is valid for one boot."""
+        mailbox = self._directory / boot_files.MAILBOX
+        if (mailbox / "reboot").exists():
+            tryboot = (mailbox / "tryboot").exists()
+            await self._switch_off()
+            await self._switch_on(tryboot)
+        elif reason is not None:
+            # Only a power cycle boots it again.
             self.container, self.halted = None, True
             self.relay.connect_to(None)
             self._say(["reboot: Power down"])

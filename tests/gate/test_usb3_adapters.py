@@ -19,7 +19,8 @@ pytestmark = pytest.mark.usb3_adapters
 STREAMS = 10
 SOURCE = {"duration": 65, "warmup": 5}
 TUNED = {"kernel": "pci=pcie_bus_perf", "irq": 1, "rps": "all", "xps": "all", "timestamps": "off"}
-OVERCLOCKED = {**TUNED, "arm_freq": 2000}
+# A Pi 4 B runs at 2 GHz only with a higher voltage.
+OVERCLOCKED = {**TUNED, "arm_freq": 2000, "over_voltage": 6}
 
 
 def limits(figures: str) -> dict[str, str]:

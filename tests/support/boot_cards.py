@@ -24,6 +24,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.deploy.boot import Booted
 from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
+from pytest_pinet.lab.deploy.card import FIRST_UTS
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.model.build import Build
 from tests.support.local_shell import LocalShell
@@ -87,6 +88,8 @@ class Setup:
         self.arming: str = self.expected.get("arming", self.document.get("arming", "vcmailbox"))
         self.programs: int = self.document["programs"]
         self.log = ""
+        # The namespace of its host name. A container does not have the first.
+        self.uts = FIRST_UTS
         self.free: int | None = None
         self.tools: tuple[str, ...] = ()
 
@@ -116,6 +119,7 @@ class Setup:
             "notifier": "0" if self.arming == "none" else "1",
             "init": "systemd" if self.arming in ("vcmailbox", "systemd", "none") else "",
             "firmware": "",
+            "uts": self.uts,
             "vclog": self.log,
         }
         return "".join(f"{MARK}{name}\n{text}\n" for name, text in parts.items())

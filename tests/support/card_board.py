@@ -22,10 +22,10 @@ import pytest
 
 from pytest_pinet.builds.config_txt import pi_models
 from pytest_pinet.builds.image import read_image
-from pytest_pinet.emulated.firmware import NoKernel, choose
 from pytest_pinet.errors import ConsoleError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.virtual.pi_firmware import NoKernel, choose
 from tests.support import build_files as made
 
 CONFIG = "# mine\ndtparam=audio=on\nauto_initramfs=1\n[all]\nkernel=kernel8.img\n"
@@ -124,7 +124,10 @@ def ssh_to(folder: Path, port: int, kind: type[SshShell] = SshShell) -> SshShell
 
 
 class CardBoard:
-    """Implements the Board interface of deployments. Kernels with a release in ``broken`` do not come up."""
+    """Implements the Board interface of deployments.
+
+    A kernel whose release, or a word of whose command line, is in ``broken`` does not come up.
+    """
 
     name = "pi4b-1"
     model = "pi4b"
@@ -137,6 +140,7 @@ class CardBoard:
         self.firmware = folder / ("tftp" if netboot else "boot/firmware")
         self.broken: set[str] = set()
         self.booted_by: list[str] = []
+        self.power_cycles = 0
         self.warnings: list[str] = []
         self.drivers: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -171,6 +175,7 @@ class CardBoard:
             process.wait()
 
     def power_cycle(self) -> None:
+        self.power_cycles += 1
         (self.folder / "requested").unlink(missing_ok=True)
         (self.folder / "tryboot").unlink(missing_ok=True)
         self._boot("")
@@ -217,7 +222,7 @@ class CardBoard:
         identity = read_image(boot.kernel)
         notes = boot.kernel[boot.kernel.index(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0") :][:36]
         assert boot.initramfs is not None
-        if identity.release in self.broken:
+        if self.broken & {identity.release, *boot.cmdline.split()}:
             return
         said = self.folder / "said"
         for name, text in (

@@ -34,6 +34,7 @@ from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.tuning import Tuning
 from tests.support.link_stand_in import UP, NoTarget
 from tests.support.local_shell import LocalShell
 
@@ -120,6 +121,7 @@ class StandInDeployment:
         self._node = node
         self._plan = plan
         self.running: Build | None = None
+        self.tuning = Tuning()
         self.boots = 0
         self.known_good = RunningBuild(node, "Linux 6.12.1 aarch64", "Linux version 6.12.1", "root=/dev/vda2")
 
@@ -128,7 +130,8 @@ class StandInDeployment:
         if error is not None:
             raise error
 
-    def start(self, build: Build | None) -> RunningBuild:
+    def start(self, build: Build | None, tuning: Tuning | None = None) -> RunningBuild:
+        assert not tuning
         self.boots += 1
         side = Side.B if build is not None and build.name == "new" else Side.A
         self._plan.log.append(f"boot {self._node} {side}" if build is not None else f"known-good {self._node}")

@@ -90,8 +90,12 @@ class LeasedBoard:
 
 
 def _boot_id(shell: Shell) -> str | None:
-    """Return the id of the boot that answers, or None if there is no answer."""
+    """Return the id of the boot that answers, or None if there is no answer.
+
+    A board in a container has the boot id of its host. Its first process has its own start time.
+    """
+    both = "cat /proc/sys/kernel/random/boot_id && sed 's/.*) //' /proc/1/stat | cut -d' ' -f20"
     try:
-        return shell.run("cat /proc/sys/kernel/random/boot_id", timeout_s=GONE_TIMEOUT_S).stdout.strip() or None
+        return shell.run(both, timeout_s=GONE_TIMEOUT_S).stdout.strip() or None
     except SshError:
         return None

@@ -26,7 +26,7 @@ from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card, read_boot_report, read_card
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, SUMS, Content, DiskSpace, locked, run_as_root, upload
-from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, FeedingShell, Refused
+from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
 from pytest_pinet.lab.deploy.known_good import (
     HEADER,
     INITRAMFS,
@@ -41,7 +41,7 @@ from pytest_pinet.lab.deploy.known_good import (
 )
 from pytest_pinet.lab.deploy.root_files import RootFiles, parked
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
-from pytest_pinet.tuning.boot_files import KEPT, WRITE_TIMEOUT_S
+from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import JournalEntry, replay
 
@@ -50,6 +50,10 @@ COPY = Build("known-good-copy")
 # The new initramfs may be larger by this factor, because the build has more modules than the known-good one.
 INITRAMFS_GROWTH = 1.5
 SLACK_BYTES = 2_000_000
+# An SD card can be slow.
+WRITE_TIMEOUT_S = 30.0
+# A file of this name becomes tryboot.txt when it is complete.
+_DRAFT = f"{TRYBOOT}.pytest-pinet.new"
 # Ask the firmware for one boot with tryboot.txt, and read the request back; or clear the request. The tags of the
 # mailbox are in raspberrypi/linux, include/soc/bcm2835/raspberrypi-firmware.h. This works with every init system.
 # The sixth word of the reply is the value.
@@ -83,9 +87,11 @@ class Booted:
         self._arming = TRY
         self._identity: tuple[object, ...] = ()
         self._bits: int | None = None
+        self._container = False
         self._warned: set[str] = set()
         self._space = DiskSpace()
-        self._begun = False
+        # Whether files of ours may be on the board.
+        self.begun = False
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
@@ -95,6 +101,8 @@ class Booted:
         card = read_card(access.shell, access.folders)
         # The first check finds the known-good kernel, which runs then. Later a build may run.
         known = self.found[1] if self._found else self._find_known_good(card, access.shell)
+        if self._container and any(file.role.boots for file in build.files):
+            raise Refused(f"{name} shares its kernel with other containers, so it cannot boot another one; {ELSEWHERE}")
         require_processor(build, name, self._model.architectures, self._bits)
         if self._makes_initramfs(build, known) and not self._store.on_board:
             raise Refused(
@@ -126,6 +134,7 @@ class Booted:
         name = self._board.name
         report = read_boot_report(self._board.shell)
         self._identity, self._bits = (report.serial, report.firmware, report.build_timestamp), report.bits
+        self._container = report.container
         self._model = model_of(report.model, self._board.model, report.serial, report.revision, report.partition)
         read = partial(_read_kernel, shell, card.folder)
         known = find_known_good(card, report, self._model, read, name, self._store.on_board)
@@ -176,7 +185,7 @@ class Booted:
     def deploy(self, build: Build) -> None:
         if build.key in self._space.deployed:
             return
-        self._begun = True
+        self.begun = True
         card, known = self.found
         files = self._boot_files(build, known)
         copied = self._shared_files(build, known)
@@ -231,32 +240,33 @@ class Booted:
 
     # -- start ----------------------------------------------------------------------------------------------------
 
-    def start(self, build: Build) -> None:
+    def start(self, build: Build, lines: BootLines = NO_LINES) -> None:
+        """Boot a build that was deployed, with these lines of boot settings. Raises BuildError, LabError."""
         try:
-            command = self._prepared(build)
+            command = self._prepared(build, lines)
         except SshError as error:
             raise LabError(
                 f"{self._board.name} was lost before it booted {build}: {error.message}", error.act
             ) from error
         self._board.reboot(command)
 
-    def _prepared(self, build: Build) -> str:
+    def _prepared(self, build: Build, more: BootLines) -> str:
         """Write tryboot.txt, ask the firmware for a trial boot, and return the command that reboots."""
         access = self._store.access()
         _, known = self.found
         try:
-            # Read config.txt again: a boot tuning may have changed it since.
+            # Read config.txt again: its owner may have changed it since.
             card = read_card(access.shell, access.folders)
         except Refused as why:
             act = f"look at the place of its boot files ({self._store.name})"
             raise LabError(f"{why}; when {build} was checked, pinet could read the boot files", act) from None
         known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
         texts: dict[str, Content] = {
-            f"{TRYBOOT}{KEPT}.new": self.tryboot(build, card, known).encode(),
-            f"{folder_of(build)}/{CMDLINE}": cmdline_text(known, build).encode(),
+            f"{_DRAFT}": self.tryboot(build, card, known, more).encode(),
+            f"{folder_of(build)}/{CMDLINE}": cmdline_text(known, build, more).encode(),
         }
         upload(access.shell, card.folder, texts)
-        steps = f"cd {card.folder} && mv {TRYBOOT}{KEPT}.new {TRYBOOT} && sync"
+        steps = f"cd {card.folder} && mv {_DRAFT} {TRYBOOT} && sync"
         run_as_root(access.shell, steps, f"write {TRYBOOT}", WRITE_TIMEOUT_S)
         self._root.claim(build)
         if self._arming is TRY:
@@ -267,9 +277,14 @@ class Booted:
         # A folder that the board has as long as it may boot this build.
         return self._arming.format(folder=f"{card.folder}/{folder_of(build)}" if self._store.on_board else "/")
 
-    def tryboot(self, build: Build, card: Card, known: KnownGood) -> str:
-        """Return the tryboot.txt that boots a checked build."""
-        return tryboot_text(card, self._model, known, build, self._initramfs_names(build, known))
+    def tryboot(self, build: Build, card: Card, known: KnownGood, more: BootLines = NO_LINES) -> str:
+        """Return the tryboot.txt that boots a checked build with ``more`` lines."""
+        return tryboot_text(card, self._model, known, build, self._initramfs_names(build, known), more)
+
+    @property
+    def arming(self) -> str:
+        """The command by which this board asks its firmware for a trial boot."""
+        return "vcmailbox" if self._arming is TRY else "systemctl reboot --reboot-argument"
 
     def remove(self, build: Build) -> None:
         """Remove the boot files of one build, which does not run. Raises LabError, SshError."""
@@ -280,7 +295,7 @@ class Booted:
 
     def take_back(self, builds: Iterable[Build]) -> None:
         """Remove everything that ``deploy`` and ``start`` of these builds left. Raises LabError, SshError."""
-        if not self._begun:
+        if not self.begun:
             return
         access = self._store.access()
         card, _ = self.found
@@ -291,7 +306,7 @@ class Booted:
                 run_as_root(self._board.shell, root_undo(build), f"remove {build}")
         self._space.clear()
         self._root.forget()
-        self._begun = False
+        self.begun = False
         if left:
             raise LabError(
                 f"could not remove from {self._board.name}: {'; '.join(left)}",
@@ -348,7 +363,7 @@ def undo_script(folder: str, build: Build) -> str:
     """Return a script that removes all files of a build, at whatever point its deployment stopped."""
     ours = f"{folder}/{folder_of(build)}"
     tryboot = (
-        f"cd {folder} && rm -f {TRYBOOT}{KEPT}.new {SUMS} && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)}"
+        f"cd {folder} && rm -f {_DRAFT} {SUMS} && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)}"
         # The request first: with the request, and without the file, the firmware would find nothing to boot.
         f" {TRYBOOT}; then {DISARM}; rm -f {TRYBOOT}; fi"
     )

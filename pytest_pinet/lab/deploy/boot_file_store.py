@@ -10,14 +10,14 @@ from typing import Any, Protocol
 from pytest_pinet.errors import LabError, first_line
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, FeedingShell
 from pytest_pinet.lab.ssh import SshShell
-from pytest_pinet.tuning.boot_files import FOLDERS
 
 MUX, STORAGE = "USBSDMuxDriver", "USBStorageDriver"
 BOOT_PARTITION = 1
 MOUNT_RETRIES = 5
 DRIVER = "TFTPProviderDriver"
-# Also the places of Fedora and openSUSE, Home Assistant OS, Alpine Linux and LibreELEC.
-PLACES = (*FOLDERS, "/boot/efi", "/mnt/boot", "/media/mmcblk0p1", "/flash")
+# The places of Raspberry Pi OS (before Bookworm the second, which later holds only a note that the file has moved),
+# Fedora and openSUSE, Home Assistant OS, Alpine Linux and LibreELEC.
+PLACES = ("/boot/firmware", "/boot", "/boot/efi", "/mnt/boot", "/media/mmcblk0p1", "/flash")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from pytest_pinet.tuning.files import reason
 
 # All our files on a boot partition are in this folder or have it in their names.
 OURS = "pytest-pinet"
+# The kernel's number of the first UTS namespace (include/linux/proc_ns.h, PROC_UTS_INIT_INO).
+FIRST_UTS = "uts:[4026531838]"
 LARGEST_TEXT = 65536
 READ_TIMEOUT_S = 60.0
 _CARD = f"""\
@@ -28,7 +30,7 @@ echo '{MARK}where'; pwd -P
 echo '{MARK}files'; find -L . -path ./{OURS} -prune -o -type f -exec ls -lnL {{{{}}}} +
 echo '{MARK}space'; df -kP . | tail -n 1
 echo '{MARK}writable'; [ ! -w . ] || echo yes
-echo '{MARK}mounts'; cat /proc/self/mounts
+echo '{MARK}mounts'; findmnt -rnvo SOURCE,TARGET,FSTYPE,OPTIONS 2>/dev/null || cat /proc/self/mounts
 echo '{MARK}uuid'; blkid -s UUID -o value "$(df -P . | tail -n 1 | cut -d' ' -f1)" 2>/dev/null
 for f in *.txt */*.txt; do
   [ ! -f "$f" ] || [ "$(wc -c < "$f")" -gt {LARGEST_TEXT} ] || {{{{ echo "{MARK}text $f"; cat "$f"; echo; }}}}
@@ -45,6 +47,7 @@ _BOOT = {
     "build-timestamp": "show /proc/device-tree/chosen/bootloader/build-timestamp",
     "mailbox": "vcmailbox 0x00030064 4 0 0",
     "notifier": "grep -c -w rpi_firmware_notify_reboot /proc/kallsyms",
+    "uts": "readlink /proc/self/ns/uts",
     "init": "[ ! -d /run/systemd/system ] || echo systemd",
     # The log of the firmware (package raspi-utils).
     "vclog": "vclog --msg",
@@ -97,7 +100,7 @@ class BootReport:
 
     ``version`` is /proc/version, ``bits`` are 32 or 64 by its programs, ``mailbox`` is whether vcmailbox can read the
     flag of a trial boot, and ``notifier`` whether the kernel passes an argument of reboot to the firmware. ``loaded``
-    are the files that the firmware's log names.
+    are the files that the firmware's log names. ``container``: it shares its kernel with another system.
     """
 
     model: str | None
@@ -113,6 +116,7 @@ class BootReport:
     mailbox: bool = False
     notifier: bool = False
     systemd: bool = False
+    container: bool = False
     firmware: str = ""
     loaded: tuple[str, ...] = ()
 
@@ -183,6 +187,7 @@ def parse_boot_report(output: str) -> BootReport:
         mailbox=len(mailbox) > 5 and int(mailbox[4], 16) >> 31 == 1,
         notifier=parts.get("notifier", "0") not in ("", "0"),
         systemd=parts.get("init") == "systemd",
+        container=parts.get("uts", "") not in ("", FIRST_UTS),
         firmware=parts.get("firmware", ""),
         loaded=loaded_files(parts.get("vclog", "")),
     )
@@ -220,6 +225,6 @@ def _mount(mounts: str, folder: str) -> tuple[str, str, tuple[str, ...]]:
     found: tuple[str, str, tuple[str, ...]] = ("", "", ())
     for line in mounts.splitlines():
         words = line.split()
-        if len(words) >= 4 and words[1].replace("\\040", " ") == folder:
+        if len(words) >= 4 and words[1].replace("\\040", " ").replace("\\x20", " ") == folder:
             found = (words[0], words[2], tuple(words[3].split(",")))
     return found

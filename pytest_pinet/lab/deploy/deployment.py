@@ -1,8 +1,9 @@
-"""The builds of one leased board: the way to deploy each, the running one, and the return to the known-good one."""
+"""What one leased board boots: builds under test and boot tunings, each for a trial, and the known-good build."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from pytest_pinet.builds.config_txt import TRYBOOT
 from pytest_pinet.builds.matching import mismatches, missing_modules
@@ -18,23 +19,24 @@ from pytest_pinet.errors import (
 )
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.deploy.boot import COPY, PLAIN, Booted
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore, OverSsh, SdMux, Tftp
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget, Refused
+from pytest_pinet.lab.deploy.failed_boot import both_down, fallen_back, healed
 from pytest_pinet.lab.deploy.live import Live
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
-
-_BROKEN = (KernelEventKind.PANIC, KernelEventKind.OOPS)
+from pytest_pinet.model.tuning import Tuning
+from pytest_pinet.tuning.booting import lines_of
 
 
 class Deployment:
-    """Deploys and starts builds on one board.
+    """Deploys and starts builds on one board, and boots it with boot tunings.
 
-    ``running`` is the build that was started last; None is the known-good build.
+    ``running`` is the build that was started last; None is the known-good build. ``tuning`` are the boot settings of
+    each boot. ``failed`` are the errors of boot tunings with which the board did not come up.
     """
 
-    def __init__(self, board: DeployableBoard) -> None:
+    def __init__(self, board: DeployableBoard, failed: dict[Tuning, LabError] | None = None) -> None:
         self._board = board
         self._live = Live(board)
         self._ways: dict[str, DeployTarget] = {}
@@ -44,17 +46,32 @@ class Deployment:
         self._changing = False
         self._unprovable: UnsupportedError | None = None
         self.running: Build | None = None
+        self.tuning = Tuning()
+        # The build whose boot files the board was booted with. COPY is the known-good build with a boot tuning.
+        self._trial: Build | None = None
+        # The boot tunings with which the known-good build came up.
+        self._came_up: set[Tuning] = set()
+        self._failed = {} if failed is None else failed
 
     @property
     def active(self) -> bool:
         """Whether the board may contain files of a build from this session."""
-        return bool(self._builds)
+        return bool(self._builds) or (self._booted is not None and self._booted.begun)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the board may run boot files of this session."""
+        return self._trial is not None
+
+    @property
+    def is_tuned_known_good(self) -> bool:
+        """Whether the board was booted with its known-good files and a boot tuning."""
+        return self._trial is COPY
 
     @property
     def known_good(self) -> RunningBuild | None:
         """The known-good build as read from the board before any deployment; None before ``check``."""
-        known = self._known_good
-        return known if known is not None and known.marker is None else None
+        return self._known_good if self._known_good is not None and self._known_good.marker is None else None
 
     # -- checks ---------------------------------------------------------------------------------------------------
 
@@ -64,11 +81,7 @@ class Deployment:
         Raises UnsupportedError if it cannot, ConfigError if the build contradicts the board, BuildError if it is for
         another processor; the message is one sentence.
         """
-        name = self._board.name
-        if not self._board.boots:
-            raise UnsupportedError(f"{name} is the machine that runs pytest, so no build can be deployed to it")
-        if self._known_good is None:
-            self._known_good = read_running(self._board.shell)
+        self._check_board()
         self._live.check_options(build)
         refused: list[str] = []
         for way in self._candidates(build):
@@ -80,6 +93,26 @@ class Deployment:
             self._ways[build.key] = way
             return
         raise UnsupportedError(refused[0])
+
+    def _check_board(self) -> None:
+        if not self._board.boots:
+            raise UnsupportedError(
+                f"{self._board.name} is the machine that runs pytest, so no build can be deployed to it"
+            )
+        if self._known_good is None:
+            self._known_good = read_running(self._board.shell)
+
+    def _check_trial(self) -> Booted:
+        """Check whether the board can boot its known-good files for a trial. Raises UnsupportedError."""
+        self._check_board()
+        booted = self._booting()
+        if COPY.key not in self._ways:
+            try:
+                booted.check(COPY)
+            except Refused as why:
+                raise UnsupportedError(str(why)) from None
+            self._ways[COPY.key] = booted
+        return booted
 
     def _candidates(self, build: Build) -> list[DeployTarget]:
         """Return the possible ways for this build, the fastest first."""
@@ -105,14 +138,16 @@ class Deployment:
 
     # -- start ----------------------------------------------------------------------------------------------------
 
-    def start(self, build: Build | None) -> RunningBuild:
+    def start(self, build: Build | None, tuning: Tuning | None = None) -> RunningBuild:
         """Make the board run this build (None: the known-good one), with a boot if needed; return what runs then.
 
-        Raises BuildError if the build does not come up, after the known-good one has come up instead; BuildMismatch if
-        something else runs; ChangedBuildError if files of the build have changed since they were read; UnsupportedError
-        if the board cannot boot any build for a trial; LabError.
+        ``tuning`` are the boot settings from now on (None: the present ones). Raises BuildError if the build does not
+        come up, after the known-good one has come up instead; BuildMismatch if something else runs; ChangedBuildError
+        if files of the build have changed since they were read; UnsupportedError if the board cannot boot any build for
+        a trial; LabError, also if the known-good build does not come up with the boot settings.
         """
         self._changing = True
+        self.tuning = self.tuning if tuning is None else tuning
         try:
             if build is None:
                 return self._start_known_good()
@@ -122,30 +157,99 @@ class Deployment:
         finally:
             self._changing = False
 
+    def tune(self, tuning: Tuning) -> None:
+        """Boot the running build with exactly these boot settings, which all later boots keep.
+
+        They are in tryboot.txt only, so every boot that was not requested is without them. Raises UnsupportedError if
+        the board cannot boot for a trial, before anything is changed; LabError if the board does not come up with them,
+        after it has come up without them.
+        """
+        if tuning == self.tuning:
+            return
+        if tuning in self._failed:
+            raise self._failed[tuning]
+        if tuning:
+            self._check_trial()
+        try:
+            self.start(self.running, tuning)
+        except BaseException:
+            self.tuning = Tuning()
+            raise
+
+    def prove(self) -> str:
+        """Prove that the board can boot for a trial, even if that is known; return how the boot is requested.
+
+        Raises UnsupportedError if it cannot, LabError.
+        """
+        self._changing = True
+        try:
+            booted = self._check_trial()
+            self._prove_trial_boot(booted)
+            return booted.arming
+        finally:
+            self._changing = False
+
     def _start(self, build: Build, way: DeployTarget) -> RunningBuild:
-        if self.running is not None and self.boots(self.running):
+        if self._trial is not None:
             # A kernel under test may be unable to ask the firmware for a trial boot, and nothing of it may stay in
             # force for a build without a boot.
             self._boot_known_good()
         elif not way.boots:
             self._live.undo()
-        if self._unprovable is not None and way.boots:
-            raise self._unprovable
-        if way is self._booted and not self._booted.proof.exists():
-            self._prove_trial_boot(self._booted)
-        self._builds[build.key] = build
-        with doing(f"deploy {build} to {self._board.name} ({way.name})"):
-            way.deploy(build)
-        self.running = build
-        if way.boots:
-            with doing(f"boot {build} on {self._board.name}"):
-                running = self._boot(build, way)
+        if self.tuning and (not way.boots or self.tuning not in self._came_up):
+            # A tuning with which the board does not come up must not accuse the build.
+            self._boot_tuned()
+        if not way.boots:
+            self._builds[build.key] = build
+            with doing(f"deploy {build} to {self._board.name} ({way.name})"):
+                way.deploy(build)
+            self.running = build
+            way.start(build)
+        else:
+            if self._trial is COPY:
+                self._boot_known_good()
+            booted = self._booting()
+            running = self._try(build, booted)
+            self.running = build
             if not self._finish(build):
                 return self._identified(build, running)
-        else:
-            way.start(build)
         with doing(f"identify {build} on {self._board.name}"):
             return self._identified(build, self._read(build))
+
+    def _boot_tuned(self) -> RunningBuild:
+        """Boot the known-good build, which runs, with the boot tuning. Raises UnsupportedError, LabError."""
+        booted = self._check_trial()
+        try:
+            running = self._identified(COPY, self._try(COPY, booted))
+        except BuildError as error:
+            act = f"leave out {self.tuning.key}, or choose other values"
+            failed = self._failed[self.tuning] = LabError(error.message, act)
+            self.tuning = Tuning()
+            failed.excerpt = error.excerpt
+            raise failed from error
+        self._came_up.add(self.tuning)
+        return running
+
+    def _try(self, build: Build, booted: Booted) -> RunningBuild:
+        """Boot a build with the boot tuning; the known-good build runs. Raises BuildError, LabError."""
+        if self._unprovable is not None:
+            raise self._unprovable
+        if not booted.proof.exists():
+            self._prove_trial_boot(booted)
+        if build is not COPY and COPY.key in self._builds:
+            # The space that was checked is for one of them.
+            booted.remove(COPY)
+            del self._builds[COPY.key]
+        self._builds[build.key] = build
+        what = self._what(build)
+        with doing(f"deploy {what} to {self._board.name} ({booted.name})"):
+            booted.deploy(build)
+        with doing(f"boot {what} on {self._board.name}"):
+            return self._boot(build, booted)
+
+    def _what(self, build: Build) -> str:
+        name = "the known-good build" if build is COPY else str(build)
+        return f"{name} with {self.tuning.key}" if self.tuning else str(build)
 
     def _prove_trial_boot(self, booted: Booted) -> None:
         """Boot a copy of the known-good files once, and then the known-good build, before a build is tried.
@@ -155,14 +259,11 @@ class Deployment:
         """
         name = self._board.name
         with doing(f"prove that {name} can boot for a trial"):
+            self._check_trial()
+            tuning, self.tuning = self.tuning, Tuning()
+            self._builds[COPY.key] = COPY
             try:
-                booted.check(COPY)
-            except Refused as why:
-                raise UnsupportedError(str(why)) from None
-            self._builds[COPY.key], self._ways[COPY.key] = COPY, booted
-            booted.deploy(COPY)
-            self.running = COPY
-            try:
+                booted.deploy(COPY)
                 self._identified(COPY, self._boot(COPY, booted))
                 self._start_known_good()
             except BuildError as error:
@@ -171,8 +272,10 @@ class Deployment:
                     f" by {TRYBOOT} exactly once ({error.message})"
                 )
                 raise self._unprovable from error
+            finally:
+                self.tuning = tuning
             booted.remove(COPY)
-            del self._builds[COPY.key], self._ways[COPY.key]
+            del self._builds[COPY.key]
             # A cache that cannot be written costs only another proof.
             with suppress(OSError):
                 booted.proof.parent.mkdir(parents=True, exist_ok=True)
@@ -186,25 +289,28 @@ class Deployment:
         self._live.set_sysctls(build)
         return bool(singles or build.sysctls)
 
-    def _boot(self, build: Build, way: DeployTarget) -> RunningBuild:
+    def _boot(self, build: Build, booted: Booted) -> RunningBuild:
+        self._trial = build
         record = self._board.record
         if record is not None:
             record.take()
         try:
-            way.start(build)
+            booted.start(build, lines_of(self.tuning))
         except BuildError:
             raise
         except ShutdownError as error:
             # The kernel that does not shut down is the known-good one.
-            self.running = None
             self._board.power_cycle()
+            self._trial = None
             raise LabError(error.message, error.act) from error
         except (ConsoleError, SshError) as error:
             self._fall_back(build, error)
         self._live.forget()
         running = self._read(build)
         if running.marker is None:
-            raise self._fallen_back(build)
+            self._trial = None
+            is_proof = build is COPY and not self.tuning
+            raise fallen_back(self._what(build), self._board.name, record, is_proof)
         return running
 
     def _fall_back(self, build: Build, error: LabError) -> None:
@@ -212,35 +318,14 @@ class Deployment:
 
         If the known-good build does not come up either, the lab is at fault, and the lab's error is raised.
         """
-        self.running = None
-        kind = "panic" if "panic" in error.message else "hang" if isinstance(error, ConsoleError) else "no login"
+        what = self._what(build)
         try:
             with doing(f"boot the known-good build on {self._board.name}"):
                 self._board.power_cycle()
         except (ConsoleError, SshError, PowerError) as worse:
-            first = f"{self._board.name}: {build} did not come up ({error.message})"
-            again = type(worse)(f"{first}; the known-good build did not come up either ({worse.message})", worse.act)
-            again.excerpt = error.excerpt
-            raise again from error
-        message = f"{build} does not come up on {self._board.name}, but the known-good build does: {error.message}"
-        raise BuildError(message, kind, _without_empty_lines(error.excerpt)) from error
-
-    def _fallen_back(self, build: Build) -> BuildError:
-        """Return the error for a build that did not come up while the known-good build answers.
-
-        After a panic, the kernel may reboot by itself (panic=10), which starts the known-good build.
-        """
-        self.running = None
-        record = self._board.record
-        broken = record.take(_BROKEN) if record is not None else []
-        name = self._board.name
-        if broken and record is not None:
-            message = f"{build} does not come up on {name}, which booted its known-good build after a {broken[0].kind} "
-            kind = str(broken[0].kind).rpartition(" ")[2]
-            return BuildError(f"{message}{broken[0]}", kind, _without_empty_lines(record.excerpt(broken[0])))
-        message = f"{build} does not come up on {name}, which booted its known-good build without an error message"
-        message += " (boot loaders before 2021 do not support tryboot)" if build is COPY else ""
-        return BuildError(message, "fell back", _without_empty_lines(record.tail()) if record is not None else "")
+            raise both_down(what, self._board.name, error, worse) from error
+        self._trial = None
+        raise healed(what, self._board.name, error) from error
 
     def _read(self, build: Build) -> RunningBuild:
         options = [(module, parameter) for module, parameter, _ in build.options]
@@ -251,7 +336,9 @@ class Deployment:
         missing = missing_modules(build, running)
         if missing:
             raise BuildError(f"{' and '.join(missing)} of {build} is not loaded on {self._board.name}", "no driver")
-        found = mismatches(build, running, self.boots(build))
+        # The mark on the command line may be that of a boot tuning.
+        now = running if self.boots(build) or self._trial is not COPY else replace(running, cmdline="")
+        found = mismatches(build, now, self.boots(build))
         same = self._known_good
         if not found and build.kernel is None and same is not None and running.version != same.version:
             found = [f"the running kernel has version '{running.version}', but the known-good kernel '{same.version}'"]
@@ -260,11 +347,13 @@ class Deployment:
         return running
 
     def _start_known_good(self) -> RunningBuild:
-        if any(way.boots for way in self._ways.values()):
+        if any(way.boots for way in self._ways.values()) and not (self.tuning and self._trial is None):
             self._boot_known_good()
         else:
             self._live.undo()
         self.running = None
+        if self.tuning:
+            return self._boot_tuned()
         running = read_running(self._board.shell)
         if running.marker is not None:
             message = f"{self._board.name} still runs build {running.marker} after a boot with config.txt"
@@ -278,16 +367,20 @@ class Deployment:
                 self._board.reboot(PLAIN)
             except (ConsoleError, SshError):
                 self._board.power_cycle()
-        self.running = None
+        self.running = self._trial = None
         self._live.forget()
 
     def after_boot(self) -> None:
-        """Start the wanted build again after a power cycle, which boots the known-good one. Raises as ``start``."""
+        """Start the wanted build and tuning again after a power cycle, which boots the known-good build.
+
+        Raises as ``start``.
+        """
         self._live.forget()
-        if self.running is COPY:
-            self.running = None
-        if self.running is not None and not self._changing:
-            self.start(self.running)
+        if self._changing or (self.running is None and not self.tuning):
+            return
+        if read_running(self._board.shell).marker is None:
+            self._trial = None
+        self.start(self.running)
 
     # -- removal --------------------------------------------------------------------------------------------------
 
@@ -296,9 +389,9 @@ class Deployment:
 
         Raises LabError.
         """
-        stale = self.running is not None and self.running.key in self._ways and self.boots(self.running)
+        stale = self.stale
         builds = list(self._builds.values())
-        self.running = None
+        self.running, self._trial, self.tuning = None, None, Tuning()
         try:
             if not stale:
                 self._live.undo()
@@ -311,9 +404,5 @@ class Deployment:
 
     def words(self) -> str:
         """Return the names of the builds on the board, for a message."""
-        return " and ".join(str(build) for build in self._builds.values())
-
-
-def _without_empty_lines(excerpt: str) -> str:
-    """The wait for a login prompt causes many empty lines."""
-    return "\n".join(line for line in excerpt.splitlines() if line.partition(" ")[2].strip())
+        names = ["the boot tuning" if one is COPY else str(one) for one in self._builds.values()]
+        return " and ".join(names) or "the files of a trial boot"

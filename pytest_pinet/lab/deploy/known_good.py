@@ -18,6 +18,7 @@ from pytest_pinet.builds.config_txt import (
     ConfigTxt,
     PiModel,
     evaluate,
+    first_line,
     with_includes,
 )
 from pytest_pinet.builds.image import Loader
@@ -25,6 +26,7 @@ from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card
 from pytest_pinet.lab.deploy.deploy_target import Refused
 from pytest_pinet.model.build import MARKER, Build, BuildFileRole, KernelId
+from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 
 KERNEL, INITRAMFS = "vmlinuz", "initrd.img"
 HEADER = "# By pytest-pinet: boots a build under test once; every other boot uses config.txt"
@@ -204,7 +206,7 @@ def _is_running(kernel: KernelId, report: BootReport) -> bool:
 def _check_cmdline(text: str, running: str, name: str, node: str) -> None:
     """Check that the kernel got the words of this file. The firmware adds words and names the serial console."""
     there = running.split()
-    for word in text.partition("\n")[0].split():
+    for word in first_line(text).split():
         console = _CONSOLE.fullmatch(word)
         named = [f"console={device}{console[1]}" for device in _SERIAL_DEVICES] if console else []
         if not any(one in there for one in (word, *named)):
@@ -227,8 +229,15 @@ def kernel_name(known: KnownGood, build: Build) -> str:
     return KERNEL if build.of(BuildFileRole.KERNEL) else known.names.kernel.rpartition("/")[2]
 
 
-def tryboot_text(card: Card, model: PiModel, known: KnownGood, build: Build, initramfs: tuple[str, ...]) -> str:
-    """Return config.txt with this build's files in place of the known-good ones.
+def tryboot_text(
+    card: Card,
+    model: PiModel,
+    known: KnownGood,
+    build: Build,
+    initramfs: tuple[str, ...],
+    more: BootLines = NO_LINES,
+) -> str:
+    """Return config.txt with this build's files in place of the known-good ones, and with the lines of boot settings.
 
     ``initramfs`` are names in its folder.
     """
@@ -236,7 +245,9 @@ def tryboot_text(card: Card, model: PiModel, known: KnownGood, build: Build, ini
     lines += [f"initramfs {','.join(initramfs)} followkernel"] if initramfs else []
     if not model.is_pi5:
         lines.append(f"arm_64bit={int((build.kernel or known.kernel).arch == 'arm64')}")
-    return "\n".join([HEADER, *_kept_lines(card, model), "", "[all]", *lines, *build.config, ""])
+    # The lines of a build may end in a section of one model.
+    tuned = ["[all]", *more.config] if more.config else []
+    return "\n".join([HEADER, *_kept_lines(card, model), "", "[all]", *lines, *build.config, *tuned, ""])
 
 
 def _kept_lines(card: Card, model: PiModel) -> Iterator[str]:
@@ -249,12 +260,12 @@ def _kept_lines(card: Card, model: PiModel) -> Iterator[str]:
             yield line
 
 
-def cmdline_text(known: KnownGood, build: Build) -> str:
-    """Return the known-good build's command line, with this build's additions and its mark."""
-    words = known.cmdline.partition("\n")[0].split()
+def cmdline_text(known: KnownGood, build: Build, tuned: BootLines = NO_LINES) -> str:
+    """Return the known-good build's command line, with this build's additions, the boot settings, and its mark."""
+    words = first_line(known.cmdline).split()
     firmware = [f"firmware_class.path={firmware_folder(build)}"] if build.of(BuildFileRole.FIRMWARE) else []
     options = [f"{module}.{parameter}={value}" for module, parameter, value in build.options]
-    more = [PANIC_WORD, *build.cmdline, *options, *firmware, f"{MARKER}={build.key}"]
+    more = [PANIC_WORD, *build.cmdline, *options, *firmware, *tuned.cmdline, f"{MARKER}={build.key}"]
     return " ".join([*words, *(word for word in more if word not in words)]) + "\n"
 
 

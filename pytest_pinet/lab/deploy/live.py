@@ -15,7 +15,7 @@ from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
 from pytest_pinet.evidence.build import sysctl_path
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.deploy.card import OURS
+from pytest_pinet.lab.deploy.card import FIRST_UTS, OURS
 from pytest_pinet.lab.deploy.commands import upload
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, Refused
 from pytest_pinet.model.build import Build, BuildFileRole
@@ -31,8 +31,6 @@ _USED = (
     'for d in /sys/class/net/*; do l=$(readlink -f $d/device/driver/module); [ "${{l##*/}}" = {} ] || continue;'
     ' for u in $d/upper_*; do [ ! -e "$u" ] || echo "${{d##*/}} ${{u##*/upper_}}"; done; done'
 )
-# The kernel's number of the first UTS namespace (include/linux/proc_ns.h, PROC_UTS_INIT_INO).
-_FIRST_UTS = "uts:[4026531838]"
 # Enough time for the probe of a USB adapter; a PCIe NIC is faster.
 DEVICES_S = 15
 _SCRIPT = """\
@@ -96,7 +94,7 @@ class Live:
         if done.returncode or len(lines) < 4:
             raise Refused(f"{name} refuses to list its modules: {reason(done.stderr)}")
         (release, _, machine), uts, capabilities, disabled = lines[0].partition(" "), lines[1], lines[2], lines[3]
-        if uts != _FIRST_UTS or not int(capabilities or "0", 16) & _SYS_MODULE:
+        if uts != FIRST_UTS or not int(capabilities or "0", 16) & _SYS_MODULE:
             raise Refused(
                 f"{name} shares its kernel with other containers, so its modules cannot be changed; {ELSEWHERE}"
             )

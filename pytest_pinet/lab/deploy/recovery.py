@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.deploy.boot import DISARM, recover
+from pytest_pinet.lab.deploy.boot import COPY, DISARM, recover
 from pytest_pinet.lab.deploy.boot_file_store import PLACES
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
@@ -35,7 +35,8 @@ class Leftover:
         """Return the sentences for the user."""
         booted = ", and booted the known-good build" if self.build else ""
         how = "partly removed" if self.failed else "removed"
-        text = f"{how} the build under test that an interrupted run left on {node}{booted}"
+        what = "boot tuning or trial boot" if self.build == COPY.key else "build under test"
+        text = f"{how} the {what} that an interrupted run left on {node}{booted}"
         return [text] * bool(self.build or self.files) + [
             f"could not remove {what} from {node}" for what in self.failed
         ]

@@ -142,14 +142,12 @@ def _wire(
     groups: dict[str, list[frozenset[str]]] = {}
     for segment, uplinks in zip(combination.topology.segments, combination.uplinks, strict=True):
         stays = not set(kept).isdisjoint(segment)
-        ports = [combination.ends[index].interface.port for index in segment]
+        ports = [combination.ends[index].interface.port for index in segment if index not in kept]
         ports += [port for uplink in uplinks for port in uplink.ports]
-        carrying = {combination.ends[index].interface.port for index in segment if index in kept}
         for name in dict.fromkeys(port.switch for port in ports):
             here = frozenset(port.port for port in ports if port.switch == name)
             if stays:
-                untouched = frozenset(port.port for port in carrying if port.switch == name)
-                switches[name].keep(here - untouched, untouched, undo)
+                switches[name].keep(here, undo)
             else:
                 groups.setdefault(name, []).append(here)
     for name, wanted in groups.items():

@@ -20,7 +20,6 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.management import cuts_management
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.tuning import booting, change
-from pytest_pinet.tuning.boot_files import KEPT
 from pytest_pinet.tuning.registry import boot_part, in_order, together
 from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingScope
 
@@ -129,13 +128,10 @@ def _places(link: Link, where: SettingScope) -> list[SettingPlace]:
     return found
 
 
-def boot_tuned(
-    combination: Combination, sessions: Mapping[str, NodeSession], boot: Callable[[], object]
-) -> tuple[Tuned, ...]:
+def boot_tuned(combination: Combination, sessions: Mapping[str, NodeSession]) -> tuple[Tuned, ...]:
     """Boot the nodes with the boot tunings of the combination; return their outcomes. Raises LabError.
 
-    ``boot`` boots the nodes that are due. A node that already runs with these tunings is not rebooted, so that
-    consecutive tests share one boot.
+    A node that already runs with these tunings is not rebooted, so that consecutive tests share one boot.
     """
     wanted = boot_part(combination.tuning)
     dut = combination.dut
@@ -156,17 +152,6 @@ def boot_tuned(
         except NoKnob as why:
             return tuple(booting.unsupported(dut.node.name, wanted, str(why)))
         session.boot_before = before
-    if any(one.reset_due for one in sessions.values()):
-        try:
-            boot()
-        except LabError as error:
-            if not wanted:
-                raise
-            card = f"if {dut.node.name} does not boot, restore its boot files from the originals beside them (*{KEPT})"
-            act = "; ".join(filter(None, (error.act, card)))
-            again = type(error)(f"{error.message} (booted with {wanted.key})", act)
-            again.excerpt = error.excerpt
-            raise again from error
     if not wanted:
         return ()
     # A boot can change the names of NICs.
@@ -177,5 +162,5 @@ def boot_tuned(
 def _boot_with(session: NodeSession, name: str, wanted: Tuning) -> None:
     if session.boot_tuning == wanted:
         return
-    with doing(f"deploy {wanted.key} to {name}" if wanted else f"restore the boot files of {name}"):
+    with doing(f"boot {name} with {wanted.key}" if wanted else f"boot {name} without its boot tuning"):
         session.boot_with(wanted)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
+from pytest_pinet.errors import ConsoleError, LabError, SshError, UnsupportedError, first_line
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 from pytest_pinet.lab.node.shutdown import Shutdown
@@ -13,7 +14,6 @@ from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.model.tuning import Tuning
-from pytest_pinet.tuning import boot_files, booting
 from pytest_pinet.tuning.journal import Replayed, replay
 from pytest_pinet.tuning.setting import NoKnob, SettingReading
 
@@ -65,11 +65,11 @@ class NodeSession:
         self.reset_due = False
         # Whether the node was booted for this lease and has not been used since.
         self.fresh = False
-        # The boot tuning in the boot files, and the settings that were read before that tuning.
-        self.boot_tuning = Tuning()
-        # By interface, then by setting.
+        # The settings that were read before the boot tuning, by interface, then by setting.
         self.boot_before: dict[str, dict[str, SettingReading]] = {}
         self._deployment: Deployment | None = None
+        # The errors of boot tunings with which the node did not come up, for all leases of this run.
+        self._failed_tunings: dict[Tuning, LabError] = {}
         self.warnings: list[str] = []
         self._shutdown = Shutdown(node.name, self.strategy, self._connect_alone, self.warn)
         # Whether we have cut the power and not switched it on since.
@@ -87,8 +87,13 @@ class NodeSession:
             from pytest_pinet.lab.deploy.board import LeasedBoard
             from pytest_pinet.lab.deploy.deployment import Deployment
 
-            self._deployment = Deployment(LeasedBoard(self))
+            self._deployment = Deployment(LeasedBoard(self), self._failed_tunings)
         return self._deployment
+
+    @property
+    def boot_tuning(self) -> Tuning:
+        """The boot settings with which the node was booted."""
+        return self._deployment.tuning if self._deployment is not None else Tuning()
 
     def driver(self, name: str) -> Any:
         """Return the active labgrid driver of this class, or None if the lab file has no such driver for this node."""
@@ -187,7 +192,7 @@ class NodeSession:
         self._boot = Deadline(self.node.boot_timeout_s)
 
     def log_in(self) -> None:
-        """Log in over serial and ssh, then start the node's build under test if it has one.
+        """Log in over serial and ssh, then start the node's build under test and boot tuning if it has any.
 
         A node that has power but does not answer in time is power-cycled once. Raises ConsoleError or SshError; at once
         if the node answers but refuses the login. Raises BuildError if the build under test does not come up again, and
@@ -241,11 +246,8 @@ class NodeSession:
     def _undo_leftovers(self) -> None:
         """Undo the changes of an interrupted process on the node; reboot it if nothing else helps. Raises LabError."""
         name = self.node.name
-        stale = False
         try:
             left = replay(self.shell)
-            # A boot tuning of this session is there on purpose.
-            stale = self.boots and not self.boot_tuning and boot_files.put_back(self.shell)
         except SshError as error:
             # If this command hangs, the commands of all later users would hang too.
             left = Replayed(failed=(f"the changes of an interrupted run ({error.message})",))
@@ -253,11 +255,7 @@ class NodeSession:
         cure = f"rebooted {name}" if self.boots else f"the change stays until {name} is booted"
         self.warnings += [f"could not undo {what} on {name}: {cure}" for what in left.failed]
         build = self._remove_left_build() if self.boots and self._deployment is None else False
-        if stale:
-            self.warnings.append(
-                f"restored the boot files of {name}, which an interrupted run left changed, and rebooted it"
-            )
-        if self.boots and (stale or build or left.failed):
+        if self.boots and (build or left.failed):
             self._reboot()
 
     def _remove_left_build(self) -> bool:
@@ -274,7 +272,7 @@ class NodeSession:
         return bool(left.build)
 
     def _remove_build(self) -> bool:
-        """Remove the build before the node is left; return whether the node still runs the removed build."""
+        """Remove build and boot tuning before the node is left; return whether the node still runs with them."""
         if self._deployment is None or not self._deployment.active:
             return False
         if self._shell is None:
@@ -282,47 +280,37 @@ class NodeSession:
                 f"could not remove {self._deployment.words()} from {self.node.name}, which does not answer: "
                 "the next boot starts the known-good build, and the next run removes the files"
             )
-            return False
+            return self._deployment.stale
+        from pytest_pinet.lab.deploy.boot import PLAIN
+
+        tuned = self._deployment.is_tuned_known_good
         try:
-            return self._deployment.take_back()
+            stale = self._deployment.take_back()
         except LabError:
             # The running build is unknown now.
             self.reset_due = True
             raise
+        if tuned and not self._found_off:
+            # The kernel is the known-good one, which needs no power cycle to end.
+            self.shell.run(as_root(f"{{ {PLAIN}; }} </dev/null >/dev/null 2>&1 &"))
+            return False
+        return stale
 
     def boot_with(self, tuning: Tuning) -> None:
-        """Write exactly these settings to the boot files. If they were not there, the next use boots the node.
+        """Boot the node with exactly these settings, unless it runs with them.
 
-        Raises NoKnob if the node has no boot files, and LabError.
+        Raises NoKnob if the node cannot boot for a trial; LabError, also if it does not come up with them.
         """
         if self.boot_tuning == tuning:
             return
-        before, self.boot_tuning = self.boot_tuning, tuning or self.boot_tuning
         try:
-            booting.prepare(self.shell, tuning)
-        except NoKnob:
-            self.boot_tuning = before
-            raise
+            self.deployment.tune(tuning)
+        except UnsupportedError as why:
+            raise NoKnob(str(why)) from why
         except LabError:
-            # The content of the boot files is unknown now. The next login restores the original files.
-            self.boot_tuning, self.reset_due = Tuning(), True
+            # If the node is logged in, it has come up without the settings.
+            self.reset_due = not self.ready
             raise
-        self.boot_tuning = tuning
-        self.reset_due = True
-
-    def _restore_boot_files(self) -> bool:
-        """Restore the boot files before the node is left; return whether the node still runs with the old settings."""
-        if not self.boot_tuning:
-            return False
-        if self._shell is None:
-            self.warnings.append(
-                f"could not remove {self.boot_tuning.key} from the boot files of {self.node.name}, which does not "
-                "answer: the next run restores them"
-            )
-            return False
-        boot_files.put_back(self._shell)
-        self.boot_tuning = Tuning()
-        return True
 
     def _connect(self, timeout_s: float) -> None:
         from pexpect import TIMEOUT
@@ -355,7 +343,6 @@ class NodeSession:
         if self.record is not None:
             # The restart on the record is the boot that we waited for.
             self.record.take([KernelEventKind.RESTART])
-            self.record.panicked = False
 
     def _console_shell(self) -> SshShell:
         from pytest_pinet.lab.console.serial_driver import PiSerialDriver
@@ -441,10 +428,7 @@ class NodeSession:
         """Remove our files, and request the halt of a node that was found off, so that nodes shut down together."""
         self._stale = False
         try:
-            try:
-                self._stale = self._remove_build()
-            finally:
-                self._stale |= self._restore_boot_files()
+            self._stale = self._remove_build()
         finally:
             if self._found_off:
                 self._begin_shutdown()
@@ -461,7 +445,6 @@ class NodeSession:
                 elif self._cut or self._shutdown.begun:
                     # An interrupted reset.
                     self._power_cycle()
-                    self.reset_due = False
                 else:
                     self.reset_due |= bool(self._stale)
             finally:
@@ -471,17 +454,13 @@ class NodeSession:
     def reboot_at_release(self) -> None:
         """Reboot a node that is given back while a boot is due, such as after a kernel crash. Awaits no boot."""
         due, self.reset_due = self.reset_due and self.boots, False
+        if not due or self.strategy.node_power.is_on() is False:
+            return
         try:
-            if due and self.strategy.node_power.is_on() is not False:
-                try:
-                    self._power_cycle()
-                finally:
-                    self._forget()
-                    self.strategy.invalidate()
+            self._power_cycle()
         finally:
-            if self.record is not None:
-                # The next user may boot the node unseen.
-                self.record.panicked = False
+            self._forget()
+            self.strategy.invalidate()
 
     def _power_cycle(self) -> None:
         """Leave the node on for its next user. A halted board comes back by power only."""
@@ -509,7 +488,7 @@ class NodeSession:
         self._found_off = self._shell = self._boot = self._stale = None
         self.fresh = self._cut = False
         self._shutdown.clear()
-        self.boot_tuning, self.boot_before = Tuning(), {}
+        self.boot_before = {}
         self._deployment = None
         self.facts.clear()
         return found_off

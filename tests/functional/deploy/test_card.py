@@ -14,9 +14,8 @@ from pytest_pinet.lab.deploy.boot import undo_script
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import put_back
 from pytest_pinet.model.build import Build
-from pytest_pinet.tuning.boot_files import BootFiles, write
 from tests.support import build_files as made
-from tests.support.card_board import CMDLINE, CONFIG, KNOWN_VERSION, CardBoard, card_board
+from tests.support.card_board import KNOWN_VERSION, CardBoard, card_board
 
 pytestmark = pytest.mark.usefixtures("_cache")
 
@@ -185,16 +184,6 @@ def test_a_build_of_settings_boots_the_known_good_kernel(board: CardBoard, tmp_p
     assert "slub_debug=FZPU" in running.cmdline.split()
     assert (board.firmware / "pytest-pinet" / build.key / "initramfs8").read_bytes() == b"known-good initramfs"
     deployment.take_back()
-
-
-@pytest.mark.slow
-def test_a_boot_tuning_also_applies_to_the_build(board: CardBoard, tmp_path: Path) -> None:
-    build = build_of(tmp_path / "new")
-    deployment = Deployment(board)
-    deployment.check(build)
-    deployment.start(build)
-    write(board.shell, BootFiles("/boot/firmware", CONFIG, CMDLINE).with_parameters(["pci=pcie_bus_perf"]))
-    assert "pci=pcie_bus_perf" in deployment.start(build).cmdline.split()
 
 
 @pytest.mark.slow

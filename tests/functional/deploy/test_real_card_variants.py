@@ -414,3 +414,13 @@ def test_every_card_names_its_source() -> None:
     cards = card_names()
     assert len(cards) >= 11
     assert all(document(card)["source"] for card in cards)
+
+
+def test_a_board_in_a_container_boots_settings_and_no_other_kernel(tmp_path: Path) -> None:
+    setup = Setup(PI_OS, "pi4b")
+    setup.uts = "uts:[4026532175]"
+    disk = setup.boot(tmp_path / "card")
+    disk.booted().check(build_of(tmp_path / "settings", "settings"))
+    assert refusal(disk, build_of(tmp_path / "kernel", "arm64")) == (
+        "NODE shares its kernel with other containers, so it cannot boot another one"
+    )

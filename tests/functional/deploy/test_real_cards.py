@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.builds.config_txt import first_line
 from pytest_pinet.builds.image import read_image
 from pytest_pinet.errors import BuildError
+from pytest_pinet.lab.deploy.boot import COPY
 from pytest_pinet.lab.deploy.card import read_boot_report
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
-from pytest_pinet.lab.deploy.known_good import HEADER
+from pytest_pinet.lab.deploy.known_good import HEADER, cmdline_text
 from pytest_pinet.model.build import Build
+from pytest_pinet.tuning.boot_lines import BootLines
 from tests.support.boot_cards import CardOnDisk, Setup, board_names, build_of, card_names, document, image
 from tests.support.local_shell import LocalShell
 
@@ -102,6 +105,20 @@ def test_a_build_with_a_kernel_has_a_neutral_name_and_its_own_mode(
     mode = None if is_pi5(disk.setup) else int(not narrow)
     expected = expected_tryboot(disk.setup, new, "vmlinuz", "initrd.img" if initramfs else None, mode)
     assert tryboot(disk, new) == expected
+
+
+@pytest.mark.parametrize(("card", "board"), BOOTING)
+def test_a_boot_tuning_boots_copies_of_the_files_that_run(card: str, board: str, shared_card: Shared) -> None:
+    disk = shared_card(card, board)
+    booted = disk.booted()
+    booted.check(COPY)
+    found, known = booted.found
+    lines = BootLines(("arm_freq=2000", "dtoverlay=", "dtparam=eee=off"), ("pci=pcie_bus_perf",))
+    plain, tuned = booted.tryboot(COPY, found, known), booted.tryboot(COPY, found, known, lines)
+    assert tuned == f"{plain}[all]\narm_freq=2000\ndtoverlay=\ndtparam=eee=off\n"
+    assert cmdline_text(known, COPY, lines).split() == [
+        *first_line(known.cmdline).split(), "panic=10", "pci=pcie_bus_perf", f"pinet.build={COPY.key}"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("card", "board"), REFUSED)

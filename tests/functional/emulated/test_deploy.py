@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import kernel_package
-from pytest_pinet.errors import BuildError
+from pytest_pinet.errors import BuildError, LabError
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.build import Build
+from pytest_pinet.model.tuning import SettingOutcome, Tuning
+from pytest_pinet.tuning import booting
+from pytest_pinet.tuning.registry import read_tuning
+from pytest_pinet.tuning.setting import SettingPlace
 from tests.support.emulated_gate import NEEDS, emulated_session
 
 pytestmark = [pytest.mark.emulated, *NEEDS]
@@ -87,3 +92,65 @@ def test_a_kernel_that_panics_and_boots_by_itself_is_a_finding(node: NodeSession
     assert told.value.kind == "panic"
     assert "Kernel panic" in told.value.excerpt
     assert node.shell.run("cat /proc/cmdline").stdout.strip() == KNOWN_GOOD
+
+
+def known_good_files(node: NodeSession) -> str:
+    """Return hashes and times of the files that every plain boot uses."""
+    return node.shell.run("cd /boot/firmware && sha256sum c*.txt k* i* && ls -l --full-time c*.txt k* i*").stdout
+
+
+def power_cycles(node: NodeSession) -> int:
+    assert node.record is not None
+    return node.record.tail(2000).count("power off")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "why"),
+    [
+        # The initramfs finds no root file system, and ends: a panic.
+        pytest.param("root=mtd0", "kernel panic on virt-1 while it booted", marks=pytest.mark.smoke),
+        # Too little memory for the kernel itself: it hangs before it has a console.
+        pytest.param("mem=16M", "virt-1 does not answer on its serial console", marks=pytest.mark.slow),
+    ],
+)
+def test_a_board_that_does_not_boot_with_a_tuning_is_healed_by_one_power_cycle(
+    node: NodeSession, parameter: str, why: str
+) -> None:
+    files, before = known_good_files(node), power_cycles(node)
+    node.node = replace(node.node, boot_timeout_s=120.0)
+    tuning = read_tuning({"arm_freq": 3000, "kernel": parameter})
+    with pytest.raises(LabError) as caught:
+        node.boot_with(tuning)
+    assert caught.value.message.startswith(
+        f"the known-good build with arm_freq=3000+kernel={parameter} does not come up on virt-1, but the known-good "
+        f"build does: {why}"
+    )
+    assert power_cycles(node) == before + 1
+    assert node.shell.run("cat /proc/cmdline").stdout.strip() == KNOWN_GOOD
+    assert known_good_files(node) == files
+    assert not node.boot_tuning
+    assert not node.reset_due
+    assert not node.deployment.take_back()
+    assert "pytest-pinet" not in node.shell.run("ls /boot/firmware").stdout
+
+
+@pytest.mark.slow
+def test_a_boot_tuning_holds_for_one_boot_and_is_undone_by_an_ordinary_reboot(node: NodeSession) -> None:
+    files, before = known_good_files(node), power_cycles(node)
+    tuning = read_tuning({"arm_freq": 2000, "over_voltage": 6, "kernel": "threadirqs"})
+    place = SettingPlace(node.shell, "eth0", "virt-1:pcie", "virt-1")
+    read = booting.found(place, tuning)
+    node.boot_with(tuning)
+    place = replace(place, shell=node.shell)
+    outcomes = {one.name: (one.outcome, one.found) for one in booting.read_back(place, tuning, read)}
+    assert outcomes == {
+        "arm_freq": (SettingOutcome.APPLIED, "2000"),
+        "over_voltage": (SettingOutcome.APPLIED, "6"),
+        "kernel": (SettingOutcome.APPLIED, "threadirqs"),
+    }
+    assert known_good_files(node) == files
+    node.boot_with(Tuning())
+    assert node.shell.run("cat /proc/cmdline").stdout.strip() == KNOWN_GOOD
+    assert node.shell.run("vcgencmd get_config arm_freq").stdout == "arm_freq is unknown\n"
+    assert power_cycles(node) == before
+    assert known_good_files(node) == files

@@ -49,6 +49,39 @@ def test_a_clock_in_config_txt_applies_from_the_next_power_on(gate_lab: GateLab,
     assert found["tx_goodput_bps"] / 1e6 == pytest.approx(827, abs=1)
 
 
+@pytest.mark.parametrize("board", ["pi4b-1"], indirect=True)
+def test_a_requested_trial_boot_uses_tryboot_txt_once(gate_lab: GateLab, board: str) -> None:
+    def run(command: str) -> str:
+        return gate_lab.pinet("exec", board, "--", command)
+
+    def reboot() -> str:
+        started = run("cut -d' ' -f22 /proc/1/stat")
+        run("(sleep 0.2; reboot) >/dev/null 2>&1 &")
+        wait_until(
+            f"the reboot of {board}",
+            lambda: gate_lab.answers(board) and run("cut -d' ' -f22 /proc/1/stat") != started,
+        )
+        return run("vcgencmd get_config arm_freq").strip()
+
+    arm, ask = "vcmailbox 0x00038064 4 0 1", "vcmailbox 0x00030064 4 0 0 | cut -d' ' -f6"
+    run(f"{{ cat {BOOT}/config.txt; echo arm_freq=2000; }} > {BOOT}/tryboot.txt")
+    try:
+        assert run(ask).strip() == "0x00000000"
+        assert reboot() == "arm_freq=1500"
+        run(arm)
+        assert run(ask).strip() == "0x00000001"
+        assert reboot() == "arm_freq=2000"
+        assert interface(gate_lab, board, "usb")["model"] == "usb3-ax88179 (2000 MHz)"
+        # The request was for one boot.
+        assert run(ask).strip() == "0x00000000"
+        assert reboot() == "arm_freq=1500"
+        run(arm)
+        cycle(gate_lab, board)
+        assert run("vcgencmd get_config arm_freq").strip() == "arm_freq=1500"
+    finally:
+        run(f"rm -f {BOOT}/tryboot.txt")
+
+
 @pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
 def test_the_kernel_command_line_is_cmdline_txt_and_selects_the_pcie_payload(gate_lab: GateLab, board: str) -> None:
     before = gate_lab.pinet("exec", board, "--", "cat /proc/cmdline")

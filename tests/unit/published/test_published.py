@@ -326,3 +326,11 @@ def test_the_command_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
     assert "runs of one lab" in str(CliRunner().invoke(pinet, ["published", *both]).exception)
     labs = [write(tmp_path / "a.json"), write(tmp_path / "c.json", lab="bench")]
     assert "several labs (bench and published)" in str(CliRunner().invoke(pinet, ["published", *labs]).exception)
+
+
+def test_a_suite_that_requests_a_higher_clock_requests_the_voltage_of_its_source() -> None:
+    from tests.gate import test_ten_gig, test_usb3_adapters
+
+    tunings = [value for suite in (test_ten_gig, test_usb3_adapters) for value in vars(suite).values()]
+    clocks = [one for one in tunings if isinstance(one, dict) and "arm_freq" in one]
+    assert [(one["arm_freq"], one.get("over_voltage")) for one in clocks] == [(2000, 6), (2000, 6)]

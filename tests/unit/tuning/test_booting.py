@@ -1,4 +1,4 @@
-"""Settings that need a boot: edits of the boot files, backups of the originals, and the values after the boot."""
+"""Settings that need a boot: the lines that they add to the boot files, and the values after the boot."""
 
 from __future__ import annotations
 
@@ -6,117 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import LabError
-from pytest_pinet.model.tuning import SettingOutcome, Tuned
-from pytest_pinet.tuning import boot_files, booting
+from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
+from pytest_pinet.tuning import booting
+from pytest_pinet.tuning.boot_lines import BootLines
 from pytest_pinet.tuning.registry import read_tuning
-from pytest_pinet.tuning.setting import NoKnob
 from tests.support.tuning_node import Bench
-
-CONFIG = """\
-# For more options and information see http://rptl.io/configtxt
-dtparam=audio=on
-[cm4]
-otg_mode=1
-dtoverlay=vc4-kms-v3d"""
-CMDLINE = "console=tty1 root=PARTUUID=1-02 rootwait quiet\n"
-OC = read_tuning({"arm_freq": 2000, "over_voltage": 6, "kernel": "pci=pcie_bus_perf quiet", "dtparam": "eee=off"})
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    found = Bench(tmp_path)
-    card(found).mkdir(parents=True)
-    (card(found) / "config.txt").write_text(CONFIG)
-    (card(found) / "cmdline.txt").write_text(CMDLINE)
-    return found
+    return Bench(tmp_path)
 
 
-def card(bench: Bench) -> Path:
-    return bench.root / "boot" / "firmware"
-
-
-def folders(bench: Bench) -> tuple[str, ...]:
-    return tuple(f"{bench.root}{folder}" for folder in boot_files.FOLDERS)
-
-
-def files(bench: Bench) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(card(bench).iterdir())}
-
-
-def test_lines_hold_for_every_board_and_the_command_line_stays_one_line(bench: Bench) -> None:
-    booting.prepare(bench.shell, OC, folders(bench))
-    now = files(bench)
-    assert now["config.txt"] == (
-        f"{CONFIG}\n\n# By pytest-pinet, for a test: the original is the file *.pytest-pinet\n[all]\n"
-        "arm_freq=2000\nover_voltage=6\ndtoverlay=\ndtparam=eee=off\n"
+def test_settings_add_lines_to_config_txt_and_words_to_the_command_line() -> None:
+    tuning = read_tuning(
+        {"arm_freq": 2000, "over_voltage": 6, "kernel": "pci=pcie_bus_perf quiet", "dtparam": "eee=off"}
     )
-    assert now["cmdline.txt"] == "console=tty1 root=PARTUUID=1-02 rootwait quiet pci=pcie_bus_perf\n"
-    assert (now["config.txt.pytest-pinet"], now["cmdline.txt.pytest-pinet"]) == (CONFIG, CMDLINE)
+    assert booting.lines_of(tuning) == BootLines(
+        ("arm_freq=2000", "over_voltage=6", "dtoverlay=", "dtparam=eee=off"), ("pci=pcie_bus_perf", "quiet")
+    )
+    assert booting.lines_of(Tuning()) == BootLines()
 
 
-def test_both_files_are_put_back_as_they_were(bench: Bench) -> None:
-    booting.prepare(bench.shell, OC, folders(bench))
-    assert boot_files.left_behind(bench.shell, folders(bench)) == str(card(bench))
-    assert boot_files.put_back(bench.shell, folders(bench))
-    assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG}
-    assert not boot_files.put_back(bench.shell, folders(bench))
-
-
-def test_the_next_settings_start_from_the_original(bench: Bench) -> None:
-    booting.prepare(bench.shell, OC, folders(bench))
-    booting.prepare(bench.shell, read_tuning({"arm_freq": 1800}), folders(bench))
-    now = files(bench)
-    assert "arm_freq=1800" in now["config.txt"]
-    assert "2000" not in now["config.txt"]
-    assert now["cmdline.txt"] == CMDLINE
-    booting.prepare(bench.shell, read_tuning({}), folders(bench))
-    assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG}
-
-
-def test_older_images_have_them_in_boot(bench: Bench) -> None:
-    for path in card(bench).iterdir():
-        path.rename(bench.root / "boot" / path.name)
-    booting.prepare(bench.shell, OC, folders(bench))
-    assert "arm_freq=2000" in (bench.root / "boot" / "config.txt").read_text()
-    assert boot_files.put_back(bench.shell, folders(bench))
-
-
-def test_a_file_that_was_not_there_is_gone_again(bench: Bench) -> None:
-    (card(bench) / "cmdline.txt").unlink()
-    booting.prepare(bench.shell, OC, folders(bench))
-    assert files(bench)["cmdline.txt"] == "pci=pcie_bus_perf quiet\n"
-    boot_files.put_back(bench.shell, folders(bench))
-    assert files(bench) == {"config.txt": CONFIG}
-
-
-def test_a_crash_between_the_two_files_is_mended(bench: Bench) -> None:
-    (card(bench) / "cmdline.txt.pytest-pinet").write_text(CMDLINE)
-    (card(bench) / "config.txt.pytest-pinet.new").write_text("half a fi")
-    (card(bench) / "config.txt.new").write_text("a foreign file")
-    assert boot_files.put_back(bench.shell, folders(bench))
-    assert files(bench) == {"cmdline.txt": CMDLINE, "config.txt": CONFIG, "config.txt.new": "a foreign file"}
-
-
-def test_a_card_that_cannot_be_written_is_reported(bench: Bench) -> None:
-    bench.command("mv", '#!/bin/sh\necho "mv: cannot move: Read-only file system" >&2; exit 1\n')
-    with pytest.raises(LabError, match=r"node cannot change \S+/config.txt: Read-only file system"):
-        booting.prepare(bench.shell, OC, folders(bench))
-    assert files(bench)["config.txt"] == CONFIG
-
-
-def test_a_machine_that_boots_otherwise(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    with pytest.raises(NoKnob, match="node has no config"):
-        booting.prepare(bench.shell, OC, folders(bench))
-
-
-def test_unreadable_boot_files_are_reported_with_the_reason(bench: Bench) -> None:
-    why = "sudo: a password is required"
-    bench.command("sudo", f"#!/bin/sh\necho '{why}' >&2; exit 1\n")
-    bench.command("id", "#!/bin/sh\necho 1000\n")
-    with pytest.raises(NoKnob, match="node does not allow reading its boot files: a password is required"):
-        booting.prepare(bench.shell, OC, folders(bench))
+def test_a_word_for_the_command_line_is_added_once() -> None:
+    assert BootLines().with_parameters(["quiet", "a=1"]).with_parameters(["a=1", "b"]).cmdline == ("quiet", "a=1", "b")
 
 
 def told(bench: Bench, before: str | None, **settings: object) -> Tuned:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.builds.image import read_image
 from pytest_pinet.virtual.boot_settings import read_card, write_card
+from pytest_pinet.virtual.pi_firmware import NoKernel
 
 
 @pytest.fixture
 def card(tmp_path: Path) -> Path:
-    write_card(tmp_path / "card")
+    write_card(tmp_path / "card", "pi4b")
     return tmp_path / "card"
 
 
@@ -66,9 +68,37 @@ def test_the_kernel_gets_only_the_first_line(card: Path) -> None:
 
 def test_an_existing_card_is_not_overwritten(card: Path) -> None:
     append(card, "arm_freq=2000\n")
-    write_card(card)
+    write_card(card, "pi4b")
     assert read_card(card, "pi4b", 1500).clock_mhz == 2000
 
 
-def test_a_board_without_a_card_has_default_settings(tmp_path: Path) -> None:
-    assert read_card(tmp_path / "none", "pi4b", 1500).clock_mhz == 1500
+def test_a_board_without_a_card_stays_dark(tmp_path: Path) -> None:
+    with pytest.raises(NoKernel, match=r"config\.txt names the kernel"):
+        read_card(tmp_path / "none", "pi4b", 1500)
+
+
+def test_a_trial_boot_reads_tryboot_txt_and_its_command_line(card: Path) -> None:
+    kernel = (card / "kernel8.img").read_bytes()
+    (card / "new").mkdir()
+    (card / "new" / "kernel8.img").write_bytes(kernel)
+    (card / "new" / "cmdline.txt").write_text("root=/dev/mmcblk0p2 pci=pcie_bus_perf\n")
+    (card / "tryboot.txt").write_text("arm_64bit=1\nos_prefix=new/\narm_freq=2000\n")
+    trial, normal = read_card(card, "pi4b", 1500, tryboot=True), read_card(card, "pi4b", 1500)
+    assert (trial.clock_mhz, trial.payload, trial.trial) == (2000, 512, True)
+    assert (normal.clock_mhz, normal.payload, normal.trial) == (1500, 128, False)
+    (card / "tryboot.txt").unlink()
+    assert not read_card(card, "pi4b", 1500, tryboot=True).trial
+
+
+@pytest.mark.parametrize(("words", "panics"), [("", False), ("root=mtd0", True), ("root=/dev/mmcblk0p2 quiet", False)])
+def test_a_kernel_without_its_root_file_system_panics(card: Path, words: str, panics: bool) -> None:
+    (card / "cmdline.txt").write_text(f"root=/dev/mmcblk0p2 rootwait {words}\n")
+    assert read_card(card, "pi4b", 1500).panics is panics
+
+
+@pytest.mark.parametrize("board", ["pi4b", "pi5", "pi3b", "cm4", "my-board"])
+def test_the_kernel_on_the_card_is_the_one_that_runs(tmp_path: Path, board: str) -> None:
+    write_card(tmp_path, board)
+    (kernel,) = tmp_path.glob("kernel*.img")
+    assert read_image(kernel.read_bytes()).version.split() == Path("/proc/version").read_text().split()
+    read_card(tmp_path, board, 1500)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from pytest_pinet.errors import ConsoleError, LabError
+from pytest_pinet.errors import LabError
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.trace import Recorder
 from pytest_pinet.execution.undo import UndoStack
@@ -122,39 +121,37 @@ def test_each_setting_and_each_undo_is_a_step(
 
 
 class Session:
-    """A node that only stores its boot settings."""
+    """A node that only stores its boot settings, and counts its boots."""
 
     def __init__(self, name: str) -> None:
         self.shell: Shell = LocalShell(name)
         self.boot_tuning = Tuning()
         self.boot_before: dict[str, dict[str, object]] = {}
-        self.reset_due = False
+        self.boots = 0
         self.why_not = ""
 
     def boot_with(self, tuning: Tuning) -> None:
         if self.why_not:
             raise NoKnob(self.why_not)
-        self.reset_due |= tuning != self.boot_tuning
+        self.boots += tuning != self.boot_tuning
         self.boot_tuning = tuning
 
 
 class Bench:
-    """A pair of nodes. ``boots`` counts the boots of the nodes that need one."""
+    """A pair of nodes. ``boots`` are their boots."""
 
     def __init__(self, folder: Path) -> None:
         self.combination = link_stand_in.link(folder).combination
         self.sessions = {name: Session(name) for name in ("one", "two")}
-        self.boots = 0
 
-    def boot(self) -> None:
-        self.boots += 1
-        for session in self.sessions.values():
-            session.reset_due = False
+    @property
+    def boots(self) -> int:
+        return sum(session.boots for session in self.sessions.values())
 
-    def open(self, tuning: Tuning, boot: Callable[[], object] | None = None) -> list[tuple[str, SettingOutcome]]:
+    def open(self, tuning: Tuning) -> list[tuple[str, SettingOutcome]]:
         wanted: Combination = replace(self.combination, tuning=tuning)
         sessions = cast("dict[str, NodeSession]", self.sessions)
-        return [(one.name, one.outcome) for one in boot_tuned(wanted, sessions, boot or self.boot)]
+        return [(one.name, one.outcome) for one in boot_tuned(wanted, sessions)]
 
 
 @pytest.fixture
@@ -194,31 +191,21 @@ def test_only_the_device_under_test_is_booted_with_a_boot_tuning(bench: Bench) -
     bench.sessions["two"].boot_tuning = read_tuning({"arm_freq": 1500})
     bench.open(FAST)
     assert not bench.sessions["two"].boot_tuning
-    assert bench.boots == 1
+    assert [session.boots for session in bench.sessions.values()] == [1, 1]
 
 
-def test_writing_and_restoring_boot_files_are_steps(bench: Bench) -> None:
+def test_boots_with_and_without_a_boot_tuning_are_steps(bench: Bench) -> None:
     recorder = Recorder()
     recorder.start()
     for tuning in (Tuning(), FAST, FAST, Tuning()):
         bench.open(tuning)
-    assert [step.title for step in recorder.stop()] == ["deploy arm_freq=2000 to one", "restore the boot files of one"]
+    assert [step.title for step in recorder.stop()] == [
+        "boot one with arm_freq=2000",
+        "boot one without its boot tuning",
+    ]
 
 
-def test_a_node_without_boot_files_is_not_booted(bench: Bench) -> None:
+def test_a_node_that_cannot_boot_for_a_trial_is_not_booted(bench: Bench) -> None:
     bench.sessions["one"].why_not = "one has no config.txt"
     assert bench.open(FAST) == [("arm_freq", SettingOutcome.UNSUPPORTED)]
     assert bench.boots == 0
-
-
-def test_the_error_of_a_failed_boot_names_the_tuning(bench: Bench) -> None:
-    def hang() -> None:
-        raise ConsoleError("one does not answer on its serial console", "look at the console")
-
-    with pytest.raises(ConsoleError) as error:
-        bench.open(FAST, hang)
-    assert str(error.value) == (
-        "one does not answer on its serial console (booted with arm_freq=2000)\n"
-        "  -> look at the console; if one does not boot, restore its boot files from the originals beside them "
-        "(*.pytest-pinet)"
-    )

@@ -69,7 +69,7 @@ def test_the_runner_is_never_under_test(tmp_path: Path) -> None:
 def test_the_runner_is_not_booted_after_a_failed_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Replayed(failed=("mtu=9000 of here:lan (Device or resource busy)",))
     monkeypatch.setattr("pytest_pinet.lab.node.node_session.replay", lambda _: failed)
-    monkeypatch.setattr("pytest_pinet.tuning.boot_files.put_back", lambda _: pytest.fail("it is not ours to boot"))
+    monkeypatch.setattr("pytest_pinet.lab.deploy.recovery.put_back", lambda _: pytest.fail("it is not ours to boot"))
     session = RunnerSession(load_text(tmp_path, LAB).nodes["here"])
     session.switch_on()
     session.log_in()

@@ -6,13 +6,12 @@ It evaluates config.txt, or tryboot.txt for one boot, with the module that also 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from pytest_pinet.builds.config_txt import CONFIG, TRYBOOT, PiModel, evaluate
+from pytest_pinet.builds.config_txt import CONFIG, TRYBOOT, PiModel, evaluate, first_line
 from pytest_pinet.builds.image import is_arm64
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual.boot_settings import first_line
 
 Read = Callable[[str], bytes | None]
 
@@ -23,7 +22,7 @@ class NoKernel(LabError):
 
 @dataclass(frozen=True)
 class BootChoice:
-    """The files of a boot: ``source`` is the settings file, ``names`` are the names of the files used."""
+    """The files and settings of a boot: ``source`` is the settings file, ``names`` are the names of the files used."""
 
     source: str
     kernel: bytes
@@ -31,6 +30,7 @@ class BootChoice:
     initramfs: bytes | None
     names: tuple[str, ...]
     device_tree: bytes | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.source}: {', '.join(self.names)}"
@@ -70,6 +70,7 @@ def choose(read: Read, model: PiModel, tryboot: bool, device_trees: Sequence[str
         b"".join(map(content, boot.initramfs)) if boot.initramfs else None,
         tuple(names),
         None if boot.device_tree is None else content(boot.device_tree),
+        config.settings,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_pinet.builds.config_txt import model_of, pi_models
-from pytest_pinet.emulated.firmware import NoKernel, choose
+from pytest_pinet.virtual.pi_firmware import NoKernel, choose
 
 VIRT = model_of(None, "virt")
 IMAGE = bytes(0x38) + b"ARMd" + b"known-good"

@@ -1,0 +1,45 @@
+"""The errors of a trial boot that did not come up. ``what`` names the build, or the known-good build with a tuning."""
+
+from __future__ import annotations
+
+from pytest_pinet.errors import BuildError, ConsoleError, LabError
+from pytest_pinet.lab.console.kernel_log import KernelEventKind
+from pytest_pinet.lab.console.record import ConsoleRecord
+
+_BROKEN = (KernelEventKind.PANIC, KernelEventKind.OOPS)
+
+
+def healed(what: str, node: str, error: LabError) -> BuildError:
+    """Return the error if the known-good build came up after a power cycle. ``error`` is that of the trial boot."""
+    kind = "panic" if "panic" in error.message else "hang" if isinstance(error, ConsoleError) else "no login"
+    message = f"{what} does not come up on {node}, but the known-good build does: {error.message}"
+    return BuildError(message, kind, _without_empty_lines(error.excerpt))
+
+
+def both_down(what: str, node: str, error: LabError, worse: LabError) -> LabError:
+    """Return the lab's error if the known-good build did not come up either (``worse``)."""
+    first = f"{node}: {what} did not come up ({error.message})"
+    again = type(worse)(f"{first}; the known-good build did not come up either ({worse.message})", worse.act)
+    again.excerpt = error.excerpt
+    return again
+
+
+def fallen_back(what: str, node: str, record: ConsoleRecord | None, is_proof: bool) -> BuildError:
+    """Return the error for a build that did not come up while the known-good build answers.
+
+    After a panic, the kernel may reboot by itself (panic=10), which starts the known-good build. ``is_proof``: it was
+    the first trial boot of this board.
+    """
+    broken = record.take(_BROKEN) if record is not None else []
+    if broken and record is not None:
+        message = f"{what} does not come up on {node}, which booted its known-good build after a {broken[0].kind} "
+        kind = str(broken[0].kind).rpartition(" ")[2]
+        return BuildError(f"{message}{broken[0]}", kind, _without_empty_lines(record.excerpt(broken[0])))
+    message = f"{what} does not come up on {node}, which booted its known-good build without an error message"
+    message += " (boot loaders before 2021 do not support tryboot)" if is_proof else ""
+    return BuildError(message, "fell back", _without_empty_lines(record.tail()) if record is not None else "")
+
+
+def _without_empty_lines(excerpt: str) -> str:
+    """The wait for a login prompt causes many empty lines."""
+    return "\n".join(line for line in excerpt.splitlines() if line.partition(" ")[2].strip())
