@@ -17,8 +17,13 @@ MISTAKE = 4
 @click.command()
 @LAB_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print a list of {check, status, node, message, act}.")
+@click.option(
+    "--tryboot",
+    is_flag=True,
+    help="Only prove that each board can boot for a trial, as builds and boot tunings need. Reboots each board twice.",
+)
 @click.argument("nodes", metavar="[NODE]...", nargs=-1)
-def doctor(lab_file: str, as_json: bool, nodes: tuple[str, ...]) -> None:
+def doctor(lab_file: str, as_json: bool, tryboot: bool, nodes: tuple[str, ...]) -> None:
     """Check the whole lab, or only these NODEs: from the lab file to the noise on the links.
 
     Each line begins with "ok", "BAD", "?" (the lab gives no information about it) or "-" (not checked, because an
@@ -26,10 +31,11 @@ def doctor(lab_file: str, as_json: bool, nodes: tuple[str, ...]) -> None:
 
     Exit code: 0 if nothing is wrong; 1 if the lab has a fault; 4 if the lab file or a NODE is wrong.
     """
-    from pytest_pinet.doctor.examine import examine
+    from pytest_pinet.doctor.examine import CHECKS, TRIAL_BOOT, examine
 
     found: list[tuple[str, Finding]] = []
-    for check, findings in examine(lab_file, nodes, lambda text: click.echo(text, err=True)):
+    checks = TRIAL_BOOT if tryboot else CHECKS
+    for check, findings in examine(lab_file, nodes, lambda text: click.echo(text, err=True), checks):
         found += [(check, finding) for finding in findings]
         for line in lines(check, findings) if not as_json else ():
             click.echo(line)

@@ -169,7 +169,7 @@ class Bench:
         ours = {name: session for name, session in self._sessions.items() if name not in lost}
         for name in lost & self._sessions.keys():
             self._attempt(f"restore {name}", self._sessions[name].abandon)
-        for step in (NodeSession.begin_leave, NodeSession.leave):
+        for step in (NodeSession.begin_leave, NodeSession.leave, NodeSession.reboot_at_release):
             for name, session in ours.items():
                 self._attempt(f"restore {name}", partial(step, session))
 

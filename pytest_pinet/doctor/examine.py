@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
-from pytest_pinet.doctor import cabling, clock, hardware, links, management, node_checks, noise, switches, tolerance
+from pytest_pinet.doctor import (
+    cabling,
+    clock,
+    hardware,
+    links,
+    management,
+    node_checks,
+    noise,
+    switches,
+    tolerance,
+    trial_boot,
+)
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConfigError, PinetError
@@ -57,15 +68,19 @@ CHECKS = (
     Check("idle noise", noise.check_noise),
     Check("tolerance", tolerance.check_tolerances, per_node=False),
 )
+# The checks of ``pinet doctor --tryboot``, which reboots each board twice.
+TRIAL_BOOT = (*REACHING, Check("trial boot", trial_boot.check_trial_boot))
 
 
-def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None]) -> Iterator[tuple[str, list[Finding]]]:
+def examine(
+    lab_file: str, names: Sequence[str], on_wait: Callable[[str], None], checks: Sequence[Check] = CHECKS
+) -> Iterator[tuple[str, list[Finding]]]:
     """Yield each check with its findings, for these nodes or all. Restore them at the end. Raises ConfigError."""
     try:
         lab = labfile.load(lab_file)
     except ConfigError as error:
         yield LAB_FILE, [Finding.of(error)]
-        for check in CHECKS:
+        for check in checks:
             yield check.name, [Finding(Status.NOT_CHECKED, message="the lab file is wrong")]
         return
     nodes = select(lab, names)
@@ -73,7 +88,7 @@ def examine(lab_file: str, names: Sequence[str], on_wait: Callable[[str], None])
     yield LAB_FILE, [Finding(Status.OK, message=what + _count(lab.switches, "switch"))]
     left: list[str] = []
     with open_bench(lab, nodes, on_wait, left.extend) as bench:
-        yield from run(CHECKS, bench)
+        yield from run(checks, bench)
     if left:
         act = "check the part that the message names; for switch ports, run: pinet lab restore"
         yield LEFT_AS_FOUND, [Finding(Status.WRONG, message=warning, act=act) for warning in left]

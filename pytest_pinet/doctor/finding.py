@@ -37,7 +37,8 @@ _MARKS = {Status.OK: "ok", Status.UNKNOWN: "?", Status.NOT_CHECKED: "-", Status.
 class Finding:
     """One result of one check: of a node, or (``node`` None) of the lab as a whole.
 
-    ``act`` says who fixes a fault and with which command. ``mistake`` marks an error in what the user wrote.
+    ``act`` says who fixes a fault and with which command. ``mistake`` marks an error in what the user wrote. ``shown``:
+    the message is printed although nothing is wrong.
     """
 
     status: Status
@@ -45,6 +46,7 @@ class Finding:
     message: str = ""
     act: str = ""
     mistake: bool = False
+    shown: bool = False
 
     @classmethod
     def of(cls, error: Exception, node: str | None = None) -> Finding:
@@ -89,7 +91,7 @@ def _summary(nodes: Mapping[str, Status], findings: Sequence[Finding]) -> str:
             prefixes[finding.status] + finding.message for finding in findings if finding.status in prefixes
         )
     counts = Counter(nodes.values())
-    messages = {finding.message for finding in findings}
+    messages = {"" if finding.shown else finding.message for finding in findings}
     more = f": {messages.pop()}" if len(messages) == 1 and messages != {""} else ""
     if set(counts) == {Status.OK}:
         return f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}{more}"
@@ -102,8 +104,8 @@ def _details(findings: Sequence[Finding], nodes: Mapping[str, Status]) -> list[s
     found = []
     # Nodes with the same message share a line.
     groups: dict[tuple[str, str], list[str]] = {}
-    for status in (Status.WRONG, Status.UNKNOWN):
-        for finding in (one for one in findings if one.status is status):
+    for status in (Status.WRONG, Status.UNKNOWN, Status.OK):
+        for finding in (one for one in findings if one.status is status and (one.shown or status is not Status.OK)):
             groups.setdefault((finding.message, finding.act), []).append(finding.node or "")
     for (message, act), names in groups.items():
         named = names == [""] or (len(names) == 1 and names[0] in message)

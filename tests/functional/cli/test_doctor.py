@@ -135,3 +135,27 @@ def test_no_coordinator(gate_lab: GateLab, tmp_path: Path) -> None:
     assert answer.code == 1
     assert list(answer.wrong) == [("coordinator", None)]
     assert {f["message"] for f in answer.findings if f["status"] == "not checked"} == {"no coordinator"}
+
+
+def test_a_trial_boot_of_each_board_is_proved_or_refused_in_one_sentence(gate_lab: GateLab) -> None:
+    nodes = ("pi4b-1", "pi4b-2")
+    gate_lab.switch_power(True, *nodes)
+    gate_lab.await_boot(*nodes)
+    try:
+        gate_lab.pinet("exec", "pi4b-2", "--", "echo '# theirs' > /boot/firmware/tryboot.txt")
+        answer = pinet(gate_lab, "doctor", "--tryboot", "--lab", str(gate_lab.file), *nodes)
+        gate_lab.pinet("exec", "pi4b-2", "--", "rm /boot/firmware/tryboot.txt")
+        assert answer.code == 1
+        head, *sentences = answer.output.partition("trial boot ")[2].splitlines()
+        assert head.strip() == "1 ok, 1 wrong"
+        assert " ".join(" ".join(sentences).split()) == (
+            "/boot/firmware of pi4b-2 has a tryboot.txt of another tool: delete it if that tool no longer needs it "
+            "pi4b-1 booted a copy of its known-good files once by tryboot.txt, as vcmailbox requested"
+        )
+        assert "link speed" not in answer.output
+        for node in nodes:
+            assert "pinet.build" not in gate_lab.pinet("exec", node, "--", "cat /proc/cmdline")
+            files = gate_lab.pinet("exec", node, "--", "ls /boot/firmware").split()
+            assert files == ["cmdline.txt", "config.txt", "kernel8.img"]
+    finally:
+        gate_lab.switch_power(False, *nodes)

@@ -44,6 +44,21 @@ def test_nodes_with_the_same_message_share_a_line() -> None:
     assert lines("clock and throttling", found)[1:] == ["       pi3b-1, pi3b-2: no cpufreq"]
 
 
+def test_a_sentence_of_each_board_is_printed_although_nothing_is_wrong() -> None:
+    found = [Finding(Status.OK, node, f"{node} booted once by tryboot.txt", shown=True) for node in NODES[:2]]
+    found.append(Finding(Status.WRONG, NODES[2], f"{NODES[2]} boots by an A/B scheme"))
+    assert lines("trial boot", found) == [
+        "BAD  trial boot             2 ok, 1 wrong",
+        "       pi4b-1 boots by an A/B scheme",
+        "       pi3b-1 booted once by tryboot.txt",
+        "       pi3b-2 booted once by tryboot.txt",
+    ]
+    assert lines("trial boot", found[:1]) == [
+        "ok   trial boot             1 node",
+        "       pi3b-1 booted once by tryboot.txt",
+    ]
+
+
 def test_a_check_that_did_not_run_has_its_reason() -> None:
     blocked = findings(Status.NOT_CHECKED, "no serial login")
     assert lines("ssh", blocked) == ["-    ssh                    3 not checked: no serial login"]
