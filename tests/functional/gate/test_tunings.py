@@ -218,6 +218,8 @@ def test_second(link):
 GATED = f"""
 import pathlib
 
+import pytest
+
 
 {MARKED}, tuning={{"arm_freq": 1750}})
 def test_both(link, gate):
