@@ -8,6 +8,8 @@ import shlex
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 
+# A board in QEMU is slow, and starts two programs for each NIC.
+TIMEOUT_S = 30.0
 # The shell reads the files itself: one process for each file is slow on a slow board. ``cd`` and ``pwd -P`` follow the
 # links of sysfs. ``device`` of a USB NIC is an interface of the USB device, which has speed and device tree node, too.
 _READ = r"""
@@ -36,7 +38,7 @@ _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 def read_board(shell: Shell, root: str = "") -> FoundBoard:
     """Read board and NICs in one remote command. Raises SshError. ``root`` is put before all paths."""
-    return parse_board(shell.run(f"root={shlex.quote(root)}{_READ}").stdout)
+    return parse_board(shell.run(f"root={shlex.quote(root)}{_READ}", timeout_s=TIMEOUT_S).stdout)
 
 
 def parse_board(text: str) -> FoundBoard:

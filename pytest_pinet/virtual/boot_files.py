@@ -96,7 +96,13 @@ PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 case $mac in
 {cases}*) exec ethtool "$@" ;;
 esac
-ethtool "$@" | sed "s/^driver:.*/driver: $driver/; s/^bus-info:.*/bus-info: $place/"
+ethtool "$@" | while read -r line; do
+    case $line in
+    driver:*) echo "driver: $driver" ;;
+    bus-info:*) echo "bus-info: $place" ;;
+    *) echo "$line" ;;
+    esac
+done
 """
 _CASE = "{mac}) driver={driver} place={place} ;;\n"
 
