@@ -26,11 +26,12 @@ StrictModes no
 UsePAM no
 UseDNS no
 PermitRootLogin prohibit-password
-{more}
 """
-_START = (
-    "mount --make-rprivate / && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec /usr/sbin/sshd -D -e -f "
-)
+_NO_PYTHON = "SetEnv PATH=/nonexistent\n"
+_START = "mount --make-rprivate / && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && "
+# The start-up files of this machine's root could set another PATH.
+_HIDE_HOME = "mount -t tmpfs none /root && "
+_SSHD_COMMAND = "exec /usr/sbin/sshd -D -e -f "
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,14 @@ def _command(pid: int) -> str:
 
 
 @contextmanager
-def exporter_host(bench: LinuxBench, sshd: str = "") -> Iterator[ExporterHost]:
-    """Yield the host beside a switch, with this thread in the runner's namespace. ``sshd``: more of its settings."""
+def exporter_host(bench: LinuxBench, python: bool = True) -> Iterator[ExporterHost]:
+    """Yield the host beside a switch, with this thread in the runner's namespace. ``python``: python3 is installed."""
     folder = bench.folder / "exporter"
     folder.mkdir()
     switch = bench.shell.namespace
     host, runner = f"{switch}-exp", f"{switch}-run"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")], check=True, timeout=20)
-    (folder / "sshd_config").write_text(_SSHD.format(host=HOST, port=PORT, folder=folder, more=sshd))
+    (folder / "sshd_config").write_text(_SSHD.format(host=HOST, port=PORT, folder=folder) + _NO_PYTHON * (not python))
     lines = [
         f"netns add {host}",
         f"netns add {runner}",
@@ -84,7 +85,8 @@ def exporter_host(bench: LinuxBench, sshd: str = "") -> Iterator[ExporterHost]:
             for line in ("link set lo up", f"addr add {address} dev {device}", f"link set {device} up"):
                 subprocess.run([IP, "-n", namespace, *line.split()], check=True, timeout=10)
         with (folder / "log").open("wb") as log:
-            enter = [IP, "netns", "exec", host, "unshare", "--mount", "sh", "-c", f"{_START}{folder}/sshd_config"]
+            start = f"{_START}{_HIDE_HOME * (not python)}{_SSHD_COMMAND}{folder}/sshd_config"
+            enter = [IP, "netns", "exec", host, "unshare", "--mount", "sh", "-c", start]
             server = subprocess.Popen(enter, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         ready = Deadline(20).wait_until(lambda: "Server listening" in (folder / "log").read_text(errors="replace"))
         assert ready, (folder / "log").read_text()

@@ -111,7 +111,7 @@ def test_a_proxy_without_python(tmp_path: Path) -> None:
     with (
         linux_bench(tmp_path) as bench,
         agent(bench),
-        exporter_host(bench, "SetEnv PATH=/nonexistent") as host,
+        exporter_host(bench, python=False) as host,
         managed(switch_of(bench, **through(host), community="reads"), bench) as switch,
         pytest.raises(SwitchError, match=r"the proxy ssh://.* of switch sw ended: .*python3: not found") as caught,
     ):
