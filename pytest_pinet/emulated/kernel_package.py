@@ -41,6 +41,8 @@ WANTED = (
     "fs/ext4/*",
     "fs/fat/*",
     "fs/nls/*",
+    # Tagged VLANs.
+    "net/8021q/*",
     "net/ipv4/tcp_*.ko*",
     "net/sched/*",
 )
