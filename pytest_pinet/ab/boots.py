@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -28,7 +28,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.nics import is_missing
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.model.build import Build
+from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.tuning.registry import boot_part
 
@@ -43,15 +43,20 @@ class RefusedBuild(Exception):
 
 @dataclass
 class MadeBoot:
-    """One boot of a board. ``started_s`` counts from the first boot of this board."""
+    """One boot of a board. ``started_s`` counts from the first boot of this board, ``build`` is what it reported."""
 
     node: str
     number: int
     side: Side
     started_s: float
     seconds: float = 0.0
-    running: dict[str, str | None] = field(default_factory=dict)
+    build: RunningBuild | None = None
     trouble: str = ""
+
+    @property
+    def running(self) -> dict[str, str | None]:
+        """What the board reported, as text; empty if it reported nothing."""
+        return {} if self.build is None else self.build.record()
 
 
 class BuildBooter:
@@ -172,7 +177,7 @@ class BuildBooter:
             with doing(f"boot {node} with {name} ({self.side})"):
                 # A board that was just booted for this run with its own build needs no second boot.
                 known = session.deployment.known_good if build is None and session.fresh else None
-                boot.running = (known or session.deployment.start(build)).record()
+                boot.build = known or session.deployment.start(build)
         except UnsupportedError as error:
             boot.trouble = first_line(error)
             raise RefusedBuild(error) from error
