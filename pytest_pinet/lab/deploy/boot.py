@@ -49,7 +49,7 @@ from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import JournalEntry, replay
 
 # The initramfs with the driver firmware of the build.
-FIRMWARE = "firmware.cpio"
+FIRMWARE = "pinet-firmware.cpio"
 # A build without any file or setting: the known-good files in a folder of a build.
 COPY = Build("known-good-copy")
 # The new initramfs may be larger by this factor, because the build has more modules than the known-good one.

@@ -181,7 +181,8 @@ class RootFiles:
         # Not in /run, which is often mounted noexec: the folder has hooks.
         conf = f"{PurePosixPath(firmware_folder(build)).parent}/initramfs-tools"
         self._run(
-            f"{_TOOLS}; rm -rf {conf} && mkdir -p {conf} && cp -a /etc/initramfs-tools/. {conf} &&"
+            f"{_TOOLS}; rm -rf {conf} && mkdir -p {conf} &&"
+            f" {{ [ ! -d /etc/initramfs-tools ] || cp -a /etc/initramfs-tools/. {conf}; }} &&"
             f" printf '\\n%s\\n' {shlex.quote(chr(10).join(needed))} >> {conf}/modules &&"
             f" mkinitramfs -o {path} -d {conf} {shlex.quote(build.release or '')} && rm -rf {conf} && sync",
             "make an initramfs",

@@ -19,7 +19,8 @@ FILES = {"var/lib/x/firmware/rtl_nic/a.fw": b"firmware", "var/lib/x/firmware/b.b
 
 def unpack(data: bytes) -> dict[str, bytes]:
     """Return the files of an archive in the format newc (early-userspace/buffer-format.rst of the kernel)."""
-    found, at = {}, 0
+    found: dict[str, bytes] = {}
+    at = 0
     while True:
         fields = [int(data[at + 6 + 8 * number : at + 14 + 8 * number], 16) for number in range(13)]
         assert data[at : at + 6] == b"070701"
