@@ -143,7 +143,7 @@ def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
     """Add a device tree or an overlay, or all of a folder as ``make dtbs_install`` makes it. Raises ConfigError.
 
     The folder may be flat, or have folders of vendors and of kernel releases (dtbs/RELEASE/broadcom/, overlays/). Of
-    device trees for many boards, those of the Raspberry Pi are added.
+    device trees for many boards, only the trees for a Raspberry Pi are added.
     """
     found = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
     trees: list[Path] = []

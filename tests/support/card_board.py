@@ -303,7 +303,7 @@ class CardBoard:
 
 
 def _install_busybox(folder: Path, without: Sequence[str]) -> None:
-    """Put the commands of busybox into a folder, except those that are there and those in ``without``."""
+    """Put the commands of busybox into a folder, except existing files and the names in ``without``."""
     busybox = shutil.which("busybox", path=_TOOLS)
     assert busybox is not None
     listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)

@@ -1,7 +1,7 @@
 """Which modules a board needs to boot: of its devices, file systems and PHYs, and what its known-good kernel has.
 
-The known-good kernel may have built in what is a module of the build. So the question is asked of the hardware and the
-mounts, and of the list of what is built in.
+The known-good kernel may have built in what is a module of the build. So the hardware, the mounts and the list of what
+is built in are read, and not only the loaded modules.
 """
 
 from __future__ import annotations

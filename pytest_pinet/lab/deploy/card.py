@@ -154,7 +154,7 @@ def _with_named_texts(shell: Shell, card: Card) -> Card:
         show = "; ".join(f"echo '{MARK}text '{shlex.quote(name)}; cat {shlex.quote(name)}; echo" for name in names)
         done = shell.run(as_root(f"cd {card.folder} && {{ {show}; }}"), timeout_s=READ_TIMEOUT_S)
         texts = _texts(split_marked(done.stdout))
-        # A file that cannot be read has no text, and is not asked for again.
+        # A file that cannot be read has no text, and is not read again.
         card = replace(card, texts={**dict.fromkeys(names, ""), **texts, **card.texts})
     return card
 

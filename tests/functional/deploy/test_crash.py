@@ -146,7 +146,7 @@ PROOF = {
     "the copy is uploaded": "tar -xof - -C /boot/firmware/pytest-pinet/",
     "the copy gets its name": ".new /boot/firmware/pytest-pinet/",
     "tryboot.txt is written": "mv tryboot.txt.pytest-pinet.new tryboot.txt",
-    "the firmware is asked": "vcmailbox 0x00038064 4 0 1",
+    "the trial boot is requested": "vcmailbox 0x00038064 4 0 1",
     "the copy boots": "[ ! -d /boot/firmware/pytest-pinet/",
     "what runs is read": "cat /proc/version",
     "the known-good build boots": "; reboot;",
@@ -170,7 +170,7 @@ def test_killed_at_each_step_of_the_proof_of_a_trial_boot(board: CardBoard, tmp_
         process.kill()
         process.wait()
     log_in(board)
-    # A boot that was asked for before the kill may still happen.
+    # A boot that was requested before the kill may still happen.
     board.power_cycle()
     log_in(board)
     assert board.shell.run("cat /proc/version").stdout.strip() == KNOWN_VERSION
