@@ -266,8 +266,11 @@ class NodeSession:
         from pytest_pinet.lab.deploy.boot_file_store import Tftp
         from pytest_pinet.lab.deploy.recovery import put_back
 
-        board = LeasedBoard(self)
-        server = Tftp(board).access() if Tftp.serves(board) else None
+        board, server = LeasedBoard(self), None
+        try:
+            server = Tftp(board).access() if Tftp.serves(board) else None
+        except LabError as error:
+            self.warnings.append(f"could not look for boot files that an interrupted run left: {error.message}")
         try:
             left = put_back(self.shell, server)
         except SshError:
