@@ -180,11 +180,11 @@ def _kernel(build: Build, running: RunningBuild) -> list[str]:
     kernel = build.kernel
     if kernel is None or not kernel.release:
         return []
-    # Also the release of the build's modules, which equals that of its image.
-    if running.release and running.release != kernel.release:
-        return [f"uname -r of the board is {running.release}, but the image is kernel {kernel.release}"]
     if kernel.version and kernel.version.split() != running.version.split():
         return [f"the board runs '{running.version}', but the image contains '{kernel.version}'"]
     if kernel.build_ids and running.build_id and running.build_id not in kernel.build_ids:
         return [f"the build ID of the running kernel is {running.build_id}, which the image does not contain"]
+    # The modules of the build have the release of its image.
+    if running.release and running.release != kernel.release:
+        return [f"uname -r of the board is {running.release}, but the image is kernel {kernel.release}"]
     return []

@@ -241,7 +241,7 @@ class CardBoard:
         self.booted_by.append(boot.names[0].rpartition("/")[0] + "/" if "/" in boot.names[0] else "config.txt")
         identity = read_image(boot.kernel)
         notes = boot.kernel[boot.kernel.index(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0") :][:36]
-        assert boot.initramfs is not None
+        assert boot.initramfs is not None or not (self.firmware / "initramfs8").exists()
         if identity.release in self.broken:
             return
         said = self.folder / "said"

@@ -374,7 +374,8 @@ def root_undo(build: Build) -> str:
 
     It does nothing on a machine without these files, such as a TFTP server.
     """
-    steps = [f"rm -rf {PurePosixPath(firmware_folder(build)).parent} {parked(build.key)}"]
+    ours = PurePosixPath(firmware_folder(build)).parent
+    steps = [f"rm -rf {ours} {parked(build.key)}", f"{{ rmdir {ours.parent} 2>/dev/null || true; }}"]
     if build.release:
         mark = f"/lib/modules/{build.release}/.{OURS}"
         steps.append(f'if [ "$(cat {mark} 2>/dev/null)" = {build.key} ]; then rm -rf /lib/modules/{build.release}; fi')
