@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -142,15 +144,15 @@ def test_killed_at_a_random_point_of_each_step(board: CardBoard, tmp_path: Path)
 
 # The steps of the proof on the board, and a part of the command of each.
 PROOF = {
-    "the undo is written to the journal": "/pytest-pinet/journal/",
+    "the undo is written to the journal": "> /boot/firmware/pytest-pinet/journal/",
     "the copy is uploaded": "tar -xof - -C /boot/firmware/pytest-pinet/",
-    "the copy gets its name": ".new /boot/firmware/pytest-pinet/",
+    "the copy gets its name": "&& mv /boot/firmware/pytest-pinet/",
     "tryboot.txt is written": "mv tryboot.txt.pytest-pinet.new tryboot.txt",
     "the trial boot is requested": "vcmailbox 0x00038064 4 0 1",
-    "the copy boots": "[ ! -d /boot/firmware/pytest-pinet/",
+    "the copy boots": r"\[ ! -d /boot/firmware/pytest-pinet/\w+ \] \|\| reboot",
     "what runs is read": "cat /proc/version",
-    "the known-good build boots": "; reboot;",
-    "the copy is removed": "rm -rf /boot/firmware/pytest-pinet/",
+    "the known-good build boots": "; true; reboot;",
+    "the copy is removed": r"\{ rm -rf /boot/firmware/pytest-pinet/\w+ && sync",
 }
 
 
@@ -162,9 +164,9 @@ def test_killed_at_each_step_of_the_proof_of_a_trial_boot(board: CardBoard, tmp_
     process = start(board, tmp_path / "build.yaml")
     assert process.stdout is not None
     with process.stdout:
-        lines = (line for line in process.stdout if line.startswith("prove that pi4b-1 can boot for a trial"))
-        found = next((line for line in lines if PROOF[step] in line), None)
-        assert found is not None, f"no command for: {step}"
+        begun = itertools.dropwhile(lambda line: not line.startswith("prove that pi4b-1 can boot"), process.stdout)
+        proof = itertools.takewhile(lambda line: not line.startswith("deploy build a"), begun)
+        assert any(re.search(PROOF[step], line) for line in proof), f"no command for: {step}"
         # The command has just been announced. It runs to its end on the board, or has not begun.
         time.sleep(random.Random(step).random() * 0.3)
         process.kill()
