@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -28,7 +28,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.nics import is_missing
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.model.build import Build
+from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.registry import boot_part
@@ -44,15 +44,20 @@ class RefusedBuild(Exception):
 
 @dataclass
 class MadeBoot:
-    """One boot of a board. ``started_s`` counts from the first boot of this board."""
+    """One boot of a board. ``started_s`` counts from the first boot of this board, ``build`` is what it reported."""
 
     node: str
     number: int
     side: Side
     started_s: float
     seconds: float = 0.0
-    running: dict[str, str | None] = field(default_factory=dict)
+    build: RunningBuild | None = None
     trouble: str = ""
+
+    @property
+    def running(self) -> dict[str, str | None]:
+        """What the board reported, as text; empty if it reported nothing."""
+        return {} if self.build is None else self.build.record()
 
 
 class BuildBooter:
@@ -175,7 +180,7 @@ class BuildBooter:
                 known = session.deployment.known_good if build is None and session.fresh else None
                 # Another boot tuning is applied later, after its settings were read without any.
                 kept = tuning if session.deployment.tuning == tuning else Tuning()
-                boot.running = (known or session.deployment.start(build, kept)).record()
+                boot.build = known or session.deployment.start(build, kept)
         except UnsupportedError as error:
             boot.trouble = first_line(error)
             raise RefusedBuild(error) from error

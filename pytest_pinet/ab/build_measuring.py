@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.measured_test import BootTrouble
-from pytest_pinet.ab.records import changed_record
+from pytest_pinet.ab.records import changed_record, ran_records
 from pytest_pinet.ab.rounds import Boards, Rounds
 from pytest_pinet.ab.series import SAME_CALLS, PingSeries, Rules, TurnSeries, connections_per_boot
 from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, LinkError, PinetError, first_line
@@ -42,8 +42,21 @@ class AcceptedMeasuring:
         self.boards = Boards()
         self._plain = plain
         self.is_measuring = plain.is_measuring
-        self.measure, self.ping, self.compare = plain.measure, plain.ping, plain.compare
         boots.next(Side.B)
+
+    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
+        return self._with_ran(call, self._plain.measure(call, traffic))
+
+    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
+        return self._with_ran(call, self._plain.ping(call, ping))
+
+    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
+        return self._with_ran(call, self._plain.compare(call, traffic, states, tolerance))
+
+    def _with_ran(self, call: GateCall, record: ResultRecord) -> ResultRecord:
+        ran = ran_records(self.boots.of(call.link.combination.dut.node.name)[-1:], call.link.dut.device)
+        changed = [text for one in ran.values() for text in one.changed]
+        return record.replace(ran=ran, notes=[*record.notes, *changed])
 
     def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
         return (*self._plain.kept_nodes(nextitem), *self.boards.kept(nextitem))
@@ -130,7 +143,8 @@ class AlternatingMeasuring:
         if self.is_measuring(call.item) and not series.decided:
             series.turns.append((self.boots.side, self._plain.ping(call, ping)))
             self.rounds.tested(call.item).add(series)
-        return series.record()
+        boots = self.boots.of(call.link.combination.dut.node.name)
+        return series.record().replace(ran=ran_records(boots, call.link.dut.device))
 
     def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         self._leave_out("a comparison of two states")

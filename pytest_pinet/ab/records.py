@@ -25,7 +25,13 @@ from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.change import ChangedConnectionRecord, ChangedDirectionRecord, ChangeRecord, TurnRecord
+from pytest_pinet.model.record.change import (
+    ChangedConnectionRecord,
+    ChangedDirectionRecord,
+    ChangeRecord,
+    RanRecord,
+    TurnRecord,
+)
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.report.result_record import ResultParts, http_record, parameters_hash, result_record
@@ -72,6 +78,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
             evidence=[one.evidence for one in tries],
             limited_by=_limited_by(series, last, judged.directions) if tries else None,
             change=_change(series, asked, boots, suspects),
+            ran=ran_records(boots, link.dut.device),
             http=http,
         )
     )
@@ -81,6 +88,17 @@ def _build(last: Turn, boots: list[MadeBoot]) -> dict[str, str | None]:
     """Return the facts that identify the build. The record of each turn has the complete facts."""
     running: dict[str, str | None] = next((boot.running for boot in reversed(boots) if boot.side is last.side), {})
     return {key: running.get(key) for key in _IDENTITY if running.get(key)} | dict(last.build)
+
+
+def ran_records(boots: Sequence[MadeBoot], device: str) -> dict[str, RanRecord]:
+    """Return what the board reported in the latest boot of each build. ``device`` is that of the NIC under test."""
+    return {
+        str(boot.side): RanRecord(
+            nic=dict(boot.build.nics.get(device, {})), changed=boot.build.changed, not_proved=boot.build.not_proved
+        )
+        for boot in boots
+        if boot.build is not None
+    }
 
 
 def _own(series: TurnSeries, last: Turn) -> MeasurementJudgement:
@@ -177,6 +195,7 @@ def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
     notes = [note for one in every for measurement in one.measurements for note in measurement.notes]
     notes += [event.text for one in every for event in one.events]
     notes += [*kernel_notes(every), *management_notes(every)]
+    notes += [f"{side}: {text}" for side, ran in ran_records(boots, "").items() for text in ran.changed]
     for side in Side:
         own = [boot for boot in boots if boot.side is side]
         bad = [boot for boot in own if boot.trouble]

@@ -26,7 +26,7 @@ CONFIG, CMDLINE = "config.txt", "cmdline.txt"
 _BESIDE = ("System.map", "config-", "README", "vmlinux", "Module.symvers", ".")
 _INITRAMFS = ("initrd", "initramfs")
 _ACCEPTED = (
-    "a kernel (kernel8.img, Image, vmlinuz...), *.dtb, overlays/*.dtbo, initramfs*, modules*.tar.*, "
+    "a kernel (kernel8.img, Image, vmlinuz...), *.dtb, dtbs/, overlays/*.dtbo, initramfs*, modules*.tar.*, "
     f"lib/modules/RELEASE, *.ko, linux-image*.deb, {CONFIG}, {CMDLINE}, firmware/"
 )
 
@@ -132,7 +132,7 @@ def add_package(parts: BuildContents, path: Path, where: Where) -> None:
     trees = find_trees(root)
     release = kernel.name.removeprefix("vmlinuz-")
     parts.add(BuildFileRole.MODULES, ([tree for tree in trees if tree.name == release] or trees)[:1], where)
-    overlays = [entry for entry in sorted(root.rglob("*.dtbo")) if entry.parent.name == OVERLAYS]
+    overlays = [entry for entry in sorted(root.rglob("*.dtb*")) if entry.parent.name == OVERLAYS]
     parts.add(
         BuildFileRole.DEVICE_TREE, [e for e in sorted(root.rglob("*.dtb")) if e.name.startswith(_PI_TREES)], where
     )
@@ -140,12 +140,22 @@ def add_package(parts: BuildContents, path: Path, where: Where) -> None:
 
 
 def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
-    """Add a device tree or an overlay, or all of a folder. Raises ConfigError."""
-    for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
-        if entry.suffix in _DEVICE_TREE_ENDINGS:
-            parts.add(_DEVICE_TREE_ENDINGS[entry.suffix], [entry], where)
+    """Add a device tree or an overlay, or all of a folder as ``make dtbs_install`` makes it. Raises ConfigError.
+
+    The folder may be flat, or have folders of vendors and of kernel releases (dtbs/RELEASE/broadcom/, overlays/). Of
+    device trees for many boards, only the trees for a Raspberry Pi are added.
+    """
+    found = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
+    trees: list[Path] = []
+    for entry in found:
+        # overlays/overlay_map.dtb tells the firmware which overlay fits which model.
+        if entry.suffix == ".dtbo" or (entry.suffix == ".dtb" and entry.parent.name == OVERLAYS):
+            parts.add(BuildFileRole.OVERLAY, [entry], where)
+        elif entry.suffix == ".dtb":
+            trees.append(entry)
         elif not path.is_dir() or not entry.name.startswith("README"):
             raise ConfigError(f"{entry} is not a device tree; expected *.dtb or *.dtbo", where)
+    parts.add(BuildFileRole.DEVICE_TREE, [tree for tree in trees if tree.name.startswith(_PI_TREES)] or trees, where)
 
 
 def add_firmware(parts: BuildContents, folder: Path, where: Where) -> None:
@@ -162,7 +172,7 @@ def add_folder(parts: BuildContents, folder: Path) -> None:
     for entry in sorted(folder.iterdir()):
         name = entry.name
         if entry.is_dir():
-            if name in (OVERLAYS, "broadcom"):
+            if name in (OVERLAYS, "broadcom", "dtbs"):
                 add_device_trees(parts, entry, where)
             elif name == "firmware":
                 add_firmware(parts, entry, where)

@@ -19,6 +19,7 @@ from pytest_pinet.builds.contents import (
     add_package,
     existing,
 )
+from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
 from pytest_pinet.config.messages import read_section
@@ -134,7 +135,9 @@ def load_build(path: str) -> Build:
     else:
         parts = BuildContents("+".join(_report_name(Path(one)) for one in paths), Where(paths[0]))
         for one in paths:
-            if Path(one).is_dir():
+            if Path(one).is_dir() and not find_trees(Path(one)) and any(Path(one).rglob("*.dtb*")):
+                add_device_trees(parts, Path(one), Where(one))
+            elif Path(one).is_dir():
                 add_modules(parts, Path(one), Where(one))
             elif not add_file(parts, Path(one), Where(one)):
                 # The content shows whether the file is a kernel.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.errors import BuildError
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 
-# From a machine's own name (uname -m) to the architecture's name in the kernel source.
-_MACHINES = {"aarch64": "arm64", "armv8l": "arm", "armv7l": "arm", "armv6l": "arm"}
+# From a machine's own name (uname -m) to the architecture's name in the kernel source. Only an arm64 kernel answers
+# armv8l: to programs with the personality of a 32-bit machine (arch/arm64/include/asm/compat.h).
+_MACHINES = {"aarch64": "arm64", "armv8l": "arm64", "armv7l": "arm", "armv6l": "arm"}
 WRONG_ARCHITECTURE = "wrong architecture"
 _YES = {"Y": "1", "y": "1", "N": "0", "n": "0"}
 
@@ -49,10 +52,11 @@ def require_processor(build: Build, name: str, architectures: tuple[str, ...], b
     raise BuildError(f"{build} is for {build.arch}, but {why} when you compile the kernel", WRONG_ARCHITECTURE)
 
 
-def mismatches(build: Build, running: RunningBuild, booted: bool) -> list[str]:
+def mismatches(build: Build, running: RunningBuild, booted: bool, before: RunningBuild | None = None) -> list[str]:
     """Return the differences from the build, a few words each; empty if all reported values agree.
 
-    ``booted``: the board was booted with the build.
+    ``booted``: the board was booted with the build. ``before`` has the values of the known-good build: a requested
+    setting that the kernel changed to a third value is no difference (see ``changed_values``).
     """
     found = _boot(build, running) if booted or running.marker else []
     if found:
@@ -69,18 +73,87 @@ def mismatches(build: Build, running: RunningBuild, booted: bool) -> list[str]:
             if wanted and now and wanted != now:
                 found.append(f"module {name} has {kind} {now}, expected {wanted}")
     found += [f"module {name} is not loaded" for name in missing_modules(build, running)]
-    for module_name, parameter, wanted in build.options:
-        now = running.parameters.get(f"{module_name}.{parameter}")
+    for setting, wanted, now, old in _settings(build, running, before):
+        if now is None:
+            found.append(f"the kernel has no {setting}")
+        elif old in (None, now):
+            kept = f"{setting} is still '{now}', as before" if old == now else f"{setting} is '{now}'"
+            found.append(f"{kept}, expected '{wanted}'")
+    return found
+
+
+def changed_values(build: Build, running: RunningBuild, before: RunningBuild | None) -> tuple[str, ...]:
+    """Return a sentence for each requested setting whose value the kernel or the driver changed, such as clamped."""
+    return tuple(
+        f"{setting}: requested '{wanted}', the kernel has '{now}'"
+        for setting, wanted, now, old in _settings(build, running, before)
+        if now is not None and old not in (None, now)
+    )
+
+
+def _settings(
+    build: Build, running: RunningBuild, before: RunningBuild | None
+) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """Yield each option and sysctl that differs from the request: name, requested value, value now and before."""
+    old = before if before is not None else running
+    for module, parameter, wanted in build.options:
+        key = f"{module}.{parameter}"
+        now = running.parameters.get(key)
         # Most drivers hide their parameters.
         if now is not None and _YES.get(wanted, wanted) != _YES.get(now.strip(), now.strip()):
-            found.append(f"module {module_name} runs with {parameter}={now}, expected {wanted}")
+            yield f"option {key}", wanted, now.strip(), _one_line(old.parameters.get(key)) if before else None
     for name, wanted in build.sysctls:
-        now = running.sysctls.get(name)
-        if now is None:
-            found.append(f"the kernel has no sysctl {name}")
-        elif not sysctl_holds(wanted, now):
-            found.append(f"sysctl {name} is '{' '.join(now.split())}', expected '{wanted}'")
-    return found
+        now = _one_line(running.sysctls.get(name))
+        if now is None or not sysctl_holds(wanted, now):
+            yield f"sysctl {name}", wanted, now, _one_line(old.sysctls.get(name)) if before else None
+
+
+def _one_line(value: str | None) -> str | None:
+    return None if value is None else " ".join(value.split())
+
+
+def not_proved(build: Build, running: RunningBuild) -> tuple[str, ...]:
+    """Return a sentence for each part of a running build that the board does not report, except device trees."""
+    found: list[str] = []
+    kernel = build.kernel
+    if kernel is not None and not kernel.version:
+        found.append("kernel: pinet cannot unpack the image (lz4 or lzo), so only the release was compared")
+    elif kernel is not None and not (kernel.build_ids and running.build_id):
+        found.append("kernel: it has no build ID, so only its release and its version line were compared")
+    unknown = sorted(
+        name
+        for name, module in build.modules.items()
+        if (loaded := running.modules.get(name)) is not None
+        and not (module.srcversion and loaded.srcversion)
+        and not (module.build_id and loaded.build_id)
+    )
+    found += _listed("module", unknown, "no srcversion and no build ID can be compared")
+    found += _listed(
+        "initramfs",
+        [file.name for file in build.of(BuildFileRole.INITRAMFS)],
+        "the board does not say which file it loaded",
+    )
+    found += _listed(
+        "overlay",
+        [file.name for file in build.of(BuildFileRole.OVERLAY)],
+        "the board does not say which file it merged",
+    )
+    found += _listed(
+        "driver firmware",
+        [file.name for file in build.of(BuildFileRole.FIRMWARE)],
+        "a driver reports at most a version (ethtool -i)",
+    )
+    found += _listed(
+        "config.txt", [f"'{line}'" for line in build.config], "the firmware does not say which lines it used"
+    )
+    hidden = [f"{m}.{p}={value}" for m, p, value in build.options if f"{m}.{p}" not in running.parameters]
+    return (*found, *_listed("option", hidden, "the driver does not show its value"))
+
+
+def _listed(kind: str, names: Sequence[str], why: str) -> list[str]:
+    """Return one sentence about all parts of a kind, or none."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"{kind} {', '.join(names[:3])}{more}: {why}"] if names else []
 
 
 def sysctl_holds(wanted: str, now: str) -> bool:
@@ -111,4 +184,7 @@ def _kernel(build: Build, running: RunningBuild) -> list[str]:
         return [f"the board runs '{running.version}', but the image contains '{kernel.version}'"]
     if kernel.build_ids and running.build_id and running.build_id not in kernel.build_ids:
         return [f"the build ID of the running kernel is {running.build_id}, which the image does not contain"]
+    # The modules of the build have the release of its image.
+    if running.release and running.release != kernel.release:
+        return [f"uname -r of the board is {running.release}, but the image is kernel {kernel.release}"]
     return []

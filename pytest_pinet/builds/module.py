@@ -53,4 +53,12 @@ def read_module(data: bytes, path: str) -> ModuleId:
         aliases=tuple(values.get("alias", ())),
         # "debug:int" (include/linux/moduleparam.h). Some parameters have no description, but all have a type.
         parameters=tuple(sorted({value.partition(":")[0] for value in values.get("parmtype", ())})),
+        # "pre: a b post: c"
+        softdeps=tuple(
+            word.replace("-", "_")
+            for value in values.get("softdep", ())
+            for word in value.split()
+            if word not in ("pre:", "post:")
+        ),
+        firmware=tuple(values.get("firmware", ())),
     )

@@ -27,7 +27,7 @@ _SYSTEM = (
 )
 _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]*")
 _WILDCARD = re.compile(r"[*?\[]")
-_INDEX = "index-3.json"
+_INDEX = "index-4.json"
 
 
 def find_trees(root: Path) -> list[Path]:
@@ -94,19 +94,44 @@ def required_modules(
     These are the modules in ``names`` (loaded on the board, or named by the build), modules for its devices'
     ``modaliases``, network protocols and queueing, and all dependencies.
     """
-    wanted = {name.replace("-", "_") for name in names}
-    for module in modules.values():
-        if module.path.startswith(_SYSTEM) or any(
+    wanted = {name.replace("-", "_") for name in names} | matching_modules(modules, modaliases)
+    wanted |= {module.name for module in modules.values() if module.path.startswith(_SYSTEM)}
+    return with_dependencies(modules, wanted)
+
+
+def matching_modules(modules: Mapping[str, ModuleId], modaliases: Collection[str]) -> set[str]:
+    """Return the names of the modules that modprobe would load for these aliases."""
+    return {
+        module.name
+        for module in modules.values()
+        if any(
             fnmatchcase(alias, pattern) for pattern in module.aliases for alias in modaliases if _near(alias, pattern)
-        ):
-            wanted.add(module.name)
-    queue, found = list(wanted), {}
+        )
+    }
+
+
+def with_dependencies(modules: Mapping[str, ModuleId], names: Iterable[str]) -> list[ModuleId]:
+    """Return the existing modules of these names, with all modules that they need or softly depend on."""
+    queue, found = list(names), dict[str, ModuleId]()
     while queue:
         name = queue.pop()
         if name in modules and name not in found:
             found[name] = modules[name]
-            queue += modules[name].depends
+            queue += [*modules[name].depends, *modules[name].softdeps]
     return sorted(found.values(), key=lambda module: module.path)
+
+
+def built_in_texts(tree: Path) -> list[tuple[str, str, str]]:
+    """Return module, key and value of each text about the code that is built into a tree's kernel; empty if unknown."""
+    try:
+        data = (tree / "modules.builtin.modinfo").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return []
+    # "e1000e.parmtype=debug:int", each text ended by a zero byte (Documentation/kbuild/kbuild.rst).
+    parts = (text.partition(".") for text in data.split("\0") if text)
+    return [
+        (module.replace("-", "_"), key, value) for module, _, rest in parts for key, _, value in [rest.partition("=")]
+    ]
 
 
 def _near(alias: str, pattern: str) -> bool:

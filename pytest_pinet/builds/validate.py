@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -13,7 +12,7 @@ from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart
 from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable
-from pytest_pinet.builds.tree import read_tree
+from pytest_pinet.builds.tree import built_in_texts, read_tree
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.model.build import MARKER, Build, BuildFile, BuildFileRole, KernelId, ModuleId
 
@@ -175,13 +174,9 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
     """
     built_in: dict[str, set[str]] = {}
     for tree in parts.of(BuildFileRole.MODULES):
-        with suppress(OSError):
-            # "e1000e.parmtype=debug:int", each text ended by a zero byte (Documentation/kbuild/kbuild.rst).
-            for text in (tree.path / "modules.builtin.modinfo").read_bytes().decode("utf-8", "replace").split("\0"):
-                module, _, rest = text.partition(".")
-                key, _, value = rest.partition("=")
-                known = built_in.setdefault(module.replace("-", "_"), set())
-                known |= {value.partition(":")[0]} if key == "parmtype" else set()
+        for module, key, value in built_in_texts(tree.path):
+            known = built_in.setdefault(module, set())
+            known |= {value.partition(":")[0]} if key == "parmtype" else set()
     for module, parameter, _ in parts.options:
         has = modules[module].parameters if module in modules else built_in.get(module)
         if has is not None and parameter not in has:

@@ -54,17 +54,25 @@ _MODULES = (
     "for d in /sys/module/*/; do [ -e ${d}initstate ] || continue; n=${d%/}; s=-;"
     ' [ ! -r ${d}srcversion ] || read -r s < ${d}srcversion; echo "${n##*/} $s"; done'
 )
-# The notes with the build IDs, each after a line with its file name, all in hexadecimal.
-_NOTES = "head -v -c 4096 /sys/module/*/notes/.note.gnu.build-id | od -An -v -tx1 | tr -d ' \\n'"
+# A shell function that prints its input in hexadecimal. Not every board has od.
+HEX = (
+    "hex() { { if command -v od >/dev/null; then od -An -v -tx1; elif command -v hexdump >/dev/null;"
+    " then hexdump -v -e '1/1 \"%02x\"'; else xxd -p; fi; } | tr -d ' \\n'; }"
+)
+# The notes with the build IDs, each after a line with its file name, all in hexadecimal. Not every head has -v.
+_NOTES = (
+    'set -- /sys/module/*/notes/.note.gnu.build-id; if head -v -c 1 /dev/null >/dev/null; then head -v -c 4096 "$@";'
+    ' else for f; do echo "==> $f <=="; cat $f; done; fi | hex'
+)
 _NOTE = re.compile(rb"==> /sys/module/([^/\n]+)/notes/\.note\.gnu\.build-id <==\n")
 _NICS = 'for d in /sys/class/net/*; do [ -e $d/device ] || continue; echo "nic: ${d##*/}"; ethtool -i ${d##*/}; done'
-# The commands of what most boards report, by name.
+# The commands of what most boards report, by name; after HEX.
 PARTS = {
     "uname": "uname -a",
     "version": "cat /proc/version",
     "cmdline": "cat /proc/cmdline",
     "boot_id": "cat /proc/sys/kernel/random/boot_id",
-    "notes": "od -An -v -tx1 /sys/kernel/notes | tr -d ' \\n'",
+    "notes": "hex < /sys/kernel/notes",
     "model": "tr -d '\\0' < /proc/device-tree/model",
     "serial": "tr -d '\\0' < /proc/device-tree/serial-number",
     "firmware": "vcgencmd version",
@@ -86,7 +94,7 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
     for name in sysctls:
         if _SYSCTL.fullmatch(name):
             parts[f"sysctl {name}"] = f"cat {shlex.quote(sysctl_path(name))}"
-    script = f"LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/sbin:/sbin; {marked(parts)}"
+    script = f"LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/sbin:/sbin; {HEX}; {marked(parts)}"
     # Some parameters and sysctls are readable for root only.
     done = shell.run(as_root(script), timeout_s=TIMEOUT_S)
     found = {name: text.strip() for name, text in split_marked(done.stdout).items()}

@@ -65,7 +65,8 @@ class ModuleId:
     """The identity that a module's file contains.
 
     ``path`` is its place in the tree of modules, or the path of the single file. ``srcversion`` and ``build_id`` are
-    None if the module was built without them. ``parameters`` are the names of its options.
+    None if the module was built without them. ``parameters`` are the names of its options, ``softdeps`` the modules
+    that modprobe loads with it if they exist, and ``firmware`` the files that it may load, with wildcards.
     """
 
     name: str
@@ -77,6 +78,8 @@ class ModuleId:
     depends: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    softdeps: tuple[str, ...] = ()
+    firmware: tuple[str, ...] = ()
 
     @property
     def release(self) -> str:
@@ -146,6 +149,9 @@ class RunningBuild:
 
     ``nics`` has the values of ``ethtool -i`` by device. ``parameters`` (``e1000e.debug``) and ``sysctls`` have the
     current values of the settings that a build requests, as far as they can be read.
+
+    Of a build under test, ``changed`` names the requested values that the kernel changed, and ``not_proved`` the parts
+    of the build that the board does not report; one sentence each.
     """
 
     node: str
@@ -162,6 +168,13 @@ class RunningBuild:
     nics: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     sysctls: Mapping[str, str] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    not_proved: tuple[str, ...] = ()
+
+    @property
+    def release(self) -> str:
+        """The release of the running kernel (``uname -r``); empty if the board does not report it."""
+        return words[2] if len(words := self.uname.split()) > 2 else ""
 
     @property
     def marker(self) -> str | None:

@@ -13,7 +13,7 @@ from pytest_pinet.judge.change_verdict import (
     exit_code,
 )
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord, RanRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
@@ -39,6 +39,8 @@ _OF_VERDICT = {
 _ORDER = list(MetricOutcome)
 # The finding when the kernel broke during traffic, without a more specific kind.
 KERNEL = "kernel"
+# The keys of ethtool -i, and how reports name them.
+_ETHTOOL = {"driver": "driver", "version": "version", "firmware-version": "firmware"}
 
 
 def change_head(
@@ -80,7 +82,29 @@ def change_head(
         sentence=sentence,
         turns=turns,
         entries=tuple(entries),
+        nics=_once(_nic(result) for result in results),
+        changed=_once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.changed),
+        not_proved=_once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.not_proved),
     )
+
+
+def _ran(results: Iterable[ResultRecord]) -> Iterable[tuple[str, RanRecord]]:
+    return (entry for result in results for entry in sorted((result.ran or {}).items()))
+
+
+def _nic(result: ResultRecord) -> str:
+    """Return what ``ethtool -i`` says of the NIC under test with each build; empty if it says nothing."""
+    sides: dict[str, list[str]] = {}
+    for side, ran in sorted((result.ran or {}).items()):
+        words = [f"{_ETHTOOL[key]} {ran.nic[key]}" for key in _ETHTOOL if ran.nic.get(key)]
+        if words:
+            sides.setdefault(", ".join(words), []).append(side)
+    parts = "; ".join(f"{' and '.join(names)}: {words}" for words, names in sides.items())
+    return f"{result.combination.dut}: {parts}" if parts else ""
+
+
+def _once(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:

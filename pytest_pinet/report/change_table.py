@@ -47,8 +47,18 @@ def change_lines(
     counts = Counter(MetricOutcome(entry.outcome) for entry in head.entries)
     said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MetricOutcome if counts[outcome])
     lines += ["", *wrap(f"{said or 'nothing measured'}; {head.turns} turns", hanging="  ", width=width)]
+    lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return [*lines, *wrap(head.sentence, hanging="  ", width=width)]
+
+
+def ran_sentences(head: ChangeHeadRecord) -> list[str]:
+    """Return what is to be known of what ran: NICs, values that a kernel changed, and what is not proved."""
+    return [
+        *(f"NIC {text}" for text in head.nics),
+        *(f"changed by the kernel: {text}" for text in head.changed),
+        *(f"not proved: {text}" for text in head.not_proved),
+    ]
 
 
 def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:

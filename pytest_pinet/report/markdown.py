@@ -11,7 +11,14 @@ from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, Cha
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.change_table import VERDICTS, build_parts, change_in_words, emulated_sentence, figure_name
+from pytest_pinet.report.change_table import (
+    VERDICTS,
+    build_parts,
+    change_in_words,
+    emulated_sentence,
+    figure_name,
+    ran_sentences,
+)
 from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
@@ -158,6 +165,9 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
     if same:
         parts += ["", *_details(f"{len(same)} unchanged", _change_table(same))]
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
+    if ran := ran_sentences(head):
+        count = f", {len(head.not_proved)} not proved" if head.not_proved else ""
+        parts += ["", *_details(f"what ran{count}", [f"- {escaped(text)}" for text in ran])]
     foot = f"Run {run.run}, lab {run.lab}, {head.turns} turns, {run.started}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"

@@ -18,7 +18,7 @@ from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, 
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, HttpReport, Path, Window
 from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, RanRecord
 from pytest_pinet.model.record.direction import (
     AttemptRecord,
     BaselineRecord,
@@ -84,6 +84,7 @@ class ResultParts:
     ping: PingRecord | None = None
     comparison: ComparisonRecord | None = None
     change: ChangeRecord | None = None
+    ran: Mapping[str, RanRecord] | None = None
     console_excerpt: str | None = None
     finding: str | None = None
 

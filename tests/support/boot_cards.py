@@ -114,7 +114,10 @@ class Setup:
             "programs": f"7f454c46{'02' if self.programs == 64 else '01'}",
             "notes": kernel["notes"],
             "cmdline": cmdline,
-            **{name: values.get(name, "") for name in ("tryboot", "partition", "capabilities", "build-timestamp")},
+            **{
+                name: values.get(name, "")
+                for name in ("tryboot", "partition", "capabilities", "build-timestamp", "boot-mode")
+            },
             "mailbox": MAILBOX if self.arming in ("vcmailbox", "busybox") else "",
             "notifier": "0" if self.arming == "none" else "1",
             "init": "systemd" if self.arming in ("vcmailbox", "systemd", "none") else "",

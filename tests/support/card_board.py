@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ mount --bind $CARD/said/version /proc/version
 mount --bind $CARD/said/cmdline /proc/cmdline
 mount --bind $CARD/said/notes /sys/kernel/notes
 mount --bind $CARD/said/boot_id /proc/sys/kernel/random/boot_id
+mount -t tmpfs tmpfs /sys/firmware
+cp $CARD/said/fdt /sys/firmware/fdt
 exec /usr/sbin/sshd -D -e -f $CARD/sshd_config
 """
 _REBOOT = """\
@@ -74,9 +76,22 @@ esac
 value=0x00000000; [ ! -e $CARD/tryboot ] || value=0x00000001
 echo "0x0000001c 0x80000000 $1 0x00000004 0x80000004 $value 0x00000000"
 """
+# The first line of an initramfs says which modules its configuration asks for.
 _MKINITRAMFS = """\
 #!/bin/sh
-[ "$1" = -o ] && [ -d "/lib/modules/$3" ] && ls "/lib/modules/$3" > "$2"
+[ "$1 $3" = "-o -d" ] && [ -d "/lib/modules/$5" ] || exit 1
+{ sed 's/#.*//' "$4/modules" | xargs; ls "/lib/modules/$5"; } > "$2"
+"""
+# The kernel of this machine has another release than that of the board.
+_UNAME = """\
+#!/bin/sh
+release=$(cut -d' ' -f3 /proc/version)
+case "$*" in
+-r) echo $release ;;
+-m) echo aarch64 ;;
+-rm) echo $release aarch64 ;;
+*) echo "Linux pi4b-1 $release #1 SMP PREEMPT aarch64 GNU/Linux" ;;
+esac
 """
 # These commands have the readable effects of the real ones on a kernel. A file that contains "refuse" is rejected.
 _LOAD = """\
@@ -106,8 +121,11 @@ UsePAM no
 UseDNS no
 KexAlgorithms curve25519-sha256
 PermitRootLogin prohibit-password
-SetEnv PATH={folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin CARD={folder}
+SetEnv PATH={path} CARD={folder}
 """
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Tools that a board needs and that busybox does not have in this form.
+_BESIDE_BUSYBOX = ("depmod", "unshare")
 KNOWN_RELEASE = "6.12.20-good"
 KNOWN_VERSION = made.VERSION.replace(made.RELEASE, KNOWN_RELEASE)
 KNOWN_KERNEL = made.image(KNOWN_RELEASE, build_id=bytes(20))
@@ -135,8 +153,10 @@ class CardBoard:
     record = None
     knows_tryboot = True
 
-    def __init__(self, folder: Path, netboot: bool = False) -> None:
+    def __init__(self, folder: Path, netboot: bool = False, without: Sequence[str] | None = None) -> None:
         self.folder = folder
+        # What the firmware makes of a device tree; it passes on all others unchanged.
+        self.edited_trees: dict[bytes, bytes] = {}
         self.firmware = folder / ("tftp" if netboot else "boot/firmware")
         self.broken: set[str] = set()
         self.booted_by: list[str] = []
@@ -146,10 +166,10 @@ class CardBoard:
         self._process: subprocess.Popen[bytes] | None = None
         # A test and the board itself may request a boot at the same time.
         self._lock = threading.Lock()
-        for name in ("boot/firmware", "modules", "var", "said", "bin", "upper", "work", "known", "tftp"):
+        for name in ("boot/firmware", "modules", "var", "said", "bin", "upper", "work", "known", "tftp", "conf"):
             (folder / name).mkdir(parents=True)
         commands = {"reboot": _REBOOT, "vcmailbox": _VCMAILBOX, "mkinitramfs": _MKINITRAMFS, "rmmod": _UNLOAD}
-        commands |= {"modprobe": _LOAD, "insmod": _LOAD}
+        commands |= {"modprobe": _LOAD, "insmod": _LOAD, "uname": _UNAME}
         for name, script in commands.items():
             (folder / "bin" / name).write_text(script)
             (folder / "bin" / name).chmod(0o755)
@@ -157,7 +177,12 @@ class CardBoard:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
-        (folder / "sshd_config").write_text(_SSHD.format(port=self.port, folder=folder))
+        path = f"{folder}/bin:{_PATH}"
+        config = _SSHD.format(port=self.port, folder=folder, path=path if without is None else f"{folder}/bin")
+        if without is not None:
+            _install_busybox(folder / "bin", without)
+            config += f'ForceCommand exec {folder}/bin/sh -c "$SSH_ORIGINAL_COMMAND"\n'
+        (folder / "sshd_config").write_text(config)
         (self.firmware / "config.txt").write_text(CONFIG)
         (self.firmware / "cmdline.txt").write_text(CMDLINE)
         (self.firmware / "kernel8.img").write_bytes(KNOWN_KERNEL)
@@ -221,7 +246,7 @@ class CardBoard:
         self.booted_by.append(boot.names[0].rpartition("/")[0] + "/" if "/" in boot.names[0] else "config.txt")
         identity = read_image(boot.kernel)
         notes = boot.kernel[boot.kernel.index(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0") :][:36]
-        assert boot.initramfs is not None
+        assert boot.initramfs is not None or not (self.firmware / "initramfs8").exists()
         if self.broken & {identity.release, *boot.cmdline.split()}:
             return
         said = self.folder / "said"
@@ -232,6 +257,8 @@ class CardBoard:
         ):
             (said / name).write_text(text)
         (said / "notes").write_bytes(notes)
+        tree = boot.device_tree or b""
+        (said / "fdt").write_bytes(self.edited_trees.get(tree, tree))
         (said / "modules").write_text("".join(f"{path.stem} 16384 0 - Live 0x0\n" for path in self.known_modules))
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -280,15 +307,38 @@ class CardBoard:
         return found
 
 
+def _install_busybox(folder: Path, without: Sequence[str]) -> None:
+    """Put the commands of busybox into a folder, except existing files and the names in ``without``."""
+    busybox = shutil.which("busybox", path=_TOOLS)
+    assert busybox is not None
+    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True)
+    for name in listed.stdout.split():
+        if name not in without and not (folder / name).exists():
+            (folder / name).symlink_to(busybox)
+    for name in _BESIDE_BUSYBOX:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(str(shutil.which(name, path=_TOOLS)))
+
+
 @contextmanager
-def card_board(folder: Path, netboot: bool = False, modules: Mapping[str, bytes] | None = None) -> Iterator[CardBoard]:
-    """Yield a board that has booted its known-good build, which loads these modules."""
+def card_board(
+    folder: Path,
+    netboot: bool = False,
+    modules: Mapping[str, bytes] | None = None,
+    without: Sequence[str] | None = None,
+) -> Iterator[CardBoard]:
+    """Yield a board that has booted its known-good build, which loads these modules.
+
+    ``without``: the board has only busybox, and its busybox lacks these commands. None: it has the tools of Debian.
+    """
     if os.geteuid() != 0:
         pytest.skip("namespaces need root")
     missing = [name for name in ("sshd", "depmod", "unshare") if shutil.which(name, path=_TOOLS) is None]
     if missing:
         pytest.skip(f"{missing[0]} is not installed")
-    board = CardBoard(folder, netboot)
+    if without is not None and shutil.which("busybox", path=_TOOLS) is None:
+        pytest.skip("busybox is not installed")
+    board = CardBoard(folder, netboot, without)
     for name, data in (modules or {}).items():
         (folder / "known" / f"{name}.ko").write_bytes(data)
     try:

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,7 @@ class Plan:
     """What the boards do. ``ratio`` is B over A by NIC.
 
     ``start`` and ``opening`` (by side) and ``traffic`` may return an error to raise, given the boot's number.
+    ``reports`` returns what a board reports about the build that it runs.
     ``boot_noise`` and ``noise`` are relative standard deviations.
     """
 
@@ -99,6 +100,7 @@ class Plan:
     opening: Callable[[Side, int], PinetError | None] = lambda side, boot: None
     traffic: Callable[[Side, int], PinetError | None] = lambda side, boot: None
     check: Callable[[Build], PinetError | None] = lambda build: None
+    reports: Callable[[Side], dict[str, Any]] = lambda side: {}
     boot_noise: float = 0.001
     noise: float = 0.001
     missing: bool = False
@@ -139,7 +141,7 @@ class StandInDeployment:
         if error is not None:
             raise error
         self.running = build
-        return RunningBuild(self._node, "Linux 6.12.1 aarch64", "Linux version 6.12.1", "root=/dev/vda2")
+        return replace(self.known_good, **self._plan.reports(side))
 
 
 class StandInShell(LocalShell):

@@ -18,7 +18,9 @@ from pydantic import TypeAdapter
 from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
+from pytest_pinet.builds.device_trees import TreeProof
 from pytest_pinet.builds.image import bootable, read_image
+from pytest_pinet.builds.initramfs import archive, early_firmware
 from pytest_pinet.builds.matching import require_processor
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError, SshError
@@ -27,6 +29,7 @@ from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card, read_boot_report, read_card
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, SUMS, Content, DiskSpace, locked, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
+from pytest_pinet.lab.deploy.device_tree_proof import DeviceTreeProof, about_trees, tree_place
 from pytest_pinet.lab.deploy.known_good import (
     HEADER,
     INITRAMFS,
@@ -45,6 +48,8 @@ from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import JournalEntry, replay
 
+# The initramfs with the driver firmware of the build.
+FIRMWARE = "pinet-firmware.cpio"
 # A build without any file or setting: the known-good files in a folder of a build.
 COPY = Build("known-good-copy")
 # The new initramfs may be larger by this factor, because the build has more modules than the known-good one.
@@ -83,6 +88,7 @@ class Booted:
         self.name = store.name
         self._root = RootFiles(board)
         self._found: tuple[Card, KnownGood] | None = None
+        self._trees = DeviceTreeProof()
         self._model = OTHER
         self._arming = TRY
         self._identity: tuple[object, ...] = ()
@@ -108,18 +114,14 @@ class Booted:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
             )
-        self._root.check(build, mkinitramfs=self._makes_initramfs(build, known))
+        self._root.check(build, self._makes_initramfs(build, known), bool(self._initramfs_names(build, known)))
         where, act = f"{card.folder} of {name}", "delete files that are not needed there"
         needed, alone = self._needed_bytes(build, card, known), build is COPY
         self._space.check(build, needed, card.free, f"{build} takes", where, act, alone)
         self._found = card, known
-        shares_trees = bool(build.of(BuildFileRole.KERNEL) and known.device_trees)
-        if shares_trees and not build.of(BuildFileRole.DEVICE_TREE) and build.key not in self._warned:
+        if build.key not in self._warned and (warning := about_trees(build, known, name)):
             self._warned.add(build.key)
-            self._board.warn(
-                f"{build} has a kernel and no device trees, so {name} boots it with the known-good ones: "
-                "add device_trees if the kernel needs its own"
-            )
+            self._board.warn(warning)
 
     @property
     def proof(self) -> Path:
@@ -140,6 +142,7 @@ class Booted:
         known = find_known_good(card, report, self._model, read, name, self._store.on_board)
         # Last, because a board that boots by U-Boot mostly runs a mainline kernel, too.
         self._arming = _arming(report, name)
+        self._trees.learn(self._board.shell, shell, card.folder, known)
         return known
 
     def _needed_bytes(self, build: Build, card: Card, known: KnownGood) -> int:
@@ -151,13 +154,14 @@ class Booted:
         ]
         total = sum(file.size for file in own) + sum(len(_kernel(file)) for file in build.of(BuildFileRole.KERNEL))
         total += sum(card.size(name) for name in self._shared_files(build, known))
+        total += sum(file.size for file in early_firmware(build))
         if self._makes_initramfs(build, known):
             total += int(sum(map(card.size, known.names.initramfs)) * INITRAMFS_GROWTH)
         return total + SLACK_BYTES
 
     def _shared_files(self, build: Build, known: KnownGood) -> dict[str, str]:
         """Return the known-good files that this build shares: their known-good names, and their names in this build."""
-        brought = {file.name for file in build.files}
+        brought = {tree_place(file, known) for file in build.files}
         trees = {name: name.removeprefix(known.names.prefix) for name in known.device_trees}
         shared = {name: own for name, own in trees.items() if own not in brought}
         if not build.of(BuildFileRole.KERNEL):
@@ -169,8 +173,10 @@ class Booted:
     def _initramfs_names(self, build: Build, known: KnownGood) -> tuple[str, ...]:
         """Return the names of the initramfs files that this build loads, in its folder."""
         if build.of(BuildFileRole.INITRAMFS) or self._makes_initramfs(build, known):
-            return (INITRAMFS,)
-        return tuple(name.rpartition("/")[2] for name in known.names.initramfs)
+            names: tuple[str, ...] = (INITRAMFS,)
+        else:
+            names = tuple(name.rpartition("/")[2] for name in known.names.initramfs)
+        return (FIRMWARE, *names) if names and early_firmware(build) else names
 
     def _makes_initramfs(self, build: Build, known: KnownGood) -> bool:
         """Return whether the board must make an initramfs for this build.
@@ -217,13 +223,17 @@ class Booted:
 
     def _boot_files(self, build: Build, known: KnownGood) -> dict[str, Content]:
         files: dict[str, Content] = {CMDLINE: cmdline_text(known, build).encode()}
+        if FIRMWARE in self._initramfs_names(build, known):
+            early = early_firmware(build)
+            place = firmware_folder(build).removeprefix("/")
+            files[FIRMWARE] = archive({f"{place}/{file.name}": BuildSnapshot.of(file).read() for file in early})
         for file in build.files:
             if file.role is BuildFileRole.KERNEL:
                 files[KERNEL] = _kernel(file)
             elif file.role is BuildFileRole.INITRAMFS:
                 files[INITRAMFS] = BuildSnapshot.of(file)
             elif file.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY):
-                files[file.name] = BuildSnapshot.of(file)
+                files[tree_place(file, known)] = BuildSnapshot.of(file)
         return files
 
     def _journal_undo(self, shell: FeedingShell, folder: str, card: Card, build: Build) -> None:
@@ -285,6 +295,10 @@ class Booted:
     def arming(self) -> str:
         """The command by which this board asks its firmware for a trial boot."""
         return "vcmailbox" if self._arming is TRY else "systemctl reboot --reboot-argument"
+
+    def compare_trees(self, build: Build) -> TreeProof:
+        """Compare the device tree of the build that runs. Raises ChangedBuildError, LabError, SshError."""
+        return self._trees.compare(build, self.found[1], self._board.shell)
 
     def remove(self, build: Build) -> None:
         """Remove the boot files of one build, which does not run. Raises LabError, SshError."""
@@ -375,7 +389,8 @@ def root_undo(build: Build) -> str:
 
     It does nothing on a machine without these files, such as a TFTP server.
     """
-    steps = [f"rm -rf {PurePosixPath(firmware_folder(build)).parent} {parked(build.key)}"]
+    ours = PurePosixPath(firmware_folder(build)).parent
+    steps = [f"rm -rf {ours} {parked(build.key)}", f"{{ rmdir {ours.parent} 2>/dev/null || true; }}"]
     if build.release:
         mark = f"/lib/modules/{build.release}/.{OURS}"
         steps.append(f'if [ "$(cat {mark} 2>/dev/null)" = {build.key} ]; then rm -rf /lib/modules/{build.release}; fi')

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from pytest_pinet.builds.config_txt import CONFIG
-from pytest_pinet.evidence.build import MARK, PARTS, marked, parse_notes, split_marked
+from pytest_pinet.evidence.build import HEX, MARK, PARTS, marked, parse_notes, split_marked
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.deploy.commands import free_bytes
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
@@ -24,6 +24,7 @@ OURS = "pytest-pinet"
 FIRST_UTS = "uts:[4026531838]"
 LARGEST_TEXT = 65536
 READ_TIMEOUT_S = 60.0
+VCLOG_S = 10
 _CARD = f"""\
 cd {{folder}} 2>/dev/null && [ -f {CONFIG} ] || exit 3
 echo '{MARK}where'; pwd -P
@@ -36,21 +37,23 @@ for f in *.txt */*.txt; do
   [ ! -f "$f" ] || [ "$(wc -c < "$f")" -gt {LARGEST_TEXT} ] || {{{{ echo "{MARK}text $f"; cat "$f"; echo; }}}}
 done
 """
+_NAMES_TEXT = re.compile(r"(?:include\s+|cmdline=)(\S+)")
 # Prints a file in hexadecimal. The words of a device-tree property are 32-bit numbers with the highest byte first.
-_SHOW = """show() { [ ! -r "$1" ] || od -An -v -tx1 "$1" | tr -d ' \\n'; }"""
+_SHOW = f"""{HEX}; show() {{ [ ! -r "$1" ] || hex < "$1"; }}"""
 _BOOT = {
     **{name: PARTS[name] for name in ("model", "serial", "version", "notes", "cmdline", "firmware")},
     "revision": "show /proc/device-tree/system/linux,revision",
-    "programs": "head -c 5 /bin/sh | od -An -v -tx1 | tr -d ' \\n'",
+    "programs": "dd if=/bin/sh bs=5 count=1 | hex",
     "partition": "show /proc/device-tree/chosen/bootloader/partition",
     "capabilities": "show /proc/device-tree/chosen/bootloader/capabilities",
     "build-timestamp": "show /proc/device-tree/chosen/bootloader/build-timestamp",
+    "boot-mode": "show /proc/device-tree/chosen/bootloader/boot-mode",
     "mailbox": "vcmailbox 0x00030064 4 0 0",
     "notifier": "grep -c -w rpi_firmware_notify_reboot /proc/kallsyms",
     "uts": "readlink /proc/self/ns/uts",
     "init": "[ ! -d /run/systemd/system ] || echo systemd",
-    # The log of the firmware (package raspi-utils).
-    "vclog": "vclog --msg",
+    # The log of the firmware (package raspi-utils). It must not delay the rest if the firmware does not answer.
+    "vclog": f"if command -v timeout >/dev/null; then timeout {VCLOG_S} vclog --msg; else vclog --msg; fi",
 }
 
 
@@ -88,6 +91,14 @@ class Card:
         found = self._name(name) or name
         return self.texts.get(found)
 
+    def named_texts(self) -> list[str]:
+        """Return the small files that lines of the texts name as further texts, and that are not read yet."""
+        lines = [line.strip() for text in self.texts.values() for line in text.splitlines()]
+        prefixes = ["", *(line.removeprefix("os_prefix=") for line in lines if line.startswith("os_prefix="))]
+        named = [found[1] for line in lines if (found := _NAMES_TEXT.match(line))]
+        files = {self._name(f"{prefix}{name.removeprefix('/')}") for name in named for prefix in prefixes}
+        return sorted(name for name in files - self.texts.keys() if name and self.files[name] <= LARGEST_TEXT)
+
     def _name(self, name: str) -> str | None:
         if name in self.files or self.kind != "vfat":
             return name if name in self.files else None
@@ -113,6 +124,7 @@ class BootReport:
     partition: int | None = None
     capabilities: int | None = None
     build_timestamp: int | None = None
+    boot_mode: int | None = None
     mailbox: bool = False
     notifier: bool = False
     systemd: bool = False
@@ -131,7 +143,7 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
             raise Refused(f"the boot folder '{folder}' of {shell.name} has a special character in its name: rename it")
         done = shell.run(as_root(_CARD.format(folder=folder)), timeout_s=READ_TIMEOUT_S)
         if f"{MARK}where\n" in done.stdout:
-            return parse_card(folder, done.stdout)
+            return _with_named_texts(shell, parse_card(folder, done.stdout))
         if done.returncode not in (0, 3):
             raise Refused(f"{shell.name} refuses to read {folder}: {reason(done.stderr)}")
     raise Refused(
@@ -140,13 +152,28 @@ def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
     )
 
 
+def _with_named_texts(shell: Shell, card: Card) -> Card:
+    """Return the card with all texts that its settings name (include, cmdline). Raises SshError."""
+    while names := card.named_texts():
+        show = "; ".join(f"echo '{MARK}text '{shlex.quote(name)}; cat {shlex.quote(name)}; echo" for name in names)
+        done = shell.run(as_root(f"cd {card.folder} && {{ {show}; }}"), timeout_s=READ_TIMEOUT_S)
+        texts = _texts(split_marked(done.stdout))
+        # A file that cannot be read has no text, and is not read again.
+        card = replace(card, texts={**dict.fromkeys(names, ""), **texts, **card.texts})
+    return card
+
+
+def _texts(parts: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix("text "): text[:-1] for name, text in parts.items() if name.startswith("text ")}
+
+
 def parse_card(folder: str, output: str) -> Card:
     """Parse the output of the script that reads a folder."""
     parts = split_marked(output)
     device, kind, options = _mount(parts["mounts"], parts["where"].strip())
     return Card(
         folder,
-        {name.removeprefix("text "): text[:-1] for name, text in parts.items() if name.startswith("text ")},
+        _texts(parts),
         _sizes(parts["files"]),
         free_bytes(parts["space"]) or 0,
         parts["writable"].strip() == "yes",
@@ -168,9 +195,9 @@ def parse_boot_report(output: str) -> BootReport:
     # A reply has 7 words: size, code, tag, size of the value, size of the reply, value, end. A firmware that does not
     # know the tag leaves the highest bit of the fifth word clear.
     mailbox = re.findall(r"0x[0-9a-f]+", parts.get("mailbox", ""))
-    revision, partition, capabilities, built = (
+    revision, partition, capabilities, built, mode = (
         int(parts[name], 16) if parts.get(name) else None
-        for name in ("revision", "partition", "capabilities", "build-timestamp")
+        for name in ("revision", "partition", "capabilities", "build-timestamp", "boot-mode")
     )
     return BootReport(
         model=parts.get("model") or None,
@@ -184,6 +211,7 @@ def parse_boot_report(output: str) -> BootReport:
         partition=partition,
         capabilities=capabilities,
         build_timestamp=built,
+        boot_mode=mode,
         mailbox=len(mailbox) > 5 and int(mailbox[4], 16) >> 31 == 1,
         notifier=parts.get("notifier", "0") not in ("", "0"),
         systemd=parts.get("init") == "systemd",

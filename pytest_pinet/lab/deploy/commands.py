@@ -22,6 +22,7 @@ from pytest_pinet.tuning.files import reason
 # Held until the last process of a command has ended. A recovery after a crash waits for such processes.
 LOCK = "/run/pytest-pinet.lock"
 LOCK_TIMEOUT_S = 300
+_BUSY = f"{{ echo 'another command of pinet still runs after {LOCK_TIMEOUT_S} s' >&2; exit 1; }}"
 # The slowest commands make an initramfs or write a card.
 COPY_TIMEOUT_S = 300.0
 # The speed of a slow card over a busy link; an emulated board is not faster.
@@ -33,8 +34,9 @@ Content = BuildSnapshot | bytes
 
 def locked(command: str) -> str:
     """Return the command line that becomes root and runs the command while holding our lock."""
-    taken = f"exec 9>>{LOCK} && if command -v flock >/dev/null; then flock -w {LOCK_TIMEOUT_S} 9; fi"
-    return as_root(f"{taken} && {{ {command}; }}")
+    # flock of busybox has no time limit (-w).
+    wait = f"n=0; until flock -n 9; do n=$((n + 1)); [ $n -lt {LOCK_TIMEOUT_S} ] || {_BUSY}; sleep 1; done"
+    return as_root(f"exec 9>>{LOCK} && if command -v flock >/dev/null; then {wait}; fi && {{ {command}; }}")
 
 
 def run_as_root(shell: FeedingShell, command: str, what: str, timeout_s: float = COPY_TIMEOUT_S) -> None:

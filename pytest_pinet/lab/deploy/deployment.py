@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pytest_pinet.builds.config_txt import TRYBOOT
-from pytest_pinet.builds.matching import mismatches, missing_modules
+from pytest_pinet.builds.device_trees import TreeProof
+from pytest_pinet.builds.matching import changed_values, mismatches, missing_modules, not_proved
 from pytest_pinet.errors import (
     BuildError,
     BuildMismatch,
@@ -43,6 +44,8 @@ class Deployment:
         self._builds: dict[str, Build] = {}
         self._booted: Booted | None = None
         self._known_good: RunningBuild | None = None
+        # The settings that each build requests, with the values of the known-good build.
+        self._before: dict[str, RunningBuild] = {}
         self._changing = False
         self._unprovable: UnsupportedError | None = None
         self.running: Build | None = None
@@ -82,6 +85,8 @@ class Deployment:
         another processor; the message is one sentence.
         """
         self._check_board()
+        if (build.options or build.sysctls) and self.running is None:
+            self._before[build.key] = self._read(build)
         self._live.check_options(build)
         refused: list[str] = []
         for way in self._candidates(build):
@@ -332,19 +337,31 @@ class Deployment:
         return read_running(self._board.shell, options, [name for name, _ in build.sysctls])
 
     def _identified(self, build: Build, running: RunningBuild) -> RunningBuild:
-        """Return ``running`` if it is this build. Raises BuildError if a driver is missing, and BuildMismatch."""
+        """Return ``running`` if it is this build, with what is not proved.
+
+        Raises BuildError if a driver is missing, and BuildMismatch.
+        """
         missing = missing_modules(build, running)
         if missing:
             raise BuildError(f"{' and '.join(missing)} of {build} is not loaded on {self._board.name}", "no driver")
         # The mark on the command line may be that of a boot tuning.
         now = running if self.boots(build) or self._trial is not COPY else replace(running, cmdline="")
-        found = mismatches(build, now, self.boots(build))
+        before = self._before.get(build.key)
+        found = mismatches(build, now, self.boots(build), before)
         same = self._known_good
         if not found and build.kernel is None and same is not None and running.version != same.version:
             found = [f"the running kernel has version '{running.version}', but the known-good kernel '{same.version}'"]
+        trees = TreeProof()
+        if not found and self._booted is not None and self.boots(build):
+            trees = self._booted.compare_trees(build)
+            found = [trees.difference] * bool(trees.difference)
         if found:
             raise BuildMismatch(f"{self._board.name} does not run {build}: {'; '.join(found)}")
-        return running
+        return replace(
+            running,
+            changed=changed_values(build, running, before),
+            not_proved=(*not_proved(build, running), *trees.not_compared),
+        )
 
     def _start_known_good(self) -> RunningBuild:
         if any(way.boots for way in self._ways.values()) and not (self.tuning and self._trial is None):

@@ -47,6 +47,11 @@ _VOLATILE = ("overlay", "overlayfs", "tmpfs", "ramfs")
 _CONSOLE = re.compile(r"console=serial[01](.*)")
 _SERIAL_DEVICES = ("ttyS0", "ttyAMA0", "ttyAMA10")
 
+# chosen/bootloader/boot-mode has the digits of BOOT_ORDER.
+_NETWORK = "the network"
+_BOOT_MODES = {1: "an SD card", 2: _NETWORK, 3: "a computer (rpiboot)", 4: "USB", 5: "USB", 6: "NVMe", 7: _NETWORK}
+_DEVICES = {"mmcblk": "an SD card", "nvme": "NVMe", "sd": "USB"}
+
 ReadKernel = Callable[[str], KernelId]
 
 
@@ -72,6 +77,7 @@ def find_known_good(
     ``on_board`` is False if the folder is on another machine, such as a TFTP server. Raises Refused if the card cannot
     boot a build for a trial, or if no file is the running kernel.
     """
+    _check_boot_mode(card, report, node, on_board)
     if on_board:
         _check_partition(card, report, node)
     if not card.writable or "ro" in card.options:
@@ -116,6 +122,19 @@ def _check_partition(card: Card, report: BootReport, node: str) -> None:
             f"the firmware of {node} booted from partition {report.partition}, and {card.folder} is {card.device}: "
             "mount the partition that the firmware reads"
         )
+
+
+def _check_boot_mode(card: Card, report: BootReport, node: str, on_board: bool) -> None:
+    """Check that the firmware booted from the kind of device that has the folder, as SD cards and SSDs may be alike."""
+    booted, device = _BOOT_MODES.get(report.boot_mode or 0), card.device.removeprefix("/dev/")
+    there = next((kind for name, kind in _DEVICES.items() if device.startswith(name)), None)
+    there = there if on_board else _NETWORK
+    if booted and there and booted != there:
+        where = f"{card.folder} is on {card.device}" if on_board else f"the lab names a TFTP server ({card.folder})"
+        act = (
+            "mount the partition that the firmware reads" if on_board else "remove TFTPProviderDriver from the lab file"
+        )
+        raise Refused(f"the firmware of {node} booted from {booted}, and {where}: {act}")
 
 
 def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -> None:

@@ -133,7 +133,7 @@ class Live:
             path = shlex.quote(sysctl_path(sysctl))
             done = self._board.shell.run(as_root(f"[ -e {path} ] || exit 3; [ -w {path} ]"))
             if done.returncode == 3:
-                raise Refused(f"{self._board.name} has no sysctl {sysctl}")
+                raise ConfigError(f"{build}: sysctls: the kernel of {self._board.name} has no sysctl {sysctl!r}")
             if done.returncode:
                 raise Refused(f"sysctl {sysctl} of {self._board.name} cannot be written")
 
@@ -231,7 +231,10 @@ class Live:
         raise BuildError(f"module {module} was loaded {where}, but {rest} did not appear again", "no driver")
 
     def set_sysctls(self, build: Build) -> None:
-        """Set each sysctl and read it back. Raises BuildError if the board does not accept a value."""
+        """Set each sysctl and read it back. Raises BuildError if the kernel does not have it, or keeps its value.
+
+        A value that the kernel has changed is no error (builds/matching.py, ``changed_values``).
+        """
         for sysctl, wanted in build.sysctls:
             path = sysctl_path(sysctl)
             before = self._board.shell.run(as_root(f"cat {shlex.quote(path)}")).stdout.strip()
@@ -242,8 +245,9 @@ class Live:
             done = self._board.shell.run(as_root(f"{entry.kept()} && {_set(path, wanted)}"))
             self._undo.append(entry)
             now = self._board.shell.run(as_root(f"cat {shlex.quote(path)}")).stdout.strip()
-            if done.returncode or not sysctl_holds(wanted, now):
-                why = reason(done.stderr) if done.stderr.strip() else f"its value is '{' '.join(now.split())}'"
+            if done.returncode or (now == before and not sysctl_holds(wanted, now)):
+                why = reason(done.stderr) if done.stderr.strip() else f"its value is still '{' '.join(now.split())}'"
+                why = why if now else "its kernel has no such sysctl"
                 raise BuildError(f"{self._board.name} did not accept sysctl {sysctl}={wanted}: {why}", "mismatch")
 
     def undo(self) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.boot import COPY, DISARM, recover
-from pytest_pinet.lab.deploy.boot_file_store import PLACES
+from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell
@@ -42,8 +43,11 @@ class Leftover:
         ]
 
 
-def put_back(shell: FeedingShell) -> Leftover:
-    """Remove the files of left-over builds. A build that still runs ends with the next boot. Raises SshError."""
+def put_back(shell: FeedingShell, server: PartitionAccess | None = None) -> Leftover:
+    """Remove the files of left-over builds. A build that still runs ends with the next boot. Raises SshError.
+
+    ``server`` is the TFTP server that has the boot files of the board, if it boots from the network.
+    """
     on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}"]
     ours = " ".join([*(f"{folder}/{OURS}" for folder in PLACES), *on_root])
     # A boot partition may be readable for root only.
@@ -63,4 +67,12 @@ def put_back(shell: FeedingShell) -> Leftover:
         failed = recover(shell, PLACES)
         removed = shell.run(locked(_ROOT), timeout_s=COPY_TIMEOUT_S)
         failed += ["its modules"] if removed.returncode else []
+    if server is not None:
+        there = " ".join(f"{folder}/{OURS}" for folder in server.folders)
+        try:
+            found = bool(server.shell.run(f"ls -d {there} 2>/dev/null").stdout.strip())
+            failed += recover(server.shell, server.folders) if found else []
+        except SshError as error:
+            found, failed = True, [*failed, f"the boot files on {server.shell.name} ({error.message})"]
+        files = files or found
     return Leftover(build, files, tuple(failed))

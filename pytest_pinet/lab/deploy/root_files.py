@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree, size_of
 from pytest_pinet.builds.tree import required_modules
+from pytest_pinet.lab.deploy.boot_modules import read_boot_needs
 from pytest_pinet.lab.deploy.card import OURS, mount_below
 from pytest_pinet.lab.deploy.commands import Content, DiskSpace, free_bytes, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, Refused
@@ -39,8 +40,11 @@ class RootFiles:
         self._board = board
         self._space = DiskSpace()
 
-    def check(self, build: Build, mkinitramfs: bool) -> None:
-        """Check whether the board can take the files. Raises Refused, SshError."""
+    def check(self, build: Build, mkinitramfs: bool, initramfs: bool) -> None:
+        """Check whether the board can take the files. Raises Refused, SshError.
+
+        ``mkinitramfs``: the board makes the initramfs; ``initramfs``: the build boots with one.
+        """
         shell, name = self._board.shell, self._board.name
         tools = ["depmod"] * bool(build.of(BuildFileRole.MODULES)) + ["mkinitramfs"] * mkinitramfs
         missing = [tool for tool in tools if shell.run(f"{_TOOLS}; command -v {tool}").returncode]
@@ -58,6 +62,11 @@ class RootFiles:
                 f"to make one: add the modules or an initramfs to {build}"
             )
         self._check_root(build)
+        if not initramfs and (needed := self._before_root(build)):
+            raise Refused(
+                f"{name} boots without an initramfs, but {build} has {' and '.join(needed)} as modules, which are "
+                f"needed to mount the root file system: build them into the kernel, or add an initramfs to {build}"
+            )
         if build.of(BuildFileRole.MODULES) and self._is_known_good(build) and not self._is_same(build):
             raise Refused(
                 f"{name} has different modules of kernel {build.release}, which belong to its known-good build: "
@@ -67,6 +76,10 @@ class RootFiles:
         left = free_bytes(shell.run("df -kP /lib/modules | tail -n 1").stdout)
         act = "delete files that are not needed there, or strip the modules (INSTALL_MOD_STRIP=1)"
         self._space.check(build, size, left, f"the modules of {build} take", name, act)
+
+    def _before_root(self, build: Build) -> list[str]:
+        """Return the modules of the build without which its kernel cannot mount the root file system."""
+        return read_boot_needs(self._board.shell).before_root(build.modules) if build.of(BuildFileRole.MODULES) else []
 
     def _check_root(self, build: Build) -> None:
         """Check whether the file systems of the build's folders keep files. Raises Refused."""
@@ -124,15 +137,10 @@ class RootFiles:
         return found
 
     def _chosen(self, build: Build, own: dict[str, ModuleId]) -> list[ModuleId]:
-        done = self._board.shell.run(
-            "cut -d' ' -f1 /proc/modules; echo =;"
-            " find /sys/devices -name modalias -exec cat {} + 2>/dev/null | sort -u",
-            timeout_s=60.0,
-        )
-        loaded, _, modaliases = done.stdout.partition("=\n")
+        needs = read_boot_needs(self._board.shell)
         named = [name_of(file.name) for file in build.of(BuildFileRole.MODULE)]
         named += [module for module, _, _ in build.options]
-        return required_modules(own, [*loaded.split(), *named], modaliases.split("\n"))
+        return required_modules(own, [*needs.loaded, *needs.built_in, *named], needs.aliases | needs.phys | needs.root)
 
     def deploy(self, build: Build) -> None:
         """Put the files onto the board. Raises ChangedBuildError, LabError, SshError."""
@@ -164,8 +172,21 @@ class RootFiles:
         self._space.clear()
 
     def make_initramfs(self, build: Build, path: str) -> None:
-        """Make an initramfs with the board's own tool. Raises LabError, SshError."""
-        self._run(f"{_TOOLS}; mkinitramfs -o {path} {shlex.quote(build.release or '')} && sync", "make an initramfs")
+        """Make an initramfs with the board's own tool. Raises LabError, SshError.
+
+        The tool chooses modules for the running kernel. So it gets a list of what the new kernel needs, in a copy of
+        its configuration.
+        """
+        needed = read_boot_needs(self._board.shell).early(build.modules)
+        # Not in /run, which is often mounted noexec: the folder has hooks.
+        conf = f"{PurePosixPath(firmware_folder(build)).parent}/initramfs-tools"
+        self._run(
+            f"{_TOOLS}; rm -rf {conf} && mkdir -p {conf} &&"
+            f" {{ [ ! -d /etc/initramfs-tools ] || cp -a /etc/initramfs-tools/. {conf}; }} &&"
+            f" printf '\\n%s\\n' {shlex.quote(chr(10).join(needed))} >> {conf}/modules &&"
+            f" mkinitramfs -o {path} -d {conf} {shlex.quote(build.release or '')} && rm -rf {conf} && sync",
+            "make an initramfs",
+        )
 
     def _run(self, command: str, what: str) -> None:
         run_as_root(self._board.shell, command, what, TOOL_TIMEOUT_S)

@@ -260,14 +260,21 @@ class NodeSession:
 
     def _remove_left_build(self) -> bool:
         """Remove the build of a crashed process; return whether the node still runs that build. Raises SshError."""
+        from pytest_pinet.lab.deploy.board import LeasedBoard
+        from pytest_pinet.lab.deploy.boot_file_store import Tftp
         from pytest_pinet.lab.deploy.recovery import put_back
 
+        board, server = LeasedBoard(self), None
         try:
-            left = put_back(self.shell)
+            server = Tftp(board).access() if Tftp.serves(board) else None
+        except LabError as error:
+            self.warnings.append(f"could not look for boot files that an interrupted run left: {error.message}")
+        try:
+            left = put_back(self.shell, server)
         except SshError:
             # The node rebooted in between: the killed process had started that boot.
             self._reboot()
-            left = put_back(self.shell)
+            left = put_back(self.shell, server)
         self.warnings += left.sentences(self.node.name)
         return bool(left.build)
 

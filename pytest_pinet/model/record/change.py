@@ -31,6 +31,18 @@ class BuildRecord(Record):
     sysctls: tuple[str, ...]
 
 
+class RanRecord(Record):
+    """What the device under test ran with one of the builds. ``nic`` is what ``ethtool -i`` says of its NIC.
+
+    ``changed`` names requested values that the kernel changed, ``not_proved`` the parts of the build that the board
+    does not report; one sentence each.
+    """
+
+    nic: dict[str, str | None]
+    changed: tuple[str, ...]
+    not_proved: tuple[str, ...]
+
+
 class TurnRecord(Record):
     """One turn of a build (``A`` or ``B``), numbered from 1: a boot, or the load of a module that needs no boot.
 
@@ -111,7 +123,7 @@ class ChangeHeadRecord(Record):
     """The answer on the whole change, and the exit codes of ``pinet gate`` without and with ``--bisect``.
 
     ``baseline`` is ``interleaved`` (A was measured in the same run) or ``accepted``. ``turns`` is the number of all
-    turns.
+    turns. ``nics``, ``changed`` and ``not_proved`` are sentences on what ran on all boards.
     """
 
     a: BuildRecord
@@ -123,6 +135,9 @@ class ChangeHeadRecord(Record):
     sentence: str
     turns: int
     entries: tuple[ChangeEntryRecord, ...]
+    nics: Later[tuple[str, ...]] = ()
+    changed: Later[tuple[str, ...]] = ()
+    not_proved: Later[tuple[str, ...]] = ()
 
 
 class ConnectionRecord(Record):

@@ -8,7 +8,7 @@ from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.change_table import GOOD, VERDICTS, build_parts, emulated_sentence, figure_name
+from pytest_pinet.report.change_table import GOOD, VERDICTS, build_parts, emulated_sentence, figure_name, ran_sentences
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.page.words import paragraph, runs_table, unbroken, verdict_html
@@ -31,8 +31,15 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
     return (
         '<section id="change" aria-labelledby="change-head"><h2 id="change-head">The newest change</h2>'
         f'<p class="lead">{unbroken(head.sentence)}</p>{emulated}{table if rows else ""}'
-        f"{_build('A', head.a)}{_build('B', head.b)}{paragraph(facts, 'muted')}</section>"
+        f"{_build('A', head.a)}{_build('B', head.b)}{_ran(head)}{paragraph(facts, 'muted')}</section>"
     )
+
+
+def _ran(head: ChangeHeadRecord) -> str:
+    """Return what ran, and what of it is not proved, as folded HTML; empty if nothing is known."""
+    items = "".join(f"<li>{written(text)}</li>" for text in ran_sentences(head))
+    count = f", {len(head.not_proved)} not proved" if head.not_proved else ""
+    return f"<details><summary>What ran{count}</summary><ul>{items}</ul></details>" if items else ""
 
 
 def _row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> str:

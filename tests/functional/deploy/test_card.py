@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.builds.initramfs import archive
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, LabError, UnsupportedError
 from pytest_pinet.lab.deploy.boot import undo_script
@@ -15,7 +16,8 @@ from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import put_back
 from pytest_pinet.model.build import Build
 from tests.support import build_files as made
-from tests.support.card_board import KNOWN_VERSION, CardBoard, card_board
+from tests.support.card_board import KNOWN_RELEASE, KNOWN_VERSION, CardBoard, card_board
+from tests.support.device_tree_files import PI_4, blob, booted, changed
 
 pytestmark = pytest.mark.usefixtures("_cache")
 
@@ -139,6 +141,111 @@ def test_a_build_is_booted_beside_the_known_good_one(board: CardBoard, tmp_path:
     assert deployment.take_back()
     board.power_cycle()
     assert board.files() == before
+
+
+@pytest.fixture
+def known_tree(board: CardBoard) -> bytes:
+    """Return a real device tree that the known-good build has booted with, edited by the firmware."""
+    known = blob(PI_4)
+    (board.firmware / "bcm2711-rpi-4-b.dtb").write_bytes(known)
+    board.edited_trees[known] = blob(booted(PI_4))
+    board.power_cycle()
+    return known
+
+
+@pytest.mark.usefixtures("_proved")
+def test_the_running_device_tree_is_compared_and_what_is_not_proved_is_listed(
+    board: CardBoard, tmp_path: Path, known_tree: bytes
+) -> None:
+    new = changed(PI_4, scb__ethernet__phy_mode="rgmii")
+    board.edited_trees[blob(new)] = blob(booted(new))
+    made.write(tmp_path / "new", {"dtbs/broadcom/bcm2711-rpi-4-b.dtb": blob(new), "config.txt": b"gpu_mem=64\n"})
+    deployment = Deployment(board)
+    running = deployment.start(load_build(str(tmp_path / "new")))
+    assert running.not_proved == (
+        "config.txt 'gpu_mem=64': the firmware does not say which lines it used",
+        "device tree bcm2711-rpi-4-b.dtb: 2 nodes that the firmware or an overlay changes, such as "
+        "/soc/serial@7e215040",
+    )
+    deployment.take_back()
+
+
+@pytest.mark.usefixtures("_proved")
+def test_a_firmware_that_uses_another_device_tree_is_an_error(
+    board: CardBoard, tmp_path: Path, known_tree: bytes
+) -> None:
+    new = blob(changed(PI_4, scb__ethernet__phy_mode="rgmii"))
+    board.edited_trees[new] = board.edited_trees[known_tree]
+    made.write(tmp_path / "new", {"dtbs/broadcom/bcm2711-rpi-4-b.dtb": new})
+    deployment = Deployment(board)
+    with pytest.raises(BuildMismatch) as caught:
+        deployment.start(load_build(str(tmp_path / "new")))
+    assert str(caught.value) == (
+        "pi4b-1 does not run build new: device tree bcm2711-rpi-4-b.dtb: phy-mode of /scb/ethernet@7d580000 is "
+        '"rgmii-rxid", expected "rgmii"'
+    )
+    deployment.take_back()
+
+
+@pytest.mark.usefixtures("_proved")
+def test_driver_firmware_is_also_in_the_initramfs(board: CardBoard, tmp_path: Path) -> None:
+    module = made.module("r8169", firmware=("rtl_nic/a.fw",))
+    made.write(tmp_path / "new", {"Image": made.image(), **made.tree(r8169=module)})
+    made.write(tmp_path / "new", {"firmware/rtl_nic/a.fw": b"new firmware", "firmware/other.fw": b"not for it"})
+    build = load_build(str(tmp_path / "new"))
+    deployment = Deployment(board)
+    running = deployment.start(build)
+    ours = board.firmware / "pytest-pinet" / build.key
+    lines = (board.firmware / "tryboot.txt").read_text().splitlines()
+    assert "initramfs pinet-firmware.cpio,initrd.img followkernel" in lines
+    place = f"var/lib/pytest-pinet/{build.key}/firmware"
+    assert f"firmware_class.path=/{place}" in running.cmdline.split()
+    assert (ours / "pinet-firmware.cpio").read_bytes() == archive({f"{place}/rtl_nic/a.fw": b"new firmware"})
+    there = board.folder / "var" / place.removeprefix("var/lib/")
+    assert {path.name for path in there.rglob("*.fw")} == {"a.fw", "other.fw"}
+    deployment.take_back()
+    board.power_cycle()
+
+
+@pytest.mark.usefixtures("_proved")
+def test_the_initramfs_gets_the_modules_of_the_root_file_system(board: CardBoard, tmp_path: Path) -> None:
+    before = board.files()
+    kind = board.shell.run("sed -n 's|^[^ ]* / \\([^ ]*\\) .*|\\1|p' /proc/self/mounts | tail -n 1").stdout.strip()
+    modules = {
+        "rootfs": made.module("rootfs", depends="helper", softdep="pre: crc", aliases=(f"fs-{kind}",)),
+        "helper": made.module("helper"),
+        "crc": made.module("crc"),
+        "e1000e": made.module("e1000e"),
+    }
+    made.write(tmp_path / "new", {"Image": made.image(), **made.tree(made.RELEASE, **modules)})
+    build = load_build(str(tmp_path / "new"))
+    deployment = Deployment(board)
+    deployment.start(build)
+    initramfs = board.firmware / "pytest-pinet" / build.key / "initrd.img"
+    assert initramfs.read_text().splitlines()[0].split() == ["crc", "helper", "rootfs"]
+    deployment.take_back()
+    # Without an initramfs these modules must be built in, as in the known-good kernel.
+    (board.firmware / "initramfs8").unlink()
+    release = made.write(board.folder / "modules", {f"{KNOWN_RELEASE}/modules.builtin": b"kernel/fs/rootfs.ko\n"})
+    board.power_cycle()
+    assert refused(board, build) == (
+        "pi4b-1 boots without an initramfs, but build new has rootfs as modules, which are needed to mount the root "
+        "file system: build them into the kernel, or add an initramfs to build new"
+    )
+    (release / KNOWN_RELEASE / "modules.builtin").unlink()
+    (board.firmware / "initramfs8").write_bytes(b"known-good initramfs")
+    assert board.files() == before
+
+
+@pytest.mark.usefixtures("_proved")
+def test_another_release_than_that_of_the_image_is_an_error(board: CardBoard, tmp_path: Path) -> None:
+    deployment = Deployment(board)
+    build = build_of(tmp_path / "new")
+    uname = board.folder / "bin" / "uname"
+    uname.write_text(uname.read_text().replace("release=$(cut -d' ' -f3 /proc/version)", f"release={KNOWN_RELEASE}"))
+    with pytest.raises(BuildMismatch, match=f"uname -r of the board is {KNOWN_RELEASE}, but the image is kernel"):
+        deployment.start(build)
+    deployment.take_back()
 
 
 @pytest.mark.slow

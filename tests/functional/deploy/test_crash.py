@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -138,3 +140,48 @@ def test_killed_at_a_random_point_of_each_step(board: CardBoard, tmp_path: Path)
         assert board.shell.run("cat /proc/version").stdout.strip() == KNOWN_VERSION
         assert board.files() == before
     assert any("booted the known-good build" in line for line in removed)
+
+
+# The steps of the proof on the board, and a part of the command of each.
+PROOF = {
+    "the undo is written to the journal": "> /boot/firmware/pytest-pinet/journal/",
+    "the copy is uploaded": "tar -xof - -C /boot/firmware/pytest-pinet/",
+    "the copy gets its name": "&& mv /boot/firmware/pytest-pinet/",
+    "tryboot.txt is written": "mv tryboot.txt.pytest-pinet.new tryboot.txt",
+    "the trial boot is requested": "vcmailbox 0x00038064 4 0 1",
+    "the copy boots": r"\[ ! -d /boot/firmware/pytest-pinet/\w+ \] \|\| reboot",
+    "what runs is read": "cat /proc/version",
+    "the known-good build boots": "; true; reboot;",
+    "the copy is removed": r"\{ rm -rf /boot/firmware/pytest-pinet/\w+ && sync",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", PROOF)
+def test_killed_at_each_step_of_the_proof_of_a_trial_boot(board: CardBoard, tmp_path: Path, step: str) -> None:
+    (tmp_path / "build.yaml").write_text("name: a\ncmdline: quiet\n")
+    before = board.files()
+    process = start(board, tmp_path / "build.yaml")
+    assert process.stdout is not None
+    with process.stdout:
+        begun = itertools.dropwhile(lambda line: not line.startswith("prove that pi4b-1 can boot"), process.stdout)
+        proof = itertools.takewhile(lambda line: not line.startswith("deploy build a"), begun)
+        assert any(re.search(PROOF[step], line) for line in proof), f"no command for: {step}"
+        # The command has just been announced. It runs to its end on the board, or has not begun.
+        time.sleep(random.Random(step).random() * 0.3)
+        process.kill()
+        process.wait()
+    log_in(board)
+    # A boot that was requested before the kill may still happen.
+    board.power_cycle()
+    log_in(board)
+    assert board.shell.run("cat /proc/version").stdout.strip() == KNOWN_VERSION
+    assert "pinet.build=" not in board.shell.run("cat /proc/cmdline").stdout
+    assert board.files() == before
+    assert not (board.folder / "tryboot").exists(), "the request for a trial boot is still set"
+    # The next run proves the boot again, and gets on.
+    whole = start(board, tmp_path / "build.yaml")
+    watch(whole)
+    assert whole.wait(60) == 0
+    board.power_cycle()
+    assert board.files() == before

@@ -13,7 +13,10 @@ from labgrid.resource import TFTPProvider
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import UnsupportedError
+from pytest_pinet.lab.deploy.boot_file_store import PartitionAccess, Tftp
 from pytest_pinet.lab.deploy.deployment import Deployment
+from pytest_pinet.lab.deploy.recovery import Leftover, put_back
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build
 from tests.support import build_files as made
 from tests.support.card_board import KNOWN_VERSION, CardBoard, card_board
@@ -105,3 +108,27 @@ def test_a_card_is_written_while_the_board_is_off(tmp_path: Path, build: Build) 
         deployment.take_back()
         board.power_cycle()
         assert board.files() == before
+
+
+def test_the_next_login_removes_what_a_killed_run_left_on_the_tftp_server(tmp_path: Path, build: Build) -> None:
+    with card_board(tmp_path / "card", netboot=True) as board:
+        board.drivers["TFTPProviderDriver"] = provider(board.firmware)
+        before = board.files()
+        Deployment(board).start(build)
+        assert (board.firmware / "tryboot.txt").exists()
+        left = put_back(board.shell, Tftp(board).access())
+        assert left == Leftover(build.key, files=True)
+        board.power_cycle()
+        assert board.files() == before
+        assert put_back(board.shell, Tftp(board).access()) == Leftover()
+
+
+def test_boot_files_that_are_left_on_a_tftp_server_without_an_answer_are_named(tmp_path: Path, build: Build) -> None:
+    with card_board(tmp_path / "card", netboot=True) as board:
+        # The exit status of ssh without a connection.
+        gone = PartitionAccess(SshShell("the TFTP server of pi4b-1", ["sh", "-c", "exit 255"]), ("/srv/tftp/x",))
+        left = put_back(board.shell, gone)
+    assert left.sentences("pi4b-1")[-1] == (
+        "could not remove the boot files on the TFTP server of pi4b-1 (the ssh connection to the TFTP server of pi4b-1 "
+        "was lost) from pi4b-1"
+    )

@@ -16,11 +16,10 @@ from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build
 from pytest_pinet.tuning.journal import replay
 from tests.support import build_files as made
-from tests.support.card_board import CardBoard, card_board
+from tests.support.card_board import KNOWN_RELEASE, CardBoard, card_board
 from tests.support.namespaces import ip
 
-# The kernel release of this machine, which the board shares.
-RELEASE = os.uname().release
+RELEASE = KNOWN_RELEASE
 VERMAGIC = made.VERMAGIC.replace(made.RELEASE, RELEASE)
 KNOWN = made.module("r8169", VERMAGIC, srcversion="KNOWN")
 
@@ -160,7 +159,6 @@ def test_sysctls_of_a_namespace_are_set_and_restored(shared: NamespaceBoard, tmp
             "options: {r8169: {use_dac: 1}}\n",
             "pi4b-1 shares its kernel with other containers, so its modules cannot be changed; a kernel",
         ),
-        ("sysctls: {net.ipv4.no_such: 1}\n", "pi4b-1 has no sysctl net.ipv4.no_such"),
         (
             "cmdline: quiet\n",
             "pi4b-1 has no config.txt in /boot/firmware, /boot, /boot/efi, /mnt/boot, "
@@ -175,4 +173,29 @@ def test_a_refusal_in_a_namespace_names_the_emulated_lab(
     with pytest.raises(UnsupportedError) as refused:
         Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
     assert str(refused.value).startswith(message)
-    assert ("lab/emulated.yaml" in str(refused.value)) == ("sysctl" not in text)
+    assert "lab/emulated.yaml" in str(refused.value)
+
+
+def test_a_sysctl_that_the_kernel_does_not_have_is_an_error_of_the_build(
+    shared: NamespaceBoard, tmp_path: Path
+) -> None:
+    (tmp_path / "build.yaml").write_text("name: new\nsysctls: {net.ipv4.no_such: 1}\n")
+    message = r"^build new: sysctls: the kernel of pi4b-1 has no sysctl 'net\.ipv4\.no_such'$"
+    with pytest.raises(ConfigError, match=message):
+        Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
+
+
+def test_a_sysctl_that_the_kernel_changes_is_named(shared: NamespaceBoard, tmp_path: Path) -> None:
+    # The kernel counts this time in its own ticks of 1, 4 or 10 ms, and rounds it up.
+    name, path = "net.ipv4.neigh.lo.retrans_time_ms", "/proc/sys/net/ipv4/neigh/lo/retrans_time_ms"
+    before = shared.shell.run(f"cat {path}").stdout
+    rounded = shared.shell.run(f"echo 2001 > {path}; cat {path}").stdout.strip()
+    shared.shell.run(f"echo {before.strip()} > {path}")
+    if rounded == "2001":
+        pytest.skip("the ticks of this kernel are 1 ms")
+    (tmp_path / "build.yaml").write_text(f"name: new\nsysctls: {{{name}: 2001}}\n")
+    deployment = Deployment(shared)
+    running = deployment.start(load_build(str(tmp_path / "build.yaml")))
+    assert running.changed == (f"sysctl {name}: requested '2001', the kernel has '{rounded}'",)
+    deployment.take_back()
+    assert shared.shell.run(f"cat {path}").stdout == before

@@ -5,6 +5,7 @@ Sources of the expected values: tests/data/cards/README.md.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,8 @@ pytestmark = [pytest.mark.real_cards, pytest.mark.usefixtures("_cards_cache")]
 
 PI_OS, PI_OS_32, BULLSEYE = "raspberry-pi-os-trixie-64", "raspberry-pi-os-trixie-32", "raspberry-pi-os-bullseye-32"
 READ_ONLY = "/dev/mmcblk0p1 FOLDER vfat ro,relatime 0 0"
+NVME = "/dev/nvme0n1p1 FOLDER vfat rw,relatime 0 0"
+USB = "/dev/sda1 FOLDER vfat rw,relatime 0 0"
 Change = Callable[[Setup], None]
 
 
@@ -91,6 +94,13 @@ def without(name: str) -> Change:
     return change
 
 
+def renamed_cmdline(setup: Setup) -> None:
+    config("cmdline=linux.args\n")(setup)
+    setup.texts["linux.args"] = setup.texts["cmdline.txt"]
+    setup.texts["cmdline.txt"] += " not.used=1"
+    setup.document["runs_cmdline"] = setup.texts["linux.args"].replace("console=serial0", "console=ttyS0")
+
+
 # The lines of a Pi 4 are from raspberrypi/linux issue 3602, the lines of a Pi 5 from its serial console.
 PI4_LOG = log(
     "004510.857: Loading 'bcm2711-rpi-4-b.dtb' to 0x100 size 0xb4ac",
@@ -120,6 +130,19 @@ ACCEPTED = [
     ("an included file that is missing", PI_OS, "pi4b", config("include gone.txt\n"), {}),
     ("an included file with a section", PI_OS, "pi4b",
      several(config("include more.txt\n", "[pi4]\ngpu_mem=64\n"), text("more.txt", "# more\n[pi4]\ngpu_mem=64\n")), {}),
+    ("included files of any name, in each other", PI_OS, "pi4b",
+     several(config("include more.cfg\n", "gpu_mem=64\n[pi4]\n"), text("more.cfg", "gpu_mem=64\ninclude dir/last\n"),
+             text("dir/last", "[pi4]\n")), {}),
+    ("an included kernel in a file of any name", PI_OS, "pi4b",
+     several(config("include more.cfg\n", files={"mine.img": "Image-rpi-v8"}), text("more.cfg", "kernel=mine.img\n")),
+     {"kernel": "mine.img", "initramfs": None}),
+    ("a command line in a file of any name", PI_OS, "pi4b", renamed_cmdline, {}),
+    ("an included file on a Pi 5 that names no boot files", PI_OS, "pi5",
+     several(config("include more.cfg\n", "include more.cfg\n"), text("more.cfg", "dtparam=eee=off\n")), {}),
+    ("boot from an SD card", PI_OS, "pi4b", eeprom(boot_mode=1), {}),
+    ("boot from NVMe", PI_OS, "pi5", several(eeprom(boot_mode=6), attribute("mount", NVME)), {}),
+    ("boot from a USB stick", PI_OS, "pi4b", several(eeprom(boot_mode=4), attribute("mount", USB)), {}),
+    ("boot from the network", "netboot", "pi4b", eeprom(boot_mode=2), {}),
     ("sections of a trial boot are dropped", PI_OS, "pi4b",
      config("[tryboot]\nos_prefix=new/\n[pi4]\ngpu_mem=16\n[all]\ngpu_mem=32\n", "[all]\ngpu_mem=32\n"), {}),
     ("two initramfs files", PI_OS, "pi4b",
@@ -207,6 +230,19 @@ REFUSED = [
     ("another partition", PI_OS, "pi4b", eeprom(partition=2),
      "the firmware of NODE booted from partition 2, and FOLDER is /dev/mmcblk0p1: mount the partition that the "
      "firmware reads"),
+    ("an SD card with the same partitions as the SSD that booted", PI_OS, "pi5", eeprom(boot_mode=6),
+     "the firmware of NODE booted from NVMe, and FOLDER is on /dev/mmcblk0p1: mount the partition that the firmware "
+     "reads"),
+    ("an SSD with the same partitions as the SD card that booted", PI_OS, "pi5",
+     several(eeprom(boot_mode=1), attribute("mount", NVME)),
+     "the firmware of NODE booted from an SD card, and FOLDER is on /dev/nvme0n1p1: mount the partition that the "
+     "firmware reads"),
+    ("an SD card, although the firmware booted from the network", PI_OS, "pi4b", eeprom(boot_mode=2),
+     "the firmware of NODE booted from the network, and FOLDER is on /dev/mmcblk0p1: mount the partition that the "
+     "firmware reads"),
+    ("a TFTP server, although the firmware booted from an SD card", "netboot", "pi4b", eeprom(boot_mode=1),
+     "the firmware of NODE booted from an SD card, and the lab names a TFTP server (FOLDER): remove TFTPProviderDriver "
+     "from the lab file"),
     ("a boot partition that is read-only", PI_OS, "pi4b", attribute("mount", READ_ONLY),
      "FOLDER of NODE is mounted read-only, so pinet cannot write boot files there"),
     ("the card of Alpine without an installation", "alpine-3.22", "pi4b",
@@ -408,6 +444,30 @@ def test_a_kernel_without_device_trees_gets_one_warning(tmp_path: Path, made_bui
         "build kernel has a kernel and no device trees, so pi-1 boots it with the known-good ones: add device_trees if "
         "the kernel needs its own"
     ]
+
+
+def test_device_trees_for_other_boards_get_one_warning(tmp_path: Path) -> None:
+    disk = Setup(PI_OS, "pi4b").boot(tmp_path / "card")
+    made.write(tmp_path / "build", {"dtbs/broadcom/bcm2712-rpi-5-b.dtb": made.device_tree()})
+    booted, build = disk.booted(), build_of(tmp_path / "build", "made")
+    for _ in range(2):
+        booted.check(build)
+    assert disk.warnings == [
+        "build build has device trees, but not bcm2711-rpi-4-b.dtb of pi-1, so pi-1 boots it with the known-good ones"
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the lock of deployments is in /run")
+def test_a_device_tree_of_the_build_gets_the_name_that_config_txt_expects(tmp_path: Path) -> None:
+    setup = Setup(PI_OS, "pi4b")
+    config("device_tree=dt/bcm2711-rpi-4-b.dtb\n", files={"dt/bcm2711-rpi-4-b.dtb": 50000})(setup)
+    disk = setup.boot(tmp_path / "card")
+    made.write(tmp_path / "build", {"dtbs/broadcom/bcm2711-rpi-4-b.dtb": made.device_tree()})
+    booted, build = disk.booted(), build_of(tmp_path / "build", "made")
+    booted.check(build)
+    booted.deploy(build)
+    ours = disk.folder / "pytest-pinet" / build.key
+    assert (ours / "dt/bcm2711-rpi-4-b.dtb").read_bytes() == made.device_tree()
 
 
 def test_every_card_names_its_source() -> None:

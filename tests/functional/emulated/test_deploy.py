@@ -154,3 +154,28 @@ def test_a_boot_tuning_holds_for_one_boot_and_is_undone_by_an_ordinary_reboot(no
     assert node.shell.run("vcgencmd get_config arm_freq").stdout == "arm_freq is unknown\n"
     assert power_cycles(node) == before
     assert known_good_files(node) == files
+
+
+@pytest.mark.slow
+def test_the_device_tree_of_a_build_is_found_in_the_running_one(lab: LabSession, tmp_path: Path) -> None:
+    # The firmware of raspi3b loads a device tree from the card, and QEMU edits it.
+    (pi,) = lab._pool.get([lab.lab.nodes["raspi3b"]], 300.0)
+    name, old, new = "bcm2837-rpi-3-b.dtb", b"usb424,ec00", b"usb424,ec0f"
+    data = pi.shell.fetch(f"cat /boot/firmware/{name}", 60.0)
+    assert data.count(old) == 1
+    (tmp_path / name).write_bytes(data.replace(old, new))
+    running = pi.deployment.start(of_yaml(tmp_path, f"name: tree\ndevice_trees: {name}\n"))
+    assert running.release == pi.shell.run("uname -r").stdout.strip()
+    (left_out,) = running.not_proved or ("",)
+    assert left_out == "" or left_out.startswith(f"device tree {name}: ")
+    assert new in pi.shell.fetch("cat /sys/firmware/fdt", 60.0)
+    # As if the firmware had used the known-good tree.
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / name).write_bytes(data.replace(old, b"usb424,ec0e"))
+    other = of_yaml(tmp_path / "other", f"name: other\ndevice_trees: {name}\n")
+    assert pi.deployment._booted is not None
+    found = pi.deployment._booted.compare_trees(other)
+    assert "compatible of " in found.difference
+    assert '"usb424,ec0f", expected "usb424,ec0e"' in found.difference
+    pi.deployment.start(None)
+    pi.deployment.take_back()

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from tests.support.change_session import Bench, bench_with
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.markdown import summary_markdown
+from pytest_pinet.report.page.change import change_section
+from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
+from tests.support.change_session import ONE_TEST, Bench, bench_with
 
 TEST = """
 import pytest
@@ -110,3 +119,70 @@ def test_every_report_explains_values_of_a_virtual_clock(bench: Bench, pytester:
     result.stdout.fnmatch_lines(["values are emulated: lab tcg counts instructions, not seconds: values show the*"])
     record = RunRecord.model_validate(bench.record)
     assert "Values are emulated: lab tcg counts instructions, not seconds: values show" in summary_markdown(record)
+
+
+REPORTS = """
+NIC = {"driver": "r8169", "firmware-version": "rtl8125b-2_0.0.2"}
+OLD, NEW_NIC = ({**NIC, "version": version} for version in ("6.12.20", "6.12.25"))
+PLAN = Plan(reports=lambda side: {"nics": {"eth0": OLD}} if side is Side.A else {
+    "nics": {"eth0": NEW_NIC},
+    "changed": ("sysctl net.core.somaxconn: requested '4096', the kernel has '2048'",),
+    "not_proved": ("overlay overlays/a.dtbo: the board does not say which file it merged",),
+})
+"""
+NIC = (
+    "one:onboard: A: driver r8169, version 6.12.20, firmware rtl8125b-2_0.0.2; "
+    "B: driver r8169, version 6.12.25, firmware rtl8125b-2_0.0.2"
+)
+CHANGED = "B: sysctl net.core.somaxconn: requested '4096', the kernel has '2048'"
+NOT_PROVED = "B: overlay overlays/a.dtbo: the board does not say which file it merged"
+
+
+def test_every_report_says_what_ran_and_what_is_not_proved(bench: Bench, pytester: pytest.Pytester) -> None:
+    bench.plan(REPORTS)
+    result = bench.run("--verbose")
+    (measured,) = bench.record["results"]
+    assert measured["ran"]["A"] == {
+        "nic": {"driver": "r8169", "version": "6.12.20", "firmware-version": "rtl8125b-2_0.0.2"},
+        "changed": [],
+        "not_proved": [],
+    }
+    assert measured["ran"]["B"]["changed"] == [CHANGED.removeprefix("B: ")]
+    assert measured["ran"]["B"]["not_proved"] == [NOT_PROVED.removeprefix("B: ")]
+    assert CHANGED in measured["notes"]
+    assert (bench.head["nics"], bench.head["changed"], bench.head["not_proved"]) == ([NIC], [CHANGED], [NOT_PROVED])
+    told = " ".join(result.stdout.str().split())
+    for sentence in (f"NIC {NIC}", f"changed by the kernel: {CHANGED}", f"not proved: {NOT_PROVED}"):
+        assert sentence in told
+    record = RunRecord.model_validate(bench.record)
+    page = summary_markdown(record).replace("\\", "")
+    assert "<summary>what ran, 1 not proved</summary>" in page
+    assert f"- not proved: {NOT_PROVED}" in page
+    assert record.change is not None
+    section = html.unescape(re.sub(r"<wbr>|&nbsp;|\u200b", "", change_section(record, record.change)))
+    assert "What ran, 1 not proved" in section
+    assert f"not proved: {NOT_PROVED}" in section.replace("\u00a0", " ")
+
+
+def test_nics_that_say_the_same_in_both_builds_share_a_line(bench: Bench) -> None:
+    bench.plan('PLAN = Plan(reports=lambda side: {"nics": {"eth0": {"driver": "bcmgenet", "version": "v2"}}})')
+    bench.run()
+    assert bench.head["nics"] == ["one:onboard: A and B: driver bcmgenet, version v2"]
+    assert (bench.head["changed"], bench.head["not_proved"]) == ([], [])
+
+
+def test_against_accepted_baselines_the_result_says_what_ran_too(
+    bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def came(link: Link, ping: Ping, *_: object) -> ResultRecord:
+        pings = ping_record(ping, [PingReport(10, 10, 0.001, 0.001, 0.001)])
+        return result_record(ResultParts(f"{link.id}/ping", Verdict.PASS, "x", link.combination, ping=pings))
+
+    monkeypatch.setattr("pytest_pinet.measure.ping.measure", came)
+    pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))
+    bench.plan(REPORTS)
+    bench.run(builds=("new.yaml", "accepted"))
+    (measured,) = bench.record["results"]
+    assert list(measured["ran"]) == ["B"]
+    assert CHANGED.removeprefix("B: ") in measured["notes"]
+    assert bench.head["not_proved"] == [NOT_PROVED]

@@ -124,6 +124,47 @@ def test_file_names_in_a_folder_decide_what_the_files_are(tmp_path: Path) -> Non
     assert (build.config, build.cmdline) == (("dtparam=eee=off",), ("quiet",))
 
 
+PI_TREES = ["bcm2711-rpi-4-b.dtb", "overlays/eee.dtbo", "overlays/overlay_map.dtb"]
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ("dtbs/broadcom", "dtbs/rockchip", "dtbs/overlays"),
+        (f"dtbs/{made.RELEASE}/broadcom", f"dtbs/{made.RELEASE}/rockchip", f"dtbs/{made.RELEASE}/overlays"),
+        # A 32-bit kernel of before 6.5.
+        (f"dtbs/{made.RELEASE}", f"dtbs/{made.RELEASE}", f"dtbs/{made.RELEASE}/overlays"),
+        ("broadcom", "broadcom", "overlays"),
+    ],
+)
+def test_device_trees_are_taken_as_dtbs_install_makes_them(tmp_path: Path, folders: tuple[str, str, str]) -> None:
+    ours, others, overlays = folders
+    made.write(tmp_path, {"Image": made.image(), **made.tree()})
+    names = (f"{ours}/bcm2711-rpi-4-b.dtb", f"{others}/rk3399-x.dtb", f"{overlays}/eee.dtbo")
+    made.write(tmp_path, dict.fromkeys((*names, f"{overlays}/overlay_map.dtb"), made.device_tree()))
+    made.write(tmp_path, {f"{overlays}/README": b"overlays"})
+    of_folder = load_build(str(tmp_path))
+    assert [file.name for file in of_folder.files if file.name.rpartition(".")[2].startswith("dtb")] == PI_TREES
+    top = tmp_path / ours.partition("/")[0]
+    yaml = f"kernel: Image\ndevice_trees: [{top.name}{', overlays' if top.name == 'broadcom' else ''}]\n"
+    (tmp_path / "build.yaml").write_text(yaml)
+    of_yaml = load_build(str(tmp_path / "build.yaml"))
+    assert [file.name for file in of_yaml.files if file.name != "kernel8.img"] == PI_TREES
+
+
+def test_device_trees_beside_an_image(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), "dtbs/broadcom/bcm2712-rpi-5-b.dtb": made.device_tree()})
+    build = load_build(f"{tmp_path}/Image,{tmp_path}/dtbs")
+    assert [file.name for file in build.of(BuildFileRole.DEVICE_TREE)] == ["bcm2712-rpi-5-b.dtb"]
+
+
+def test_device_trees_of_two_kernels_in_one_folder_are_a_mistake(tmp_path: Path) -> None:
+    names = (f"dtbs/{release}/broadcom/bcm2711-rpi-4-b.dtb" for release in ("6.12.1", "6.12.2"))
+    made.write(tmp_path, {"Image": made.image(), **dict.fromkeys(names, made.device_tree())})
+    with pytest.raises(ConfigError, match=r"two files of this build get the same name on the board: bcm2711-rpi-4-b"):
+        load_build(str(tmp_path))
+
+
 def test_an_image_with_an_archive_and_a_module(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image(), "lan78xx.ko": made.module("lan78xx")})
     (tmp_path / "modules.tar.gz").write_bytes(gzip.compress(made.tar(made.tree())))

@@ -13,8 +13,10 @@ import pytest
 from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import (
+    changed_values,
     mismatches,
     missing_modules,
+    not_proved,
     require_any_pi,
     require_machine,
     require_processor,
@@ -102,10 +104,80 @@ def test_options_and_sysctls_are_compared() -> None:
     assert mismatches(build, hidden, booted=False) == []
     bad = running(None, parameters={"e1000e.debug": "0"}, sysctls={"net.ipv4.tcp_rmem": "4096 131072 6291456"})
     assert mismatches(build, bad, booted=False) == [
-        "module e1000e runs with debug=0, expected 1",
+        "option e1000e.debug is '0', expected '1'",
         "sysctl net.ipv4.tcp_rmem is '4096 131072 6291456', expected '4096 65536 65536'",
     ]
     assert mismatches(build, replace(good, sysctls={}), booted=False) == ["the kernel has no sysctl net.ipv4.tcp_rmem"]
+
+
+def test_a_value_that_the_kernel_changed_to_a_third_value_is_named_and_a_kept_one_is_an_error() -> None:
+    build = Build("set", options=(("e1000e", "debug", "99"),), sysctls=(("net.core.somaxconn", "4096"),))
+    before = running(None, parameters={"e1000e.debug": "0"}, sysctls={"net.core.somaxconn": "128"})
+    clamped = running(None, parameters={"e1000e.debug": "16\n"}, sysctls={"net.core.somaxconn": "2048"})
+    assert mismatches(build, clamped, False, before) == []
+    assert changed_values(build, clamped, before) == (
+        "option e1000e.debug: requested '99', the kernel has '16'",
+        "sysctl net.core.somaxconn: requested '4096', the kernel has '2048'",
+    )
+    assert mismatches(build, before, False, before) == [
+        "option e1000e.debug is still '0', as before, expected '99'",
+        "sysctl net.core.somaxconn is still '128', as before, expected '4096'",
+    ]
+    assert changed_values(build, before, before) == ()
+    exact = running(None, parameters={"e1000e.debug": "99"}, sysctls={"net.core.somaxconn": "4096"})
+    assert (mismatches(build, exact, False, before), changed_values(build, exact, before)) == ([], ())
+    # What the driver had before is not known.
+    assert mismatches(build, clamped, False, running(None)) == [
+        "option e1000e.debug is '16', expected '99'",
+        "sysctl net.core.somaxconn is '2048', expected '4096'",
+    ]
+
+
+def test_the_release_of_the_running_kernel_must_be_that_of_image_and_modules() -> None:
+    other = running(uname="Linux pi5-1 6.12.24 #1 SMP aarch64 GNU/Linux")
+    assert mismatches(BUILD, other, booted=True) == [
+        "uname -r of the board is 6.12.24, but the image is kernel 6.12.25"
+    ]
+    # A zImage that cannot be unpacked has the release of its modules only.
+    packed = replace(BUILD, kernel=KernelId("arm", "6.12.25", ""))
+    assert mismatches(packed, replace(other, cmdline=running(packed).cmdline), booted=True) == [
+        "uname -r of the board is 6.12.24, but the image is kernel 6.12.25"
+    ]
+    assert not_proved(packed, running(packed)) == (
+        "kernel: pinet cannot unpack the image (lz4 or lzo), so only the release was compared",
+    )
+
+
+def test_what_a_board_does_not_report_is_not_proved() -> None:
+    def files(role: BuildFileRole, *names: str) -> tuple[BuildFile, ...]:
+        return tuple(BuildFile(role, name, f"/x/{name}", "0" * 64, 1) for name in names)
+
+    overlays = files(BuildFileRole.OVERLAY, *(f"overlays/{letter}.dtbo" for letter in "abcde"))
+    build = Build(
+        "all",
+        (
+            FILE,
+            *files(BuildFileRole.INITRAMFS, "initrd.img"),
+            *overlays,
+            *files(BuildFileRole.FIRMWARE, "rtl_nic/a.fw"),
+        ),
+        replace(KERNEL, build_ids=frozenset()),
+        {"r8169": ModuleId("r8169", "r8169.ko", "6.12.25 SMP", "arm64", None, None), "absent": MODULE},
+        config=("dtparam=eee=off",),
+        options=(("e1000e", "debug", "1"), ("r8169", "shown", "1")),
+    )
+    found = running(build, modules={"r8169": Loaded("S1", "cc")}, parameters={"r8169.shown": "1"})
+    assert not_proved(build, found) == (
+        "kernel: it has no build ID, so only its release and its version line were compared",
+        "module r8169: no srcversion and no build ID can be compared",
+        "initramfs initrd.img: the board does not say which file it loaded",
+        "overlay overlays/a.dtbo, overlays/b.dtbo, overlays/c.dtbo and 2 more: "
+        "the board does not say which file it merged",
+        "driver firmware rtl_nic/a.fw: a driver reports at most a version (ethtool -i)",
+        "config.txt 'dtparam=eee=off': the firmware does not say which lines it used",
+        "option e1000e.debug=1: the driver does not show its value",
+    )
+    assert not_proved(BUILD, running()) == ()
 
 
 def test_the_running_kernel_of_this_machine_is_read() -> None:
@@ -171,6 +243,9 @@ def test_a_32_bit_kernel_fits_only_32_bit_boards(tmp_path: Path) -> None:
     require_machine(build, "old", "armv7l")
     with pytest.raises(BuildError, match=r"build Image is for arm, but pi runs arm64 \(aarch64\)"):
         require_machine(build, "pi", "aarch64")
+    # Only a 64-bit kernel calls itself armv8l, to programs that run as on a 32-bit machine.
+    with pytest.raises(BuildError, match=r"build Image is for arm, but pi runs arm64 \(armv8l\)"):
+        require_machine(build, "pi", "armv8l")
 
 
 @pytest.mark.parametrize(

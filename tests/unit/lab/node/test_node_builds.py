@@ -26,7 +26,7 @@ def left(monkeypatch: pytest.MonkeyPatch, *found: Leftover | SshError) -> None:
     """Set the leftovers that the next logins find."""
     answers = list(found)
 
-    def put_back(_: object) -> Leftover:
+    def put_back(*_: object) -> Leftover:
         answer = answers.pop(0)
         if isinstance(answer, SshError):
             raise answer

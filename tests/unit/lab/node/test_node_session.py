@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from labgrid.exceptions import NoDriverFoundError
 from pexpect import TIMEOUT
 
 from pytest_pinet.catalogue.load import load
@@ -97,7 +98,9 @@ class Board:
             username="", ssh_prefix=[], networkservice=SimpleNamespace(username="root", port=22, address="pi1")
         )
 
-    def get_driver(self, *_: Any, **__: Any) -> Board:
+    def get_driver(self, name: object = None, **_: Any) -> Board:
+        if name == "TFTPProviderDriver":
+            raise NoDriverFoundError(f"no {name}")
         return self
 
     def _meet(self, timeout_s: float) -> None:

@@ -1,0 +1,70 @@
+"""Reads the device tree that a board booted with, and compares the tree of a build with it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import PurePosixPath
+
+from pytest_pinet.builds.device_trees import FirmwareEdits, TreeProof, compare_device_trees
+from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.execution.shell import as_root
+from pytest_pinet.lab.deploy.commands import BASE_S
+from pytest_pinet.lab.deploy.deploy_target import FeedingShell
+from pytest_pinet.lab.deploy.known_good import KnownGood
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
+
+# Only root can read it.
+_RUNNING = "cat /sys/firmware/fdt 2>/dev/null || true"
+
+
+class DeviceTreeProof:
+    """What the firmware of a board changes in a device tree, and whether it has used the tree of a build."""
+
+    def __init__(self) -> None:
+        self._edits = FirmwareEdits(unknown="the known-good build was not read")
+
+    def learn(self, board: FeedingShell, card: FeedingShell, folder: str, known: KnownGood) -> None:
+        """Compare the known-good tree of the card with the running one. The known-good build must run.
+
+        Raises LabError, SshError.
+        """
+        name = known.names.device_tree
+        path = shlex.quote(f"{folder}/{name}")
+        file = None if name is None else card.fetch(as_root(f"cat {path} 2>/dev/null || true"), BASE_S)
+        self._edits = FirmwareEdits.learn(file, board.fetch(as_root(_RUNNING), BASE_S))
+
+    def compare(self, build: Build, known: KnownGood, board: FeedingShell) -> TreeProof:
+        """Compare the tree of the build that runs. Raises ChangedBuildError, LabError, SshError."""
+        file = device_tree_of(build, known)
+        if file is None:
+            return TreeProof()
+        if changes := [line for line in build.config if line.startswith(("dtparam=", "dtoverlay="))]:
+            return TreeProof(not_compared=(f"device tree {file.name}: the build changes it by '{changes[0]}'",))
+        running = board.fetch(as_root(_RUNNING), BASE_S)
+        return compare_device_trees(file.name, BuildSnapshot.of(file).read(), running, self._edits)
+
+
+def device_tree_of(build: Build, known: KnownGood) -> BuildFile | None:
+    """Return the device tree of the build that this board loads, or None."""
+    name = PurePosixPath(known.names.device_tree or "").name
+    return next((file for file in build.of(BuildFileRole.DEVICE_TREE) if file.name == name), None)
+
+
+def tree_place(file: BuildFile, known: KnownGood) -> str:
+    """Return the name of a build's file below its folder. config.txt may name a device tree in a subfolder.
+
+    The firmware ignores the whole folder of a build if it has no device tree of this name.
+    """
+    place = (known.names.device_tree or "").removeprefix(known.names.prefix)
+    return place if file.role is BuildFileRole.DEVICE_TREE and file.name == PurePosixPath(place).name else file.name
+
+
+def about_trees(build: Build, known: KnownGood, name: str) -> str:
+    """Return a warning if the build has a kernel or device trees, and no tree for this board; empty if it is fine."""
+    trees, tree = build.of(BuildFileRole.DEVICE_TREE), known.names.device_tree
+    shared = f"so {name} boots it with the known-good ones"
+    if build.of(BuildFileRole.KERNEL) and known.device_trees and not trees:
+        return f"{build} has a kernel and no device trees, {shared}: add device_trees if the kernel needs its own"
+    if trees and tree is not None and device_tree_of(build, known) is None:
+        return f"{build} has device trees, but not {tree.rpartition('/')[2]} of {name}, {shared}"
+    return ""
