@@ -296,9 +296,9 @@ class Booted:
         """The command by which this board asks its firmware for a trial boot."""
         return "vcmailbox" if self._arming is TRY else "systemctl reboot --reboot-argument"
 
-    def compare_trees(self, build: Build) -> TreeProof:
-        """Compare the device tree of the build that runs. Raises ChangedBuildError, LabError, SshError."""
-        return self._trees.compare(build, self.found[1], self._board.shell)
+    def compare_trees(self, build: Build, lines: BootLines = NO_LINES) -> TreeProof:
+        """Compare the device tree of the build that runs with these lines. Raises ChangedBuildError, LabError."""
+        return self._trees.compare(build, self.found[1], self._board.shell, lines.config)
 
     def remove(self, build: Build) -> None:
         """Remove the boot files of one build, which does not run. Raises LabError, SshError."""

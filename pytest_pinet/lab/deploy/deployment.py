@@ -353,7 +353,7 @@ class Deployment:
             found = [f"the running kernel has version '{running.version}', but the known-good kernel '{same.version}'"]
         trees = TreeProof()
         if not found and self._booted is not None and self.boots(build):
-            trees = self._booted.compare_trees(build)
+            trees = self._booted.compare_trees(build, lines_of(self.tuning))
             found = [trees.difference] * bool(trees.difference)
         if found:
             raise BuildMismatch(f"{self._board.name} does not run {build}: {'; '.join(found)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from pytest_pinet.builds.device_trees import FirmwareEdits, TreeProof, compare_device_trees
@@ -33,13 +34,17 @@ class DeviceTreeProof:
         file = None if name is None else card.fetch(as_root(f"cat {path} 2>/dev/null || true"), BASE_S)
         self._edits = FirmwareEdits.learn(file, board.fetch(as_root(_RUNNING), BASE_S))
 
-    def compare(self, build: Build, known: KnownGood, board: FeedingShell) -> TreeProof:
-        """Compare the tree of the build that runs. Raises ChangedBuildError, LabError, SshError."""
+    def compare(self, build: Build, known: KnownGood, board: FeedingShell, more: Sequence[str] = ()) -> TreeProof:
+        """Compare the tree of the build that runs. ``more`` are lines of config.txt of a boot tuning.
+
+        Raises ChangedBuildError, LabError, SshError.
+        """
         file = device_tree_of(build, known)
         if file is None:
             return TreeProof()
-        if changes := [line for line in build.config if line.startswith(("dtparam=", "dtoverlay="))]:
-            return TreeProof(not_compared=(f"device tree {file.name}: the build changes it by '{changes[0]}'",))
+        for lines, cause in ((build.config, "the build"), (more, "the boot tuning")):
+            if changes := [line for line in lines if line.startswith(("dtparam=", "dtoverlay="))]:
+                return TreeProof(not_compared=(f"device tree {file.name}: {cause} changes it by '{changes[0]}'",))
         running = board.fetch(as_root(_RUNNING), BASE_S)
         return compare_device_trees(file.name, BuildSnapshot.of(file).read(), running, self._edits)
 
