@@ -127,7 +127,7 @@ class Switches:
         return subprocess.run(argv, capture_output=True, timeout=60, check=False).returncode == 0
 
     def reached(self, host: str, others: Sequence[str]) -> list[str]:
-        """Return those of the other hosts that answer."""
+        """Return the other hosts that answer."""
         with ThreadPoolExecutor(len(others)) as pool:
             answers = pool.map(lambda other: self.pings(host, f"10.9.0.{other[1:]}"), others)
             return [other for other, answer in zip(others, answers, strict=True) if answer]
