@@ -38,7 +38,7 @@ class DeviceTreeProof:
         file = device_tree_of(build, known)
         if file is None:
             return TreeProof()
-        if changes := [line for line in build.config if line.startswith(("dtparam=", "dtoverlay="))]:
+        if changes := [line for line in build.config if line.startswith(("dt", "device_tree"))]:
             return TreeProof(not_compared=(f"device tree {file.name}: the build changes it by '{changes[0]}'",))
         running = board.fetch(as_root(_RUNNING), BASE_S)
         return compare_device_trees(file.name, BuildSnapshot.of(file).read(), running, self._edits)
