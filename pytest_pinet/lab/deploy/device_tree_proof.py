@@ -43,7 +43,7 @@ class DeviceTreeProof:
         if file is None:
             return TreeProof()
         for lines, cause in ((build.config, "the build"), (more, "the boot tuning")):
-            if changes := [line for line in lines if line.startswith(("dtparam=", "dtoverlay="))]:
+            if changes := [line for line in lines if line.startswith(("dt", "device_tree"))]:
                 return TreeProof(not_compared=(f"device tree {file.name}: {cause} changes it by '{changes[0]}'",))
         running = board.fetch(as_root(_RUNNING), BASE_S)
         return compare_device_trees(file.name, BuildSnapshot.of(file).read(), running, self._edits)

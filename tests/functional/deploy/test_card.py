@@ -170,6 +170,21 @@ def test_the_running_device_tree_is_compared_and_what_is_not_proved_is_listed(
     deployment.take_back()
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_proved")
+def test_a_device_tree_that_the_build_itself_changes_is_not_compared(
+    board: CardBoard, tmp_path: Path, known_tree: bytes
+) -> None:
+    made.write(tmp_path / "new", {"dtbs/broadcom/bcm2711-rpi-4-b.dtb": blob(changed(PI_4, scb__ethernet__max_speed=1))})
+    made.write(tmp_path / "new", {"config.txt": b"dtparam=eee=off\n"})
+    deployment = Deployment(board)
+    assert deployment.start(load_build(str(tmp_path / "new"))).not_proved == (
+        "config.txt 'dtparam=eee=off': the firmware does not say which lines it used",
+        "device tree bcm2711-rpi-4-b.dtb: the build changes it by 'dtparam=eee=off'",
+    )
+    deployment.take_back()
+
+
 @pytest.mark.usefixtures("_proved")
 def test_a_firmware_that_uses_another_device_tree_is_an_error(
     board: CardBoard, tmp_path: Path, known_tree: bytes
