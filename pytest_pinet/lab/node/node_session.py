@@ -350,6 +350,7 @@ class NodeSession:
         if self.record is not None:
             # The restart on the record is the boot that we waited for.
             self.record.take([KernelEventKind.RESTART])
+            self.record.panicked = False
 
     def _console_shell(self) -> SshShell:
         from pytest_pinet.lab.console.serial_driver import PiSerialDriver
@@ -452,6 +453,7 @@ class NodeSession:
                 elif self._cut or self._shutdown.begun:
                     # An interrupted reset.
                     self._power_cycle()
+                    self.reset_due = False
                 else:
                     self.reset_due |= bool(self._stale)
             finally:
@@ -461,13 +463,17 @@ class NodeSession:
     def reboot_at_release(self) -> None:
         """Reboot a node that is given back while a boot is due, such as after a kernel crash. Awaits no boot."""
         due, self.reset_due = self.reset_due and self.boots, False
-        if not due or self.strategy.node_power.is_on() is False:
-            return
         try:
-            self._power_cycle()
+            if due and self.strategy.node_power.is_on() is not False:
+                try:
+                    self._power_cycle()
+                finally:
+                    self._forget()
+                    self.strategy.invalidate()
         finally:
-            self._forget()
-            self.strategy.invalidate()
+            if self.record is not None:
+                # The next user may boot the node unseen.
+                self.record.panicked = False
 
     def _power_cycle(self) -> None:
         """Leave the node on for its next user. A halted board comes back by power only."""

@@ -185,7 +185,7 @@ class Shutdown:
 
     def _is_silent(self, record: ConsoleRecord | None) -> bool:
         now = time.monotonic()
-        if record is not None and record.quiet_s < SILENT_S / 2:
+        if record is not None and "console" not in self.silent and record.quiet_s < SILENT_S / 2:
             self._silent_since = None
             return False
         if now >= self._next_probe:

@@ -324,6 +324,8 @@ def test_a_node_whose_kernel_panicked_is_rebooted_at_its_release_without_a_shutd
     found.reset_due = True
     found.reboot_at_release()
     assert board.log == ["invalidate", "off", "console", "on", "invalidate"]
+    # What the next user does to the node is unknown.
+    assert not board.record.panicked
 
 
 def test_an_interrupted_reset_leaves_the_node_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,10 +337,12 @@ def test_an_interrupted_reset_leaves_the_node_on(monkeypatch: pytest.MonkeyPatch
 
     with monkeypatch.context() as during:
         during.setattr(Deadline, "wait_until", interrupt)
+        found.reset_due = True
         with pytest.raises(KeyboardInterrupt):
-            found.reset()
+            found.reset_if_due()
     # The node halts now. Its next user could switch it on only by a power cycle.
     found.leave()
+    found.reboot_at_release()
     assert board.log == ["halt", "off", "console", "on", "invalidate"]
 
 
