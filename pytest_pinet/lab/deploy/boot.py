@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
@@ -26,12 +26,12 @@ from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
-from pytest_pinet.lab.deploy.card import OURS, BootReport, Card, read_boot_report, read_card
-from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, SUMS, Content, DiskSpace, locked, run_as_root, upload
+from pytest_pinet.lab.deploy.boot_undo import DISARM, DRAFT, journal_of, recover, root_undo, undo_script
+from pytest_pinet.lab.deploy.card import BootReport, Card, read_boot_report, read_card
+from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, Content, DiskSpace, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
 from pytest_pinet.lab.deploy.device_tree_proof import DeviceTreeProof, about_trees, tree_place
 from pytest_pinet.lab.deploy.known_good import (
-    HEADER,
     INITRAMFS,
     KERNEL,
     KnownGood,
@@ -42,11 +42,11 @@ from pytest_pinet.lab.deploy.known_good import (
     kernel_name,
     tryboot_text,
 )
-from pytest_pinet.lab.deploy.root_files import RootFiles, parked
+from pytest_pinet.lab.deploy.root_files import RootFiles
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
 from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 from pytest_pinet.tuning.files import reason
-from pytest_pinet.tuning.journal import JournalEntry, replay
+from pytest_pinet.tuning.journal import JournalEntry
 
 # The initramfs with the driver firmware of the build.
 FIRMWARE = "pinet-firmware.cpio"
@@ -57,13 +57,10 @@ INITRAMFS_GROWTH = 1.5
 SLACK_BYTES = 2_000_000
 # An SD card can be slow.
 WRITE_TIMEOUT_S = 30.0
-# A file of this name becomes tryboot.txt when it is complete.
-_DRAFT = f"{TRYBOOT}.pytest-pinet.new"
-# Ask the firmware for one boot with tryboot.txt, and read the request back; or clear the request. The tags of the
-# mailbox are in raspberrypi/linux, include/soc/bcm2835/raspberrypi-firmware.h. This works with every init system.
-# The sixth word of the reply is the value.
+# Ask the firmware for one boot with tryboot.txt, and read the request back. The tags of the mailbox are in
+# raspberrypi/linux, include/soc/bcm2835/raspberrypi-firmware.h. This works with every init system. The sixth word of
+# the reply is the value.
 _IS_SET = "set -- $(vcmailbox 0x00030064 4 0 0) && [ $((${6:-0})) = 1 ]"
-DISARM = "if command -v vcmailbox >/dev/null; then vcmailbox 0x00038064 4 0 0 >/dev/null 2>&1; fi; true"
 ARM = f"{{ vcmailbox 0x00038064 4 0 1 >/dev/null && {_IS_SET}; }} || {{ {DISARM}; false; }}"
 # The pause lets the answer to this command leave first. If the folder is gone, another process has recovered the board
 # meanwhile, and no boot is needed.
@@ -272,11 +269,11 @@ class Booted:
             raise LabError(f"{why}; when {build} was checked, pinet could read the boot files", act) from None
         known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
         texts: dict[str, Content] = {
-            f"{_DRAFT}": self.tryboot(build, card, known, more).encode(),
+            f"{DRAFT}": self.tryboot(build, card, known, more).encode(),
             f"{folder_of(build)}/{CMDLINE}": cmdline_text(known, build, more).encode(),
         }
         upload(access.shell, card.folder, texts)
-        steps = f"cd {card.folder} && mv {_DRAFT} {TRYBOOT} && sync"
+        steps = f"cd {card.folder} && mv {DRAFT} {TRYBOOT} && sync"
         run_as_root(access.shell, steps, f"write {TRYBOOT}", WRITE_TIMEOUT_S)
         self._root.claim(build)
         if self._arming is TRY:
@@ -366,47 +363,3 @@ def _copied(source: str, target: str) -> str:
 
 def _kernel(file: BuildFile) -> bytes:
     return bootable(BuildSnapshot.of(file).read())
-
-
-def journal_of(folder: str) -> str:
-    """Return the journal's folder on the boot partition, which survives every boot."""
-    return f"{folder}/{OURS}/journal"
-
-
-def undo_script(folder: str, build: Build) -> str:
-    """Return a script that removes all files of a build, at whatever point its deployment stopped."""
-    ours = f"{folder}/{folder_of(build)}"
-    tryboot = (
-        f"cd {folder} && rm -f {_DRAFT} {SUMS} && if [ -e {TRYBOOT} ] && grep -qF {shlex.quote(HEADER)}"
-        # The request first: with the request, and without the file, the firmware would find nothing to boot.
-        f" {TRYBOOT}; then {DISARM}; rm -f {TRYBOOT}; fi"
-    )
-    return f"{tryboot} && rm -rf {ours} {ours}.new && {root_undo(build)} && sync"
-
-
-def root_undo(build: Build) -> str:
-    """Return a script that removes the build's files on the root file system.
-
-    It does nothing on a machine without these files, such as a TFTP server.
-    """
-    ours = PurePosixPath(firmware_folder(build)).parent
-    steps = [f"rm -rf {ours} {parked(build.key)}", f"{{ rmdir {ours.parent} 2>/dev/null || true; }}"]
-    if build.release:
-        mark = f"/lib/modules/{build.release}/.{OURS}"
-        steps.append(f'if [ "$(cat {mark} 2>/dev/null)" = {build.key} ]; then rm -rf /lib/modules/{build.release}; fi')
-    return " && ".join(steps)
-
-
-def recover(shell: FeedingShell, folders: tuple[str, ...]) -> list[str]:
-    """Undo what the journals in these folders contain; return what could not be undone. Raises SshError."""
-    failed: list[str] = []
-    for folder in folders:
-        found = shell.run(as_root(f"[ ! -d {folder}/{OURS} ] || echo yes"))
-        if found.stdout.strip() != "yes":
-            continue
-        # The lock waits for commands that a crashed process left running.
-        shell.run(locked("true"), timeout_s=COPY_TIMEOUT_S)
-        failed += replay(shell, journal_of(folder), COPY_TIMEOUT_S).failed
-        if not failed:
-            shell.run(locked(f"rm -rf {folder}/{OURS}; sync"), timeout_s=COPY_TIMEOUT_S)
-    return failed

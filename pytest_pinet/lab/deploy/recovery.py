@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.deploy.boot import COPY, DISARM, recover
+from pytest_pinet.lab.deploy.boot import COPY
 from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
+from pytest_pinet.lab.deploy.boot_undo import DISARM, recover
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell

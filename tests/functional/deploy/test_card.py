@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.builds.initramfs import archive
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, LabError, UnsupportedError
-from pytest_pinet.lab.deploy.boot import undo_script
+from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import put_back
 from pytest_pinet.model.build import Build

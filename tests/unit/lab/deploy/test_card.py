@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.config_txt import BootFileNames, pi_models
-from pytest_pinet.lab.deploy.boot import undo_script
+from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.card import Card, loaded_files, mount_below, parse_boot_report
 from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
 from pytest_pinet.lab.deploy.live import swap_script
