@@ -58,7 +58,8 @@ def _values(text: str) -> dict[str, str]:
 def _nic(section: str, own: str | None) -> FoundNic:
     device, _, text = section.partition("\n")
     values = _values(text)
-    info = values.get("bus-info")
+    # A bridge has no place: "N/A".
+    info = None if values.get("bus-info") == "N/A" else values.get("bus-info")
     bus = _base(values.get("subsystem")) or _kind(info)
     # The kernel's own names of USB interfaces change with the order in which their controllers start.
     place = _base(values.get("place")) if bus != "usb" else None

@@ -84,7 +84,8 @@ def check_management(end: End, rewires: bool) -> None:
         whole = found.parts[end.device]
         raise LinkError(
             f"{end} is a part of {whole}, so it cannot have an address of its own",
-            f"write `device: {whole}` in {end.endpoint.interface.where}, or take {end.device} out of {whole}",
+            f"write `device: {whole}` and its `driver:` (bridge, bonding) in {end.endpoint.interface.where}, or take "
+            f"{end.device} out of {whole}",
         )
     if rewires and end.carries_management and node.management is None:
         raise LinkError(

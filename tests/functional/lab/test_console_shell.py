@@ -16,6 +16,7 @@ import pytest
 from pexpect import TIMEOUT
 
 from pytest_pinet.errors import LabError, SshError
+from pytest_pinet.execution.shell import Process
 from pytest_pinet.lab.node.console_shell import CHUNK, ConsoleShell
 
 SHELLS = {
@@ -111,11 +112,22 @@ def test_a_command_that_hangs_is_ended_and_the_next_one_runs(shell: ConsoleShell
     assert shell.run("echo again").stdout == "again\n"
 
 
-def test_a_process_runs_beside_other_commands(shell: ConsoleShell) -> None:
-    process = shell.spawn("echo begun; read -r x </dev/null; sleep 1; echo over; echo trouble >&2; exit 3")
+def first_lines(process: Process) -> list[str]:
+    deadline = time.monotonic() + 20
+    while not (lines := process.lines()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return lines
+
+
+def test_a_process_runs_beside_other_commands(shell: ConsoleShell, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    process = shell.spawn(f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; echo over; echo trouble >&2; exit 3")
     assert process.poll() is None
     assert shell.run("echo beside").stdout == "beside\n"
-    assert process.lines() == ["begun"]
+    assert first_lines(process) == ["begun"]
+    assert process.poll() is None
+    go.touch()
     done = process.wait(20)
     assert (done.returncode, done.stdout, done.stderr) == (3, "begun\nover\n", "trouble\n")
     assert process.lines() == ["over"]
@@ -124,9 +136,7 @@ def test_a_process_runs_beside_other_commands(shell: ConsoleShell) -> None:
 
 def test_stop_ends_all_processes_of_a_command(shell: ConsoleShell) -> None:
     process = shell.spawn("echo $$; sleep 4242 & sleep 4242")
-    deadline = time.monotonic() + 20
-    while not (lines := process.lines()):
-        assert time.monotonic() < deadline
+    lines = first_lines(process)
     done = process.stop()
     assert done.returncode != 0
     assert process.poll() is not None

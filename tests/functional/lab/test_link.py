@@ -92,9 +92,9 @@ class Bench:
         self.switch = ManagedSwitch(self.fixed, FixedSwitch(), self.journal)
         self.undo = UndoStack()
 
-    def declare(self, node: str, management: str, device: str = "eth0") -> None:
+    def declare(self, node: str, management: str, device: str = "eth0", driver: str = "veth") -> None:
         """Set ``management:`` of a node, and the device of its interface."""
-        interfaces = tuple(replace(one, device=device) for one in self._nodes[node].interfaces)
+        interfaces = tuple(replace(one, device=device, drivers=(driver,)) for one in self._nodes[node].interfaces)
         changed = replace(self._nodes[node], management=Management.parse(management), interfaces=interfaces)
         self._nodes[node] = changed
 
@@ -314,7 +314,9 @@ def test_a_port_of_a_bridge_that_carries_ssh_cannot_be_measured_alone(bench: Ben
     ip(f"-n {bench.left.namespace} link set br0 up")
     carried_by_ssh(bench, "br0")
     bench.declare("left", "same")
-    with pytest.raises(LinkError, match=r"left eth0 .* is a part of br0, so .*\n  -> write `device: br0` in "):
+    with pytest.raises(
+        LinkError, match=r"left eth0 .* is a part of br0, so .*\n  -> write `device: br0` and its `driver:` "
+    ):
         bench.connect()
     assert bench.undo.close() == []
 
@@ -324,7 +326,7 @@ def test_the_bridge_that_carries_ssh_is_measured_by_its_own_name(bench: Bench) -
     ip(f"-n {bench.left.namespace} link set eth0 master br0 up")
     ip(f"-n {bench.left.namespace} link set br0 up")
     carried_by_ssh(bench, "br0")
-    bench.declare("left", "same", device="br0")
+    bench.declare("left", "same", device="br0", driver="bridge")
     opened = bench.connect()
     assert opened.ends[0].carries_management
     assert not opened.ends[1].carries_management
