@@ -6,8 +6,6 @@ after ``modprobe mac80211_hwsim``). Other NICs are left to the manager's default
 
 from __future__ import annotations
 
-from pytest_pinet.virtual.logins import login_files
-
 PACKAGES = (
     *("dbus", "systemd", "systemd-sysv", "udev"),
     *("dhcpcd", "ifupdown", "network-manager", "hostapd", "iw", "wpasupplicant"),
@@ -86,16 +84,13 @@ SendSIGHUP=yes
 """
 _UNITS = "etc/systemd/system"
 # The accounts that maintainer scripts would make.
-_ACCOUNTS = (
+ACCOUNTS = (
     "messagebus:x:101:101::/nonexistent:/usr/sbin/nologin\n"
     "systemd-network:x:102:102::/:/usr/sbin/nologin\n"
     "dhcpcd:x:103:65534::/usr/lib/dhcpcd:/bin/false\n"
 )
-_GROUPS = "messagebus:x:101:\nsystemd-network:x:102:\nnetdev:x:104:\nsystemd-journal:x:105:\nshadow:x:42:\n"
-_LOGIN = login_files("", "", _ACCOUNTS, _GROUPS)
+GROUPS = "messagebus:x:101:\nsystemd-network:x:102:\nnetdev:x:104:\nsystemd-journal:x:105:\nshadow:x:42:\n"
 FILES = {
-    "etc/passwd": _LOGIN["etc/passwd"],
-    "etc/group": _LOGIN["etc/group"],
     # An empty file: systemd writes an id of the board's own. Without the file it would enable all units.
     "etc/machine-id": "",
     f"{_UNITS}/pinet-boot.service": _BOOT_UNIT,

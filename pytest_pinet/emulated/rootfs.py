@@ -92,7 +92,14 @@ BUSYBOX = System(PACKAGES, FILES, _LINKS)
 # Real network managers need a real init. No maintainer script runs, so that our files also hold what those would make.
 SYSTEMD = System(
     (*PACKAGES, *managers.PACKAGES),
-    {**FILES, **managers.FILES, "etc/ssh/sshd_config_pinet": sshd_config(PATH, "0.0.0.0", 60)},
+    {
+        **FILES,
+        **managers.FILES,
+        "etc/passwd": FILES["etc/passwd"] + managers.ACCOUNTS,
+        "etc/group": FILES["etc/group"] + managers.GROUPS,
+        # The manager sets the address after the start of sshd.
+        "etc/ssh/sshd_config_pinet": sshd_config(PATH, "0.0.0.0", 60),
+    },
     {**{path: target for path, target in _LINKS.items() if not path.startswith("usr/sbin/")}, **managers.LINKS},
     managers.MODULES,
     managers.SECRET,
