@@ -187,6 +187,12 @@ def _check_outlets(section: PinetSection, document: Document) -> None:
         if node.user is not None and node.machine in (None, MACHINES[0]):
             message = f"node '{name}' has the key 'user', which needs an emulated board; add machine: {MACHINES[1]}"
             raise ConfigError(message, document.key(("pinet", "nodes", name, "user")))
+        if node.manager is not None and node.machine in (None, MACHINES[0]):
+            message = (
+                f"node '{name}' has the key 'manager', which needs an emulated board; "
+                f"add the key 'machine' with one of: {', '.join(MACHINES[1:])}"
+            )
+            raise ConfigError(message, document.key(("pinet", "nodes", name, "manager")))
 
 
 def _members(

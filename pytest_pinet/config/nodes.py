@@ -51,6 +51,7 @@ def resolve_node(
         clock=section.clock,
         user=section.user,
         management=section.management,
+        manager=section.manager,
     )
     if section.boot_timeout is not None:
         return replace(node, boot_timeout_s=section.boot_timeout)

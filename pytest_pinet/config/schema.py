@@ -43,7 +43,7 @@ from pytest_pinet.config.fields import (
 )
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import CLOCKS, MACHINES, USERS
+from pytest_pinet.model.lab import CLOCKS, MACHINES, MANAGERS, USERS
 from pytest_pinet.model.limits import WAYS
 
 BUSES = tuple(sorted(bus.value for bus in Bus))
@@ -152,6 +152,9 @@ class NodeSection(Section):
     user: Annotated[str, *one_of("user", USERS)] | None = Field(
         None,
         description="account of an emulated board; pi: a user with sudo, and root cannot log in; default: root",
+    )
+    manager: Annotated[str, *one_of("network manager", MANAGERS)] | None = Field(
+        None, description="what configures the NICs of an emulated board, which then runs systemd; default: nothing"
     )
     runner: bool = Field(
         False, description="this node is the machine that pytest runs on: it is only a peer, and has no target"

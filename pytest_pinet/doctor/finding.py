@@ -102,6 +102,10 @@ def _summary(nodes: Mapping[str, Status], findings: Sequence[Finding]) -> str:
 
 def _details(findings: Sequence[Finding], nodes: Mapping[str, Status]) -> list[str]:
     found = []
+    if nodes:
+        # The first line counts nodes, and has no room for what holds for the lab.
+        notes = [one.message for one in findings if one.node is None and one.status is Status.OK and one.message]
+        found += [line for note in notes for line in _wrap(f"{_INDENT}{note}", _INDENT + "  ")]
     # Nodes with the same message share a line.
     groups: dict[tuple[str, str], list[str]] = {}
     for status in (Status.WRONG, Status.UNKNOWN, Status.OK):

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from pytest_pinet.emulated.card import make_card
 from pytest_pinet.emulated.kernel_package import WANTED, KernelPackage
 from pytest_pinet.emulated.machine import MACHINES
 from pytest_pinet.emulated.packages import Apt
-from pytest_pinet.emulated.rootfs import FILES, PACKAGES, initramfs, make_root
+from pytest_pinet.emulated.rootfs import BUSYBOX, System, initramfs, make_root
 from pytest_pinet.errors import LabError
 
 # Debian's name for the newest kernel of its release. A board boots this kernel until another one is deployed.
@@ -34,10 +35,10 @@ auto_initramfs=1
 [all]
 """
 # Source files that are part of the recipe: a change in them makes a new card.
-_RECIPE = ("card.py", "image.py", "kernel_package.py", "packages.py", "rootfs.py")
+_RECIPE = ("card.py", "image.py", "kernel_package.py", "managers.py", "packages.py", "rootfs.py")
 
 # Cards of other recipes that the cache keeps.
-KEPT = 3
+KEPT = 4
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 # A card of a board that was not written to for this time is abandoned. A running lab writes to the cards of its
 # boards, and a lab that ends removes them.
@@ -46,9 +47,10 @@ FORGOTTEN_AFTER_S = 7 * 86_400.0
 Report = Callable[[str], None]
 
 
-def recipe() -> str:
+def recipe(system: System = BUSYBOX) -> str:
     """Return a hash of everything that the card is made from, except the versions of the packages."""
-    digest = hashlib.sha256(json.dumps([PACKAGES, FILES, WANTED, KERNEL, CONFIG, _device_trees()]).encode())
+    made_of = [asdict(system), WANTED, KERNEL, CONFIG, _device_trees()]
+    digest = hashlib.sha256(json.dumps(made_of).encode())
     folder = resources.files("pytest_pinet.emulated")
     names = [folder.joinpath(name) for name in _RECIPE]
     names += sorted(folder.joinpath("guest").iterdir(), key=lambda entry: entry.name)
@@ -57,14 +59,14 @@ def recipe() -> str:
     return digest.hexdigest()[:16]
 
 
-def card_image(report: Report) -> Path:
+def card_image(report: Report, system: System = BUSYBOX) -> Path:
     """Return the card image. If it does not exist, make it from Debian's packages. Raises LabError."""
-    folder = cache() / recipe()
+    folder = cache() / recipe(system)
     image = folder / "card.img"
     if not image.exists():
         with locked(cache()):
             if not image.exists():
-                _make(folder, report)
+                _make(folder, system, report)
             forget_old(cache())
     with suppress(OSError):  # the card belongs to another user
         os.utime(image)  # the cache keeps the last used cards
@@ -169,9 +171,9 @@ def _updated_apt(report: Report) -> Apt:
     return apt
 
 
-def _make(folder: Path, report: Report) -> None:
+def _make(folder: Path, system: System, report: Report) -> None:
     apt = _updated_apt(report)
-    packages = apt.closure([*PACKAGES, KERNEL])
+    packages = apt.closure([*system.packages, KERNEL])
     kernel_file = _only_kernel(KERNEL, packages)
     others = [path for path in packages if not path.name.startswith("linux-")]
     report(f"making a card from {len(others)} packages and {kernel_file.name}")
@@ -180,9 +182,9 @@ def _make(folder: Path, report: Report) -> None:
     draft.mkdir(parents=True)
     try:
         root = draft / "root"
-        make_root(root, others)
+        make_root(root, others, system)
         kernel = KernelPackage(kernel_file)
-        kernel.install_modules(root)
+        kernel.install_modules(root, system.modules)
         boot = {
             "config.txt": CONFIG.encode(),
             "kernel8.img": kernel.image(),

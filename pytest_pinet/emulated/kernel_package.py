@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -95,10 +95,13 @@ class KernelPackage:
         """Return the named device trees that the package has."""
         return {name: self._read(self._device_trees[name]) for name in names if name in self._device_trees}
 
-    def install_modules(self, root: Path) -> Path:
-        """Install the wanted modules and their dependencies below ``root``/usr/lib/modules. Return their folder."""
+    def install_modules(self, root: Path, more: Sequence[str] = ()) -> Path:
+        """Install the wanted modules and their dependencies below ``root``/lib/modules. Return their folder.
+
+        ``more`` are paths of modules beside ``WANTED``.
+        """
         folder = root / "usr" / "lib" / "modules" / self.release
-        for path, data in self._selected().items():
+        for path, data in self._selected((*WANTED, *more)).items():
             target = folder / "kernel" / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
@@ -107,10 +110,10 @@ class KernelPackage:
         tool("depmod", "-b", str(root / "usr"), self.release)
         return folder
 
-    def _selected(self) -> Mapping[str, bytes]:
+    def _selected(self, wanted: Sequence[str]) -> Mapping[str, bytes]:
         """Return modules and their dependencies by path. Debian's are uncompressed up to 6.1, and use xz later."""
         by_name = {name_of(path): path for path in self._modules}
-        todo = [path for path in self._modules if any(fnmatchcase(path, glob) for glob in WANTED)]
+        todo = [path for path in self._modules if any(fnmatchcase(path, glob) for glob in wanted)]
         found: dict[str, bytes] = {}
         while todo:
             path = todo.pop()

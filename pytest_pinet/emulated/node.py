@@ -120,6 +120,8 @@ class EmulatedNode(VirtualNode):
         # A machine with a device tree of its own names its board. That of QEMU names none ("linux,dummy-virt").
         if not self._machine.device_trees:
             own["pinet/model"] = f"{self.spec.model}\0".encode()
+        if self.spec.manager is not None:
+            own["pinet/manager"] = f"{self.spec.manager}\n".encode()
         write_boot(draft, own)
         draft.rename(self._file)
         # The user who started the lab must be able to remove the card, but the daemon runs as root.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.image import Report, card_image
 from pytest_pinet.emulated.machine import MACHINES
+from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual.requirements import require
@@ -50,7 +51,9 @@ def prepare(lab: Lab, report: Report) -> Path:
                 f"QEMU {version} on this machine cannot emulate {device}, which the lab file requires for {interface}",
                 "install a newer QEMU (igb needs 8.0, as in Debian's backports), or remove the NIC from the lab file",
             )
-    return card_image(report)
+    # One image for all boards of a lab.
+    managed = any(node.manager is not None for node in lab.nodes.values())
+    return card_image(report, SYSTEMD if managed else BUSYBOX)
 
 
 def check_commands() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import IO, cast
 
 from pytest_pinet.builds.module import name_of
+from pytest_pinet.emulated import managers
 from pytest_pinet.emulated.packages import open_package
 from pytest_pinet.model.lab import PI
 from pytest_pinet.virtual.container import PATH
@@ -22,6 +24,22 @@ PACKAGES = (
     *("iperf3", "iproute2", "iputils-ping", "kmod", "login", "mawk", "mount", "openssh-server", "passwd"),
     *("procps", "sed", "sudo", "tar", "util-linux", "xz-utils", "zstd"),
 )
+
+
+@dataclass(frozen=True)
+class System:
+    """What is on a card: packages, our own files by path, links by path, and kernel modules beside the usual ones.
+
+    ``secret`` are the folders of files that only root may read.
+    """
+
+    packages: tuple[str, ...]
+    files: Mapping[str, str]
+    links: Mapping[str, str]
+    modules: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+
+
 # Packages that only maintainer scripts need. These scripts never run here.
 _SKIPPED = ("adduser_", "debconf_", "dpkg_", "perl_", "perl-", "libperl", "ucf_", "usrmerge_", "init-system-helpers_")
 _LEFT_OUT = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "usr/share/info/", "usr/share/lintian/")
@@ -70,13 +88,29 @@ _LINKS = {
     "usr/sbin/poweroff": "/usr/bin/busybox",
     "usr/sbin/reboot": "/usr/bin/busybox",
 }
+BUSYBOX = System(PACKAGES, FILES, _LINKS)
+# Real network managers need a real init. No maintainer script runs, so that our files also hold what those would make.
+SYSTEMD = System(
+    (*PACKAGES, *managers.PACKAGES),
+    {
+        **FILES,
+        **managers.FILES,
+        "etc/passwd": FILES["etc/passwd"] + managers.ACCOUNTS,
+        "etc/group": FILES["etc/group"] + managers.GROUPS,
+        # The manager sets the address after the start of sshd.
+        "etc/ssh/sshd_config_pinet": sshd_config(PATH, "0.0.0.0", 60),
+    },
+    {**{path: target for path, target in _LINKS.items() if not path.startswith("usr/sbin/")}, **managers.LINKS},
+    managers.MODULES,
+    managers.SECRET,
+)
 _FOLDERS = (
     *("boot/firmware", "dev", "proc", "root", "run", "sys", "tmp"),
     *("usr/bin", "usr/lib", "usr/sbin", "var/log", "var/tmp"),
 )
 
 
-def make_root(root: Path, packages: Sequence[Path]) -> None:
+def make_root(root: Path, packages: Sequence[Path], system: System = BUSYBOX) -> None:
     """Fill ``root`` with everything except the kernel's modules. Old contents are removed."""
     shutil.rmtree(root, ignore_errors=True)
     for folder in _FOLDERS:
@@ -86,11 +120,15 @@ def make_root(root: Path, packages: Sequence[Path]) -> None:
     for package in packages:
         if not package.name.startswith(_SKIPPED):
             _unpack(package, root)
-    for path, text in FILES.items():
-        _write(root / path, text, 0o644)
+    for path, text in system.files.items():
+        _write(root / path, text, 0o600 if path.startswith(system.secret) else 0o644)
     for name, path in _SCRIPTS.items():
         _write(root / path, guest_file(name), 0o755)
-    for path, target in _LINKS.items():
+    for path, target in system.links.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        if (root / path).is_dir() and not (root / path).is_symlink():
+            # A package has it as a folder (var/run), in which only its maintainer script would make something.
+            shutil.rmtree(root / path)
         (root / path).unlink(missing_ok=True)
         (root / path).symlink_to(target)
     (root / "usr/lib/pinet/initramfs-base.cpio").write_bytes(initramfs_base(root / "usr/bin/busybox"))

@@ -19,6 +19,8 @@ ONBOARD = "onboard"
 USERS = (ROOT, PI) = ("root", "pi")
 # The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor.
 CLOCKS = (WALL, VIRTUAL) = ("wall", "virtual")
+# What can configure the NICs of an emulated board, as on a real board.
+MANAGERS = ("NetworkManager", "systemd-networkd", "dhcpcd", "ifupdown")
 
 
 @dataclass(frozen=True, order=True)
@@ -87,7 +89,8 @@ class Node:
     runs as this board (None: the launcher's choice). ``user`` is the account that the launcher creates there (None:
     root). ``clock`` is the node's clock. With a virtual clock a second is a fixed number of instructions, so goodput is
     taken from this node's end in both directions. ``management`` is how commands reach the node (None: not in the lab
-    file, so the interface of the ssh connection decides).
+    file, so the interface of the ssh connection decides). ``manager`` is what configures the NICs of an emulated board
+    (None: nothing does).
     """
 
     name: str
@@ -103,6 +106,7 @@ class Node:
     clock: str = WALL
     user: str | None = None
     management: Management | None = None
+    manager: str | None = None
 
     @property
     def carrying(self) -> Interface | None:

@@ -35,13 +35,13 @@ class JournalEntry:
         return cls(f"{time.time_ns() // 1000:017d}-{next(_numbers):04d}", what, script, folder)
 
     @property
-    def _path(self) -> str:
+    def path(self) -> str:
         return f"{self.folder}/{self.name}"
 
     def kept(self) -> str:
         """Return the root command that writes the entry atomically."""
         lines = f"# {self.what}\n{self.script}\n"
-        path = self._path
+        path = self.path
         # The next user must be able to read the entries, whatever the umask of root is.
         made = f"{{ [ -d {self.folder} ] || (umask 022; mkdir -p {self.folder}); }}"
         return f"{made} && printf %s {shlex.quote(lines)} > {path}.new && mv {path}.new {path}"
@@ -51,10 +51,10 @@ class JournalEntry:
 
         A missing entry means that there was no change: the process was interrupted before it.
         """
-        return f"[ ! -e {self._path} ] || {{ sh {self._path} && rm -f {self._path}; }}"
+        return f"[ ! -e {self.path} ] || {{ sh {self.path} && rm -f {self.path}; }}"
 
     def forgotten(self) -> str:
-        return f"rm -f {self._path}"
+        return f"rm -f {self.path}"
 
 
 @dataclass(frozen=True)

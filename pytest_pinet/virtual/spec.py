@@ -68,6 +68,7 @@ class NodeSpec:
     ``clock_mhz`` is the default clock of its processor. ``machine`` is what runs the board: a ``namespace`` of the
     host, or the name of a QEMU machine. ``clock`` is the kind of time in that machine. ``user`` is its account.
     ``management`` is set if ssh comes in by a NIC under test; else the board has a way of its own.
+    ``manager`` is what configures the NICs in a QEMU machine.
     """
 
     name: str
@@ -82,6 +83,7 @@ class NodeSpec:
     model: str = ""
     user: str = ROOT
     management: ManagementSpec | None = None
+    manager: str | None = None
 
     @property
     def feed(self) -> InterfaceSpec:
@@ -195,6 +197,7 @@ def _node(node: Node, lab: Lab) -> NodeSpec:
         node.board.model or node.board.title,
         node.user or ROOT,
         _management(node, lab),
+        node.manager,
     )
     if outlet == "poe_mib" and (switch := lab.switches[spec.feed.switch]).backend != "snmp":
         raise ConfigError(

@@ -26,6 +26,7 @@ CHECKS = [
     "management",
     "iperf3 versions",
     "board and NIC",
+    "network managers",
     "link speed and duplex",
     "switches",
     "switch port agrees",

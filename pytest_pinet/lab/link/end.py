@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
-from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell, as_root, refused_root, root_cure
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab.link.manager import Surroundings, parse, reading
 from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management
 from pytest_pinet.lab.node.management import missing as missing_command
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Endpoint
 from pytest_pinet.model.lab import PortRef
-
-UNMANAGED_TIMEOUT_S = 5.0
-_NM_UNMANAGED = 10
 
 
 @dataclass(frozen=True)
@@ -55,20 +52,10 @@ class End:
         return f"{self.endpoint.interface.node} {self.device} (port {self.port.port} of switch {self.port.switch})"
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """Other uses of the device: whether our own ssh connection runs over it, and whether NetworkManager manages it."""
-
-    carries_ssh: bool
-    network_manager: bool
-
-
 def read_surroundings(end: End) -> Surroundings:
     """Read the surroundings. Raises LinkError for a node without ``ip``."""
     carries = end.carries_management
-    # NMDeviceState: 10 is unmanaged, all values above 10 are managed.
-    state = end.shell.run(f"nmcli -g GENERAL.STATE device show {end.device} 2>/dev/null").stdout.split()
-    return Surroundings(carries, bool(state) and state[0].isdigit() and int(state[0]) > _NM_UNMANAGED)
+    return replace(parse(end.shell.run(reading([end.device])).stdout)[end.device], carries_ssh=carries)
 
 
 def missing(end: End, command: str, package: str) -> LinkError:
@@ -95,9 +82,9 @@ def check_management(end: End, rewires: bool) -> None:
         )
 
 
-def change(shell: Shell, command: str) -> None:
+def change(shell: Shell, command: str, timeout_s: float = 10.0) -> None:
     """Run a command as root that changes a node. Raises LinkError when the node refuses."""
-    done = shell.run(as_root(command))
+    done = shell.run(as_root(command), timeout_s)
     no_root = refused_root(done)
     if no_root is not None:
         raise LinkError(f"the ssh user of {shell.name} cannot become root: {no_root}", root_cure(shell.name))
@@ -111,14 +98,13 @@ def undo_by(end: End, what: str, command: str, undo: UndoStack) -> None:
 
 
 def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
-    """Bring the device up and add its address. Return the state found, or the new one if NetworkManager managed it."""
+    """Bring the device up and add its address. Return the state in which the device was found."""
     found = read_interface(end.shell, end.device)
-    if around.network_manager and not around.carries_ssh:
-        _take_from_network_manager(end, undo)
     commands = []
     if not found.admin_up:
-        undo_by(end, f"{end.device} up on {end.shell.name}", f"ip link set {end.device} down", undo)
-    if not found.admin_up or around.network_manager:
+        # A manager that took the device down, or gets it back, brings it up by itself.
+        if around.to_take is None:
+            undo_by(end, f"{end.device} up on {end.shell.name}", f"ip link set {end.device} down", undo)
         commands.append(f"ip link set {end.device} up")
     # If the address is gone already, the undo succeeds.
     gone = f"! ip -o addr show dev {end.device} | grep -qF ' {end.address} '"
@@ -127,19 +113,4 @@ def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
     # "replace", because a killed runner may have left the same address behind.
     commands.append(f"ip addr replace {end.address} dev {end.device}")
     change(end.shell, " && ".join(commands))
-    # NetworkManager takes the device down when it releases it, so read the state again.
-    return read_interface(end.shell, end.device) if around.network_manager else found
-
-
-def _take_from_network_manager(end: End, undo: UndoStack) -> None:
-    """Make NetworkManager release the device. NetworkManager would configure it on link-up and flush our address."""
-    what = f"{end.device} of {end.shell.name} not managed by NetworkManager"
-    undo_by(end, what, f"nmcli device set {end.device} managed yes", undo)
-    change(end.shell, f"nmcli device set {end.device} managed no")
-    # NetworkManager answers first; only later it releases the device and takes it down.
-    if not Deadline(UNMANAGED_TIMEOUT_S).wait_until(lambda: not read_surroundings(end).network_manager):
-        raise LinkError(
-            f"NetworkManager of {end.shell.name} still manages {end.device} {UNMANAGED_TIMEOUT_S:.0f} s after "
-            f"'nmcli device set {end.device} managed no'",
-            f"on {end.shell.name}: add unmanaged-devices=interface-name:{end.device} to NetworkManager.conf",
-        )
+    return found

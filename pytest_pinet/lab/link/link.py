@@ -14,6 +14,7 @@ from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.arp import answer_for_own_addresses
 from pytest_pinet.lab.link.end import End, bring_up, change, check_management, read_surroundings, undo_by
 from pytest_pinet.lab.link.nics import with_found_nics
+from pytest_pinet.lab.link.taking import take
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
@@ -105,6 +106,8 @@ def connect(
     for end in ends:
         check_management(end, switches[end.port.switch].rewires)
     surroundings = [read_surroundings(end) for end in ends]
+    for end, around in zip(ends, surroundings, strict=True):
+        take(end, around, undo)
     kept = frozenset(index for index, end in enumerate(ends) if end.carries_management)
     _wire(combination, switches, kept, undo)
     found = [bring_up(end, around, undo) for end, around in zip(ends, surroundings, strict=True)]

@@ -6,7 +6,7 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.link import link_checks
-from pytest_pinet.lab.link.end import change
+from pytest_pinet.lab.link.end import change, read_surroundings
 from pytest_pinet.lab.link.link import Link
 
 # The first packets are lost until the switch has learnt the MAC addresses again.
@@ -14,8 +14,16 @@ ANSWER_TIMEOUT_S = link_checks.REACH_TIMEOUT_S
 
 
 def can_bounce(link: Link) -> bool:
-    """Return whether the link of the device under test may go down: not if it carries our ssh, nor if it has routes."""
-    return not link.combination.topology.forwards and not link.dut.carries_management
+    """Return whether the link of the device under test may go down.
+
+    Not if it carries our ssh, nor if it is a Wi-Fi association, nor if it has routes.
+    """
+    if link.combination.topology.forwards or link.dut.carries_management:
+        return False
+    facts, key = link.dut.session.facts, f"wireless {link.dut.device}"
+    if key not in facts:
+        facts[key] = read_surroundings(link.dut).wireless
+    return not facts[key]
 
 
 def await_links(link: Link, same: bool = True) -> None:

@@ -14,9 +14,10 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import CapabilityError, LinkError, SshError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import arp, link, link_cycle, tuning_session
+from pytest_pinet.lab.link import arp, guard, link, link_cycle, tuning_session
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
@@ -47,13 +48,19 @@ pinet:
 NMCLI = """\
 #!/bin/sh
 case "$*" in
-"-g GENERAL.STATE device show eth0") cat {state} ;;
+"-t -f GENERAL.STATE,GENERAL.CON-UUID,GENERAL.AUTOCONNECT device show eth0")
+    echo "GENERAL.STATE:$(cat {state})"; echo GENERAL.CON-UUID:0a1b; echo GENERAL.AUTOCONNECT:no ;;
 "device set eth0 managed no")
     (sleep 0.3; ip addr flush dev eth0; ip link set eth0 down; echo "10 (unmanaged)" >{state}) >/dev/null 2>&1 & ;;
-"device set eth0 managed yes") echo "100 (connected)" >{state}; ip link set eth0 up ;;
+"device set eth0 autoconnect no managed yes") echo "100 (connected)" >{state}; ip link set eth0 up ;;
+"-w 0 connection up uuid 0a1b ifname eth0") ;;
 *) exit 2 ;;
 esac
 """
+
+
+# Guards, and entries of the journal, that this test has left on the node. Other tests run on this machine, too.
+LEFT = "grep -ls 'eth0 of left taken' /run/pytest-pinet/*/*; pgrep -f pytest-pinet/guard[s]"
 
 
 class RewiringSwitch(ManagedSwitch):
@@ -187,6 +194,23 @@ def test_network_manager_releases_the_device_until_the_undo(bench: Bench, manage
     assert bench.undo.close() == []
     assert manager.read_text() == "100 (connected)\n"
     assert bench.left.addresses() == []
+    assert bench.left.run(LEFT).stdout == ""
+
+
+def test_the_guard_gives_the_device_back_if_the_runner_is_gone(
+    bench: Bench, manager: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "LAPSES_AFTER_S", 3.0)
+    # A runner that is gone renews nothing.
+    monkeypatch.setattr(guard.Guard, "start_renewing", lambda _: None)
+    bench.left.run("ip link set eth0 up")
+    bench.connect()
+    assert manager.read_text() == "10 (unmanaged)\n"
+    assert Deadline(10.0).wait_until(lambda: bench.left.run(LEFT).stdout == "")
+    assert manager.read_text() == "100 (connected)\n"
+    assert bench.left.addresses() == []
+    # The run that comes back has nothing left to undo.
+    assert bench.undo.close() == []
 
 
 def test_network_manager_keeps_the_device_that_carries_our_ssh(bench: Bench, manager: Path) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
+from pytest_pinet.emulated.image import recipe
 from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, Machine, command
 from pytest_pinet.emulated.prepare import PACKAGES, check_commands, prepare, qemu_devices
+from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
 from pytest_pinet.model.lab import Lab
@@ -55,6 +57,21 @@ def test_the_lab_file_has_qemu_boards_with_virtual_clocks_and_a_peer_with_a_wall
     assert load(EMULATED.with_name("virtual.yaml")).meaning == "sets the rates of its links itself"
 
 
+def test_a_network_manager_is_for_all_boards_of_the_lab_a_card_with_systemd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = changed(tmp_path, "clock: virtual\n      boot_timeout: 120 s", "manager: dhcpcd")
+    assert [node.manager for node in spec_of(lab).nodes] == [None, None, "dhcpcd", None]
+    chosen = []
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda _, system: chosen.append(system))
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.check_commands", lambda: None)
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.qemu_devices", lambda: ("8.0", VIRT.nics.values()))
+    prepare(lab, lambda _: None)
+    prepare(load(EMULATED), lambda _: None)
+    assert chosen == [SYSTEMD, BUSYBOX]
+    assert recipe(SYSTEMD) != recipe(BUSYBOX)
+
+
 def test_every_board_is_measured_against_a_peer_with_a_wall_clock() -> None:
     lab = load(EMULATED)
     ends = EndpointSelector(lab)
@@ -95,6 +112,8 @@ def test_a_new_card_image_does_not_change_the_digest() -> None:
         ("clock: virtual", "clock: sun", r":\d+: .*clock.*'sun'"),
         ("launcher: virtual\n", "launcher: virtual\n  scale: 0.5\n", "does not support emulated nodes such as"),
         ("launcher: virtual\n", "figures: measured\n", "has the key 'machine', which needs a launcher"),
+        ("clock: virtual", "manager: nmcli", r":\d+: .*unknown network manager 'nmcli'; accepted: NetworkManager, "),
+        ("boot_timeout: 8 s", "manager: dhcpcd", r"'peer' has the key 'manager', which needs an emulated board; add "),
     ],
 )
 def test_mistakes_in_the_lab_file_are_named_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -137,7 +156,7 @@ def test_a_nic_that_needs_a_newer_qemu_is_refused(tmp_path: Path, monkeypatch: p
     offered = ("7.2.22", frozenset({"e1000e", "virtio-net-pci", "usb-net"}))
     monkeypatch.setattr("pytest_pinet.emulated.prepare.check_commands", lambda: None)
     monkeypatch.setattr("pytest_pinet.emulated.prepare.qemu_devices", lambda: offered)
-    monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda _: tmp_path / "card.img")
+    monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda *_: tmp_path / "card.img")
     assert prepare(load(EMULATED), lambda _: None) == tmp_path / "card.img"
     with pytest.raises(LabError, match=r"QEMU 7\.2\.22 on this machine cannot emulate igb, which"):
         prepare(load(EMULATED.with_name("emulated-igb.yaml")), lambda _: None)

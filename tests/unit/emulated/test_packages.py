@@ -118,12 +118,12 @@ def card(folder: Path, age_s: float) -> Path:
 
 
 def test_the_last_used_cards_are_kept(tmp_path: Path) -> None:
-    cards = [card(tmp_path / f"recipe{age}", 1000 + age) for age in range(5)]
-    os.utime(cards[4])
+    cards = [card(tmp_path / f"recipe{age}", 1000 + age) for age in range(6)]
+    os.utime(cards[5])
     (tmp_path / "apt").mkdir()
     (tmp_path / "recipe9.draft").mkdir()
     forget_old(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["apt", "recipe0", "recipe1", "recipe4"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["apt", "recipe0", "recipe1", "recipe2", "recipe5"]
 
 
 def test_old_cards_of_a_lab_that_was_never_stopped_are_removed(tmp_path: Path) -> None:

@@ -1,0 +1,183 @@
+"""The program that configures a network device of a node: find it, and its commands to release and to resume a device.
+
+NetworkManager flushes all addresses 6 s after a lost carrier, and systemd-networkd drops addresses that it did not set.
+dhcpcd and ifupdown change only their own addresses: seen with dhcpcd 9.4.1, which cannot release a single device.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+# NMDeviceState: 10 is unmanaged, all values above 10 are managed, 100 is connected.
+_NM_UNMANAGED, _NM_CONNECTED = 10, 100
+# The SETUP column of networkctl for a device that networkd leaves alone.
+_NETWORKD_FREE = ("unmanaged", "n/a", "-")
+_READ = r"""
+PATH=$PATH:/usr/sbin:/sbin; LC_ALL=C; export LC_ALL
+set -- $SSH_CONNECTION
+echo "server ${3%%\%*}"
+ip -o addr 2>/dev/null | sed 's/^/address /'
+[ -z "$1" ] || ip -o route get "${1%%\%*}" 2>/dev/null | sed 's/^/route /'
+for lower in /sys/class/net/*/lower_*; do
+    upper=${lower#/sys/class/net/}; [ ! -e "$lower" ] || echo "lower ${upper%/*} ${lower##*/lower_}"
+done
+for device in DEVICES; do
+    echo "device $device"
+    [ ! -e /sys/class/net/$device/phy80211 ] || echo wireless
+    nmcli -t -f GENERAL.STATE,GENERAL.CON-UUID,GENERAL.AUTOCONNECT device show $device 2>/dev/null | sed 's/^/nmcli /'
+    [ ! -d /run/systemd/netif/links ] ||
+        networkctl list --no-legend --no-pager $device 2>/dev/null | sed 's/^/networkctl /'
+    ifquery --state $device 2>/dev/null | sed 's/^/ifquery /'
+    # Not `dhcpcd -U`, which hangs after some calls (9.4.1). Without a name, the process is for all devices.
+    for pid in /run/dhcpcd/pid /run/dhcpcd/$device*.pid /run/dhcpcd.pid /run/dhcpcd-$device*.pid; do
+        ! read -r number 2>/dev/null <$pid || [ ! -d /proc/$number ] || echo "dhcpcd $pid"
+    done
+    ! command -v ubus >/dev/null || ubus -S call network.device status "{\"name\":\"$device\"}" 2>/dev/null |
+        sed 's/^/ubus /'
+done
+"""
+_UNIT_FOLDER = "/run/systemd/network"
+
+
+class Manager(StrEnum):
+    """A program that configures network devices."""
+
+    NETWORK_MANAGER = "NetworkManager"
+    NETWORKD = "systemd-networkd"
+    DHCPCD = "dhcpcd"
+    IFUPDOWN = "ifupdown"
+    NETIFD = "netifd"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A device that a manager configures. ``state`` is the manager's word for it.
+
+    ``profile`` is the UUID of NetworkManager's active connection, ``autoconnect`` its flag of the device.
+    """
+
+    manager: Manager
+    state: str
+    profile: str = ""
+    autoconnect: bool = True
+
+    @property
+    def releases(self) -> bool:
+        """Whether the manager must release the device. The others leave our address alone."""
+        return self.manager in (Manager.NETWORK_MANAGER, Manager.NETWORKD)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the manager has configured the device. networkd then goes on waiting for an IPv6 router."""
+        return self.state == f"{_NM_CONNECTED} (connected)" or self.state.startswith("routable ")
+
+    def taking(self, device: str) -> str:
+        """Return the root command that makes the manager release the device. No file outside /run changes."""
+        if self.manager is Manager.NETWORK_MANAGER:
+            return f"nmcli device set {device} managed no"
+        # The name, too: VLANs and bridges have the address of the NIC below them.
+        text = f"[Match]\\nName={device}\\nMACAddress=%s\\n[Link]\\nUnmanaged=yes\\n"
+        path = _unit(device)
+        return (
+            f"mkdir -p {_UNIT_FOLDER} && printf {shlex.quote(text)} $(cat /sys/class/net/{device}/address) >{path}"
+            f" && chmod 644 {path} && networkctl reload"
+        )
+
+    def giving_back(self, device: str) -> str:
+        """Return the root command that makes the manager configure the device again."""
+        if self.manager is Manager.NETWORKD:
+            return f"rm -f {_unit(device)} && networkctl reload"
+        command = f"nmcli device set {device} autoconnect {'yes' if self.autoconnect else 'no'} managed yes"
+        if self.settled and self.profile:
+            # A profile that does not start by itself was started by a person. Without a carrier, it starts later.
+            command += f" && {{ nmcli -w 0 connection up uuid {self.profile} ifname {device} >/dev/null 2>&1; :; }}"
+        return command
+
+    def __str__(self) -> str:
+        return f"{self.manager}: {self.state}" if self.state else str(self.manager)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Other uses of a device: our own ssh connection, a Wi-Fi association, and the manager that configures it."""
+
+    carries_ssh: bool
+    wireless: bool = False
+    holding: Holding | None = None
+
+    @property
+    def to_take(self) -> Holding | None:
+        """The manager that must release the device. It keeps a device that carries ssh, or that is associated."""
+        kept = self.carries_ssh or self.wireless
+        return self.holding if self.holding is not None and self.holding.releases and not kept else None
+
+
+def reading(devices: Sequence[str]) -> str:
+    """Return the command that reads the surroundings of these devices, for any user."""
+    return _READ.replace("DEVICES", " ".join(devices))
+
+
+def parse(text: str) -> dict[str, Surroundings]:
+    """Parse the output of ``reading``: the surroundings of each device."""
+    head: dict[str, list[str]] = {}
+    sections: dict[str, dict[str, list[str]]] = {}
+    now = head
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "device":
+            now = sections.setdefault(rest, {})
+        else:
+            now.setdefault(word, []).append(rest)
+    carrying = _carrying(head)
+    return {
+        device: Surroundings(device in carrying, "wireless" in found, holding_of(device, found))
+        for device, found in sections.items()
+    }
+
+
+def _carrying(head: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return all devices that carry our ssh connection: that of the address and of the route, and all below them."""
+    server = "".join(head.get("server", ())[:1])
+    # 2: eth0    inet 192.168.1.7/24 brd ...
+    own = [words for words in map(str.split, head.get("address", ())) if len(words) > 3]
+    todo = {words[1].partition("@")[0] for words in own if server and words[3].partition("/")[0] == server}
+    # 192.168.1.2 dev eth0 src 192.168.1.7 uid 0
+    for words in map(str.split, head.get("route", ())):
+        todo |= {after for before, after in pairwise(words) if before == "dev"}
+    below = [line.split() for line in head.get("lower", ())]
+    found: set[str] = set()
+    while todo:
+        device = todo.pop()
+        found.add(device)
+        todo |= {lower for upper, lower in below if upper == device} - found
+    return found
+
+
+def holding_of(device: str, found: Mapping[str, Sequence[str]]) -> Holding | None:
+    """Return the manager of a device, from the lines that each manager's command printed. None: no manager."""
+    general = dict(line.partition(":")[::2] for line in found.get("nmcli", ()))
+    state = general.get("GENERAL.STATE", "")
+    number = state.partition(" ")[0]
+    if number.isdigit() and int(number) > _NM_UNMANAGED:
+        profile = general.get("GENERAL.CON-UUID", "").strip("-")
+        return Holding(Manager.NETWORK_MANAGER, state, profile, general.get("GENERAL.AUTOCONNECT") != "no")
+    # IDX LINK TYPE OPERATIONAL SETUP: 2 eth0 ether routable configured
+    for *_, operational, setup in (line.split()[-5:] for line in found.get("networkctl", ())):
+        if setup not in _NETWORKD_FREE:
+            return Holding(Manager.NETWORKD, f"{operational} {setup}")
+    if any(line.partition("=")[0] == device for line in found.get("ifquery", ())):
+        return Holding(Manager.IFUPDOWN, "up")
+    if found.get("dhcpcd"):
+        return Holding(Manager.DHCPCD, "running")
+    if any('"present":true' in line.replace(" ", "") for line in found.get("ubus", ())):
+        return Holding(Manager.NETIFD, "")
+    return None
+
+
+def _unit(device: str) -> str:
+    # Before all other files: networkd applies the first one that matches.
+    return f"{_UNIT_FOLDER}/00-pinet-{device}.network"
