@@ -129,6 +129,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         if self.record is not None:
             self.record.note("power on")
         self.node_power.switch(on=True)
+        # It is no longer in the state `off`, so that `transition` can switch it off again.
+        self.path = []
 
     def await_boot(self) -> None:
         """Prepare for a boot that the board starts by itself: drop ssh and the login; the console is still recorded."""

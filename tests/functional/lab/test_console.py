@@ -216,6 +216,14 @@ def test_a_board_that_panics_once_is_booted_again_with_a_warning(new_board: NewB
     assert board.halts == 1
 
 
+def test_a_board_that_was_only_switched_on_is_shut_down_at_the_end(new_board: NewBoard) -> None:
+    board = new_board(BOOT)
+    session = session_of(board, 20)
+    session.switch_on()
+    session.leave()
+    assert (board.halts, board.pdu.log) == (1, ["on", "off"])
+
+
 def test_a_board_that_still_prints_has_its_boot_timeout(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 1.0)
     monkeypatch.setattr(node_session, "SILENT_SHARE", 0.0)

@@ -138,6 +138,7 @@ class Board:
         self.log.append("console")
         self.node_power.rest()
         self.node_power.switch(on=True)
+        self.path = []
 
     def transition(self, state: str) -> None:
         assert state == "off"
@@ -169,6 +170,16 @@ def test_a_node_found_off_is_switched_on_and_off_again_at_the_end() -> None:
     board = Board(False)
     bring_up(board).leave()
     assert board.log == ["console", "on", "halt", "off", "invalidate"]
+
+
+def test_a_node_that_was_switched_on_and_not_logged_in_is_switched_off_at_the_end() -> None:
+    board = Board(False)
+    found = session(board)
+    found.switch_on()
+    # It boots: the login on the console waits for that.
+    found.leave()
+    assert board.log == ["console", "on", "halt on the console", "off", "invalidate"]
+    assert board.timeouts == [pytest.approx(BOOT_S, abs=1)]
 
 
 def test_a_node_found_on_is_not_switched() -> None:
