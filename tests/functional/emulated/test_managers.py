@@ -169,7 +169,9 @@ def test_a_wifi_end_keeps_its_manager_and_its_association(board: ManagedBoard) -
     before, associated_s = board.state(), board.associated_s()
     interface = SimpleNamespace(node="board", device="wlan1", port=SimpleNamespace(port="p1", switch="sw1"))
     endpoint = cast(Endpoint, SimpleNamespace(interface=interface))
-    end = End(endpoint, cast(NodeSession, None), board.shell, ipaddress.IPv4Interface("192.168.88.3/24"))
+    end = End(
+        endpoint, cast(NodeSession, SimpleNamespace(facts={})), board.shell, ipaddress.IPv4Interface("192.168.88.3/24")
+    )
     around = read_surroundings(end)
     assert around.wireless
     assert around.holding is not None
@@ -189,7 +191,9 @@ def test_the_interface_that_carries_ssh_is_never_taken(board: ManagedBoard) -> N
     interface = SimpleNamespace(node="board", device="mgmt0", port=SimpleNamespace(port="p1", switch="sw1"))
     endpoint = cast(Endpoint, SimpleNamespace(interface=interface))
     around = read_surroundings(
-        End(endpoint, cast(NodeSession, None), board.shell, ipaddress.IPv4Interface("192.0.2.1/24"))
+        End(
+            endpoint, cast(NodeSession, SimpleNamespace(facts={})), board.shell, ipaddress.IPv4Interface("192.0.2.1/24")
+        )
     )
     assert around.carries_ssh
     assert around.holding is not None
