@@ -145,12 +145,14 @@ def _wire(
     groups: dict[str, list[frozenset[str]]] = {}
     for segment, uplinks in zip(combination.topology.segments, combination.uplinks, strict=True):
         stays = not set(kept).isdisjoint(segment)
-        ports = [combination.ends[index].interface.port for index in segment if index not in kept]
+        ports = [combination.ends[index].interface.port for index in segment]
         ports += [port for uplink in uplinks for port in uplink.ports]
+        carrying = {combination.ends[index].interface.port for index in segment if index in kept}
         for name in dict.fromkeys(port.switch for port in ports):
             here = frozenset(port.port for port in ports if port.switch == name)
             if stays:
-                switches[name].keep(here, undo)
+                untouched = frozenset(port.port for port in carrying if port.switch == name)
+                switches[name].keep(here - untouched, untouched, undo)
             else:
                 groups.setdefault(name, []).append(here)
     for name, wanted in groups.items():

@@ -135,10 +135,11 @@ class ManagedSwitch:
         self._journal.forget(self.name, strangers)
         self._remove_empty({found[port].vlan for port in wanted} - vlans)
 
-    def _check_wired(self, group: Collection[str]) -> None:
+    def _check_wired(self, group: Collection[str], note: str = "") -> None:
         """Check that the ports of a group reach each other as they are. Raises CapabilityError, SwitchError."""
         states = self.states(group)
-        because = f", because {self.about.note}" if self.about.note else ""
+        note = note or self.about.note
+        because = f", because {note}" if note else ""
         vlans = {port: state.vlan for port, state in states.items() if state.vlan is not None}
         if len({*vlans.values()}) > 1:
             found = ", ".join(f"port {port} in VLAN {vlan}" for port, vlan in vlans.items())
@@ -150,16 +151,20 @@ class ManagedSwitch:
                 "the lab's admin: enable the port",
             )
 
-    def keep(self, ports: Iterable[str], undo: UndoStack) -> None:
-        """Leave ports in their VLANs, and bring them up; ``undo`` restores them.
+    def keep(self, ports: Collection[str], untouched: Collection[str], undo: UndoStack) -> None:
+        """Leave a group of ports in their VLAN, and bring ``ports`` up; ``undo`` restores them.
 
-        Ports that a dead run left in the VLAN of a group are restored first.
+        Ports that a dead run left in the VLAN of a group are restored first. The ports in ``untouched``, which carry
+        our connections, are only read. Raises CapabilityError if the ports of the group are in several VLANs.
         """
         found = self.states(ports)
         self.put_back({port: self._original(port, s) for port, s in found.items() if s.vlan in self._groups})
         for port in (port for port, state in found.items() if state.admin_up is False):
             if Capability.ADMIN in self.capabilities:
                 self.set_admin(port, True, undo)
+        carry = "carries" if len(untouched) == 1 else "carry"
+        note = f"{_and(sorted(untouched))} {carry} the connection to a node" if untouched else ""
+        self._check_wired([*ports, *untouched], note)
 
     def set_admin(self, port: str, up: bool, undo: UndoStack | None = None) -> None:
         """Bring a port up or down; returns when the switch shows it. ``undo`` restores the port."""

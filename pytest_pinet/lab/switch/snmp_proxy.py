@@ -23,7 +23,7 @@ from pytest_pinet.lab.ssh import CONNECT_TIMEOUT_S, LOST_CONNECTION, STOP_TIMEOU
 _LARGEST = 65_535
 _LENGTH = struct.Struct(">H")
 # For every Python 3: the machine's system Python runs it.
-_FAR_END = """\
+_FAR_END = r"""
 import os, select, socket, struct, sys
 family, kind, _, _, agent = socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), 0, socket.SOCK_DGRAM)[0]
 agent_socket = socket.socket(family, kind)

@@ -12,7 +12,7 @@ from tests.support.gate_project import GateLab, Project, lab_up
 
 pytestmark = [pytest.mark.emulated, *NEEDS]
 GATE = Path(__file__).parents[2] / "gate" / "test_line_rate.py"
-# How the boards see our connection, and what a driver might not lose.
+# How the boards see our connection, and what a driver must not lose.
 TESTS = """
 import pytest
 

@@ -137,7 +137,7 @@ def test_discover_prints_lines_with_which_the_lab_file_is_right(gate_lab: GateLa
     assert list(interfaces) == list(text["pinet"]["nodes"])
     head, rest = gate_lab.text_without_launcher().split("  nodes:\n", 1)
     nodes = {name: {**text["pinet"]["nodes"][name], **lines} for name, lines in interfaces.items()}
-    pasted = yaml.safe_dump({"nodes": nodes}).replace("\n", "\n  ").rstrip()
+    pasted = yaml.safe_dump({"nodes": nodes}, sort_keys=False).replace("\n", "\n  ").rstrip()
     file = tmp_path / "lab.yaml"
     file.write_text(f"{head}  {pasted}\n\n  # The most{rest.split('  # The most', 1)[1]}")
     lab = load(file)

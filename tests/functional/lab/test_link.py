@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,11 +75,11 @@ class KeepingSwitch(RewiringSwitch):
 
     def __init__(self, switch: Switch, backend: SwitchBackend, journal: Journal) -> None:
         super().__init__(switch, backend, journal)
-        self.kept: list[frozenset[str]] = []
+        self.kept: list[tuple[frozenset[str], frozenset[str]]] = []
         self.wired: list[frozenset[str]] = []
 
-    def keep(self, ports: Iterable[str], undo: UndoStack) -> None:
-        self.kept.append(frozenset(ports))
+    def keep(self, ports: Collection[str], untouched: Collection[str], undo: UndoStack) -> None:
+        self.kept.append((frozenset(ports), frozenset(untouched)))
 
     def wire(self, groups: Sequence[frozenset[str]], undo: UndoStack) -> None:
         self.wired += groups
@@ -304,7 +304,7 @@ def test_a_declared_shared_port_is_kept_where_it_is(bench: Bench) -> None:
     assert bench.left.addresses() == ["192.168.1.7/24", str(opened.ends[0].address)]
     assert not link_cycle.can_bounce(opened)
     # Only the port of the other end may be touched, and no port is moved.
-    assert (switch.kept, switch.wired) == ([frozenset({"p2"})], [])
+    assert (switch.kept, switch.wired) == ([(frozenset({"p2"}), frozenset({"p1"}))], [])
     with pytest.raises(
         CapabilityError, match=r"mtu may take down the link of left eth0 .* which also carries the conn"
     ):
@@ -314,7 +314,16 @@ def test_a_declared_shared_port_is_kept_where_it_is(bench: Bench) -> None:
     assert ",UP" in bench.left.run("ip -o link show eth0").stdout
 
 
-def test_settings_that_keep_the_link_are_applied_to_a_shared_port(bench: Bench) -> None:
+def test_settings_that_keep_the_link_are_applied_to_a_shared_port(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for shell in (bench.left, bench.right):
+        own = tmp_path / shell.name
+        own.mkdir()
+        # Other tests on this machine replay the journals in its /run.
+        private = f"mkdir -p /run/pytest-pinet && mount --bind {own} /run/pytest-pinet; "
+        run = shell.run
+        monkeypatch.setattr(shell, "run", lambda command, timeout_s=10.0, r=run, p=private: r(p + command, timeout_s))
     carried_by_ssh(bench)
     bench.declare("left", "same")
     opened = bench.connect()

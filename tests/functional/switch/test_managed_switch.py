@@ -301,7 +301,7 @@ def test_a_fixed_switch_cannot_be_rewired(tmp_path: Path) -> None:
 def test_ports_that_are_kept_stay_in_their_vlan_and_come_up(bench: LinuxBench) -> None:
     bench.sh("ip link set p2 down")
     switch, undo = bench.open(), UndoStack()
-    switch.keep(["p1", "p2"], undo)
+    switch.keep(["p1", "p2"], ["p3"], undo)
     assert {port: state.admin_up for port, state in switch.states(["p1", "p2"]).items()} == {"p1": True, "p2": True}
     assert bench.bridges() == HOME
     assert undo.close() == []
@@ -311,7 +311,7 @@ def test_ports_that_are_kept_stay_in_their_vlan_and_come_up(bench: LinuxBench) -
 def test_a_kept_port_is_taken_out_of_the_vlan_of_a_dead_run(bench: LinuxBench) -> None:
     bench.open().wire([frozenset({"p1", "p2"}), frozenset({"p3", "p4"})], UndoStack())
     undo = UndoStack()
-    bench.open().keep(["p2"], undo)
+    bench.open().keep(["p2"], [], undo)
     assert bench.bridges() == {"p1": "br3900", "p2": "br0", "p3": "br3902", "p4": "br3902"}
     assert undo.close() == []
     assert bench.bridges()["p2"] == "br0"
@@ -320,5 +320,15 @@ def test_a_kept_port_is_taken_out_of_the_vlan_of_a_dead_run(bench: LinuxBench) -
 def test_a_fixed_switch_keeps_all_ports(tmp_path: Path) -> None:
     switch = Switch("desk", "fixed", ("p1", "p2"), {}, Where("lab.yaml", 3))
     undo = UndoStack()
-    ManagedSwitch(switch, FixedSwitch(), Journal("lab.yaml", tmp_path)).keep(["p1", "p2"], undo)
+    ManagedSwitch(switch, FixedSwitch(), Journal("lab.yaml", tmp_path)).keep(["p1"], ["p2"], undo)
     assert undo.close() == []
+
+
+def test_ports_of_several_vlans_are_not_kept_as_a_group(bench: LinuxBench) -> None:
+    switch, undo = bench.open(), UndoStack()
+    switch.set_vlan("p2", 7, undo)
+    message = r"port p1 in VLAN 1, port p2 in VLAN 7, and pinet cannot move these ports, because p1 carries the conn"
+    with pytest.raises(CapabilityError, match=message):
+        switch.keep(["p2"], ["p1"], undo)
+    assert undo.close() == []
+    assert bench.bridges() == HOME
