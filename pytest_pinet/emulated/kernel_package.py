@@ -41,8 +41,9 @@ WANTED = (
     "fs/ext4/*",
     "fs/fat/*",
     "fs/nls/*",
-    # Tagged VLANs.
+    # Tagged VLANs, and bridges with VLAN filtering.
     "net/8021q/*",
+    "net/bridge/bridge.ko*",
     "net/ipv4/tcp_*.ko*",
     "net/sched/*",
 )

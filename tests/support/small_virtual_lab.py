@@ -115,9 +115,9 @@ class Bench:
         for node in nodes:
             wait_until(f"ssh of {node}", lambda node=node: self.answers(node))  # type: ignore[misc]
 
-    def answers(self, node: str) -> bool:
+    def answers(self, node: str, timeout_s: float = 0.5) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.ports()["nodes"][node]["ssh"]), timeout=0.5) as sock:
+            with socket.create_connection(("127.0.0.1", self.ports()["nodes"][node]["ssh"]), timeout_s) as sock:
                 return sock.recv(4) == b"SSH-"
         except OSError:
             return False
