@@ -60,6 +60,8 @@ def test_traffic(link, gate):
     gate.tcp(link, direction="rx", duration="2 s", minimum="1 Mbit/s")
 """
 HANGS = """
+import time
+
 import pytest
 
 @pytest.mark.pinet(board="virt", nic="virtio")
