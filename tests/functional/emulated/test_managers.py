@@ -57,7 +57,7 @@ def test_a_lost_carrier_changes_nothing(link):
     assert link.dut.ip in shell.run(f"ip -o -4 addr show dev {device}").stdout
 
 def test_traffic(link, gate):
-    gate.tcp(link, direction="rx", duration="2 s", minimum="1 Mbit/s")
+    gate.tcp(link, direction="rx", duration="2 s", min="1 Mbit/s")
 """
 HANGS = """
 import time
