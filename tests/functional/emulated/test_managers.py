@@ -91,12 +91,16 @@ def holder(board: ManagedBoard) -> str:
 
 
 def await_state(board: ManagedBoard, before: Sequence[str], timeout_s: float = 30.0) -> None:
-    """Wait until the managers say the same of all interfaces as before."""
+    """Wait until the managers say the same of all interfaces as before, and then nothing of the run is left.
+
+    A guard removes its files after its undo, which a slow board shows.
+    """
     try:
-        wait_until("the state before the link", lambda: board.state() == before, timeout_s)
+        wait_until("the state before the link", lambda: board.state() == before and not board.left(), timeout_s)
     except AssertionError:
         assert board.state() == before
-    assert board.left() == ""
+        assert board.left() == ""
+        raise
 
 
 def open_and_hang(board: ManagedBoard, folder: Path, lapses_after_s: float) -> subprocess.Popen[bytes]:
