@@ -19,6 +19,7 @@ from pytest_pinet.model.lab import PortRef
 # The commands of the managers take seconds each on a slow board.
 READ_TIMEOUT_S = 30.0
 
+
 @dataclass(frozen=True)
 class End:
     """A device of a node, with its address while the link is up."""
