@@ -93,6 +93,8 @@ GROUPS = "messagebus:x:101:\nsystemd-network:x:102:\nnetdev:x:104:\nsystemd-jour
 FILES = {
     # An empty file: systemd writes an id of the board's own. Without the file it would enable all units.
     "etc/machine-id": "",
+    # dhcpcd's unit makes it writable, and does not start without it.
+    "etc/resolv.conf": "",
     f"{_UNITS}/pinet-boot.service": _BOOT_UNIT,
     f"{_UNITS}/pinet-console.service": _CONSOLE_UNIT,
     **{f"{_SETTINGS}/{path}": text for path, text in _FILES.items()},

@@ -16,6 +16,9 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Endpoint
 from pytest_pinet.model.lab import PortRef
 
+# The commands of the managers take seconds each on a slow board.
+READ_TIMEOUT_S = 30.0
+
 
 @dataclass(frozen=True)
 class End:
@@ -55,7 +58,7 @@ class End:
 def read_surroundings(end: End) -> Surroundings:
     """Read the surroundings. Raises LinkError for a node without ``ip``."""
     carries = end.carries_management
-    return replace(parse(end.shell.run(reading([end.device])).stdout)[end.device], carries_ssh=carries)
+    return replace(parse(end.shell.run(reading([end.device]), READ_TIMEOUT_S).stdout)[end.device], carries_ssh=carries)
 
 
 def missing(end: End, command: str, package: str) -> LinkError:
