@@ -1,7 +1,7 @@
 """A real network manager on an emulated board: the NIC that carries ssh is never taken from it.
 
-ifupdown is Debian's package. It also configures the NIC under test, and a Wi-Fi station on the kernel's simulated
-radios.
+NetworkManager and ifupdown are Debian's packages. Each also configures the NIC under test, and a Wi-Fi station on the
+kernel's simulated radios.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.managed_board import ManagedBoard, managed_board
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 
 
-@pytest.fixture(scope="module", params=["ifupdown"])
+@pytest.fixture(scope="module", params=["NetworkManager", "ifupdown"])
 def board(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagedBoard]:
     with card_or_skip(), managed_board(tmp_path_factory.mktemp("managed"), request.param) as board:
         board.start_wifi()
