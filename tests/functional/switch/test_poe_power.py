@@ -73,8 +73,12 @@ def snmp(**settings: object) -> dict[str, object]:
 
 
 def changes(bench: LinuxBench) -> list[tuple[float, str]]:
-    """Return when the agent switched the power of p1, and to which value."""
-    return [(when, value) for when, oid, value in received_sets(bench) if oid == POE_OF_P1 and value in ("1", "2")]
+    """Return when the agent switched the power of p1, and to which value.
+
+    A request that was sent again, because its answer came late, changes nothing.
+    """
+    sets = [(when, value) for when, oid, value in received_sets(bench) if oid == POE_OF_P1 and value in ("1", "2")]
+    return [one for last, one in zip([(0.0, ""), *sets], sets, strict=False) if one[1] != last[1]]
 
 
 @needs_snmpd
