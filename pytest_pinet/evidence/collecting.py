@@ -198,23 +198,16 @@ class Collector:
         This reading runs in its own threads, because the thread that waits for the traffic must not wait for an end's
         answer.
         """
-        begun: list[float] = []
 
-        def look() -> None:
-            if watch is not None:
-                watch()
-            now = time.monotonic()
-            if not begun:
-                begun.append(now)
-            elif not self._looks and now >= begun[0] + HALF * traffic_s:
-                number = self._number
-                self._looks = [
-                    threading.Thread(target=_quietly, args=(end.half_way, number), daemon=True) for end in self._ends
-                ]
-                for thread in self._looks:
-                    thread.start()
+        def start() -> None:
+            number = self._number
+            self._looks = [
+                threading.Thread(target=_quietly, args=(end.half_way, number), daemon=True) for end in self._ends
+            ]
+            for thread in self._looks:
+                thread.start()
 
-        return look
+        return once_after(HALF * traffic_s, start, watch)
 
     def after(self, traffic_s: float) -> tuple[EndEvidence, ...]:
         """Read all ends right after the traffic, which took ``traffic_s``, and return the differences at each end."""
@@ -249,6 +242,28 @@ class Collector:
     def raw(self) -> dict[str, str]:
         """Return all text that was read, by file name: the number of the end, and the source."""
         return {f"{index}-{name}.txt": text for index, end in enumerate(self._ends) for name, text in end.raw.items()}
+
+
+def once_after(after_s: float, start: Callable[[], None], watch: Callable[[], None] | None) -> Callable[[], None]:
+    """Return a function to call repeatedly during traffic.
+
+    It calls ``watch`` each time, and ``start`` once: at the first call that is ``after_s`` or more after the first one.
+    """
+    begun: list[float] = []
+    started = False
+
+    def look() -> None:
+        nonlocal started
+        if watch is not None:
+            watch()
+        now = time.monotonic()
+        if not begun:
+            begun.append(now)
+        elif not started and now >= begun[0] + after_s:
+            started = True
+            start()
+
+    return look
 
 
 def _quietly(look: Callable[[int], None], number: int) -> None:

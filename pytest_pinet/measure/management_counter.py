@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from pytest_pinet.evidence.collecting import once_after
 from pytest_pinet.evidence.management_octets import ManagementReading, parse_octets, read_octets
 from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.lab.link.end import End
@@ -44,25 +44,17 @@ class ManagementCounter:
         """Return a function to call repeatedly during the traffic; it calls ``watch``, and reads once."""
         if not self._ends:
             return watch
-        after_s = max(traffic_s / 2, traffic_s - BEFORE_END_S)
-        begun: list[float] = []
 
-        def look() -> None:
-            if watch is not None:
-                watch()
-            now = time.monotonic()
-            if not begun:
-                begun.append(now)
-            elif not self._threads and now >= begun[0] + after_s:
-                # The thread that waits for the traffic must not wait for the answer of an end.
-                self._threads = [
-                    threading.Thread(target=self._read_late, args=(index, end), daemon=True)
-                    for index, end in self._ends.items()
-                ]
-                for thread in self._threads:
-                    thread.start()
+        def start() -> None:
+            # The thread that waits for the traffic must not wait for the answer of an end.
+            self._threads = [
+                threading.Thread(target=self._read_late, args=(index, end), daemon=True)
+                for index, end in self._ends.items()
+            ]
+            for thread in self._threads:
+                thread.start()
 
-        return look
+        return once_after(max(traffic_s / 2, traffic_s - BEFORE_END_S), start, watch)
 
     def after(self, flows: Sequence[MeasuredFlow]) -> dict[int, ManagementTraffic]:
         """Return what was counted at each end; nothing for an end that could not be read."""
