@@ -123,16 +123,23 @@ def _check_structure(text: str, file: str) -> None:
             anchors[event.anchor] = line
         if isinstance(event, yaml.CollectionStartEvent):
             if len(around) >= MAX_DEPTH:
-                raise ConfigError(f"this is nested more than {MAX_DEPTH} levels deep", where)
+                raise _too_deep(where)
             around.append(event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
             around.pop()
+
+
+def _too_deep(where: Where) -> ConfigError:
+    return ConfigError(f"this is nested more than {MAX_DEPTH} levels deep", where)
 
 
 def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> ConfigError:
     """Return the parser's message, with the lines of the problem and of the beginning of the broken construct."""
     begin = error.context_mark.line + 1 if error.context_mark else None
     line = error.problem_mark.line + 1 if error.problem_mark else begin
+    if "nesting depth" in (error.problem or ""):
+        # libyaml since 0.2.6 has a limit of its own, and its scanner reads ahead of the events that we count.
+        return _too_deep(Where(file, line))
     context = error.context or ""
     if context and begin is not None and begin != line:
         context += f" from line {begin} on"

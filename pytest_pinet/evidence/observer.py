@@ -82,16 +82,16 @@ while :; do
  tick
 done
 """
-# One packet a second: each line of its own would be a packet of ssh on the link under test.
-_BATCHED = r"""lines=${lines:+$lines
-}$line
+# One packet a second: each line of its own would be a packet of ssh on the link under test. The samples are joined by
+# semicolons, because bash writes each line of a longer text by a system call of its own.
+_BATCHED = r"""lines="${lines:+$lines;}$line"
  if [ -n "$news" ] || [ "${up%%.*}" != "$last" ]; then echo "$lines" || exit 0; lines=; last=${up%%.*}; fi"""
 
 
 def command(device: str, seconds: float, batched: bool = False) -> str:
     """Return the command line of an observer that ends by itself after ``seconds``.
 
-    With ``batched`` it prints once a second, and at once after a link change.
+    With ``batched`` it prints a line of several samples once a second, and at once after a link change.
     """
     life = f"{seconds:.0f}"
     script = _SCRIPT.replace("@device", shlex.quote(device)).replace("@seconds", life)
@@ -233,7 +233,7 @@ class Observer:
         """Process the output since the last call."""
         if self._process is None:
             return
-        lines = self._process.lines()
+        lines = [sample for line in self._process.lines() for sample in line.split(";")]
         now = time.monotonic()
         readings = [reading for line in lines if (reading := parse_reading(line)) is not None]
         self._lines += lines

@@ -92,7 +92,7 @@ def test_over_the_interface_under_test_it_prints_once_a_second() -> None:
         output = process.stdout
         assert output is not None
         packets = list(iter(lambda: os.read(output.fileno(), 65536), b""))
-    seconds = [line.partition(b".")[0] for line in b"".join(packets).splitlines()]
+    seconds = [sample.partition(b".")[0] for sample in b"".join(packets).replace(b";", b"\n").splitlines()]
     # The first state at once, then one packet for each second of the node's clock, with several samples.
     assert len(packets) <= 1 + len(set(seconds))
     assert len(seconds) > 2 * len(packets)
