@@ -72,7 +72,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options and ini keys; every option begins with --pinet-."""
     group = parser.getgroup("pinet", "network throughput of boards in a labgrid lab (pytest-pinet)")
     add = group.addoption
-    add("--pinet-lab", metavar="FILE", help="lab file to measure in (default: $PINET_LAB, then ini key pinet_lab)")
+    add(
+        "--pinet-lab",
+        metavar="FILE",
+        help="lab file, or name of a packaged lab such as 'virtual' (default: $PINET_LAB, then ini key pinet_lab)",
+    )
     for axis in ("board", "nic", "topology", "tuning"):
         add(
             f"--pinet-{axis}",
@@ -141,7 +145,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DURATION",
         help="how long to wait for nodes that other runs hold (default: 15 min)",
     )
-    parser.addini("pinet_lab", "lab file to measure in, relative to the rootdir", default="")
+    parser.addini("pinet_lab", "lab file, relative to the rootdir, or name of a packaged lab", default="")
     parser.addini("pinet_history", "history of all runs: see --pinet-history", default="")
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import click
 
+from pytest_pinet.cli.options import DEFAULT_LAB
 from pytest_pinet.config import labfile
+from pytest_pinet.config.lab_path import is_name, lab_path
 from pytest_pinet.report.diagrams.facts import management_lines
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 
 
 @click.command()
-@click.argument("file", default="lab/virtual.yaml", envvar="PINET_LAB")
+@click.argument("file", default=DEFAULT_LAB, envvar="PINET_LAB")
 def check(file: str) -> None:
     """Check the lab file FILE without using the lab, and list its interfaces.
 
-    FILE defaults to $PINET_LAB, then to lab/virtual.yaml. The exit code is 4 if the file has an error.
+    FILE is a path or the name of a packaged lab. It defaults to $PINET_LAB, then to virtual. The exit code is 4 if the
+    file has an error.
     """
     lab = labfile.load(file)
     click.echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
+    if is_name(file):
+        click.echo(f"  packaged in {lab_path(file)}")
     for interface in lab.interfaces():
         board = lab.nodes[interface.node].board.name
         click.echo(

@@ -9,7 +9,9 @@ import click
 
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.config import port_edit
+from pytest_pinet.config.lab_path import is_name, lab_path
 from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError
 
 WRONG = 1
 
@@ -26,6 +28,8 @@ def discover(lab_file: str, write: bool) -> None:
     """
     from pytest_pinet.doctor import discover as core
 
+    if write and is_name(lab_file):
+        raise ConfigError(f"--write cannot change the packaged lab {lab_file!r}: copy {lab_path(lab_file)} first")
     warnings: list[str] = []
     found = core.discover(load(lab_file), lambda text: click.echo(text, err=True), warnings.extend)
     places = found.places

@@ -33,7 +33,12 @@ LAB_ERROR, UNDECIDED = 2, 3
     help="The known-good build. 'running': the build that is installed on the boards; 'accepted': the accepted "
     "baselines, without a second build.",
 )  # fmt: skip
-@click.option("--lab", "lab_file", metavar="FILE", help="Lab file. Default: $PINET_LAB, then the ini key pinet_lab.")
+@click.option(
+    "--lab",
+    "lab_file",
+    metavar="FILE",
+    help="Lab file, or name of a packaged lab. Default: $PINET_LAB, then the ini key pinet_lab.",
+)
 @click.option("--boots", metavar="N", type=int, help="Boot each board at most this often.")
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)

@@ -14,14 +14,14 @@ import click
 
 from pytest_pinet.errors import ConfigError
 
-DEFAULT_LAB = "lab/virtual.yaml"
+DEFAULT_LAB = "virtual"
 DEFAULT_HISTORY = ".pinet/history.db"
 # Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
 _INTERVAL_S = 10.0
 
 LAB_OPTION = click.option(
     "--lab", "lab_file", metavar="FILE", default=DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
-    show_envvar=True, help="The lab file.",
+    show_envvar=True, help="The lab file, or the name of a packaged lab.",
 )  # fmt: skip
 HISTORY_OPTION = click.option(
     "--history", "history_url", metavar="URL", default=DEFAULT_HISTORY, envvar="PINET_HISTORY", show_default=True,

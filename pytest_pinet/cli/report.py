@@ -40,7 +40,9 @@ MOST_IN_ONE_FILE = 100
     help="The file to write.",
 )  # fmt: skip
 @HISTORY_OPTION
-@click.option("--lab", "lab_file", metavar="FILE", help="Lab file. Its accepted baselines are shown.")
+@click.option(
+    "--lab", "lab_file", metavar="FILE", help="Lab file, or name of a packaged lab. Its accepted baselines are shown."
+)
 @click.option(
     "--last", metavar="N", type=click.IntRange(2), default=200, show_default=True,
     help="The number of runs in each trend.",

@@ -119,7 +119,10 @@ class Calibration(CalibrationEntry):
 
 def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
     """Return the lab's calibrations by metric ID; none if the lab was never calibrated. Raises ConfigError."""
-    return read_calibration(lab.calibration) if lab.calibration.exists() else {}
+    found: dict[str, Calibration] = {}
+    for path in (lab.packaged_calibration, lab.calibration):
+        found |= read_calibration(path) if path is not None and path.exists() else {}
+    return found
 
 
 def read_calibration(path: Path) -> Mapping[str, Calibration]:

@@ -16,10 +16,12 @@ class LabOfFile(Lab):
 
     ``profile`` is a name of PROFILES. ``baselines`` is the folder of the accepted baselines. ``baselines_where`` is the
     place that names this folder (None: the default folder, which need not exist). ``calibration`` is the file that
-    ``pinet calibrate`` writes, which need not exist either.
+    ``pinet calibrate`` writes, which need not exist either. ``packaged_calibration`` is what a packaged lab may come
+    with; it is never written.
     """
 
     profile: str = DEFAULT_PROFILE
     baselines: Path = field(default=Path("baselines"))
     baselines_where: Where | None = None
     calibration: Path = field(default=Path("lab.calibration.yaml"))
+    packaged_calibration: Path | None = None

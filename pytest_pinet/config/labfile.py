@@ -11,13 +11,14 @@ from pydantic import ValidationError
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, packaged_labs
 from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
 from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection, UplinkSection
 from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest, shown, unknown
 from pytest_pinet.model.lab import MACHINES, Interface, Lab, Node, PortRef, Switch, Uplink
 
@@ -25,17 +26,25 @@ WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
 
 def load(path: str | Path) -> LabOfFile:
-    """Read, check and resolve a lab file.
+    """Read, check and resolve a lab file; ``path`` can also be the name of a packaged lab.
 
     Raises ConfigError: one sentence with the path as it was given, the line, the offending value and what is accepted.
     """
-    document = parse(read_text(path, WHAT), str(path))
+    document = parse(_text(str(path)), str(path))
     data = _top_level(document)
     try:
         section = PinetSection.model_validate(data["pinet"])
     except ValidationError as error:
         raise first_error(error, PinetSection, document, ("pinet",)) from None
     return _build(section, _targets(data, document), document)
+
+
+def _text(lab: str) -> str:
+    path = lab_path(lab)
+    if not path.exists() and path.stem in packaged_labs():
+        message = f"this file does not exist; '{path.stem}' without folder and suffix names the lab that is packaged"
+        raise ConfigError(message, Where(lab))
+    return read_text(path, WHAT)
 
 
 def _top_level(document: Document) -> dict[str, object]:
@@ -100,7 +109,10 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
             f"key 'scale' does not support emulated nodes such as '{emulated}': the launcher does not shape their links"
         )
         raise ConfigError(message, document.key(("pinet", "scale")))
-    folder = Path(document.file).parent
+    packaged = is_name(document.file)
+    folder = OWN_FOLDER if packaged else Path(document.file).parent
+    calibration = section.calibration or f"{Path(document.file).stem}.calibration.yaml"
+    baselines = section.baselines or (f"{document.file}.baselines" if packaged else "baselines")
     return LabOfFile(
         name=section.name or Path(document.file).stem,
         file=document.file,
@@ -119,9 +131,10 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
         traffic_tool=section.traffic_tool or Lab.traffic_tool,
         http_tool=section.http_tool or Lab.http_tool,
         profile=section.profile,
-        baselines=folder / (section.baselines or "baselines"),
+        baselines=folder / baselines,
         baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),
-        calibration=folder / (section.calibration or f"{Path(document.file).stem}.calibration.yaml"),
+        calibration=folder / calibration,
+        packaged_calibration=FOLDER / calibration if packaged else None,
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import CoordinatorError, LeaseError
 from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, Holding, address_of
 from pytest_pinet.lab.labgrid.identity import Identity
@@ -309,7 +310,7 @@ def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[
     """
     from labgrid import Environment
 
-    coordinator = Coordinator(address_of(Environment(lab_file)), own)
+    coordinator = Coordinator(address_of(Environment(str(lab_path(lab_file)))), own)
     try:
         coordinator.sync()
         freed = []

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_pinet.config import labfile
+from pytest_pinet.config.lab_path import lab_of_ini
 from pytest_pinet.errors import (
     BuildError,
     CapabilityError,
@@ -97,7 +98,7 @@ class PinetSession:
         warnings.filterwarnings("ignore", harmless, UserWarning)
         named = config.getoption("--pinet-lab") or os.environ.get("PINET_LAB")
         ini = config.getini("pinet_lab")
-        lab_file = named or (str(config.rootpath / ini) if ini else None)
+        lab_file = named or (lab_of_ini(ini, config.rootpath) if ini else None)
         self.lab = labfile.load(lab_file) if lab_file else None
         self.limits = (
             *command_line_limits(config.getoption("--pinet-min"), self.lab),

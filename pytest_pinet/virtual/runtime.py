@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import ConfigError, LabError
 
 LOCK_TIMEOUT_S = 60.0
@@ -35,7 +36,7 @@ class Runtime:
         """Return the directory for this lab file and the current user."""
         base = os.environ.get("XDG_RUNTIME_DIR")
         root = Path(base) / "pinet" if base and Path(base).is_dir() else Path(f"/tmp/pinet-{os.getuid()}")
-        name = hashlib.sha256(str(Path(lab_file).resolve()).encode()).hexdigest()[:12]
+        name = hashlib.sha256(str(lab_path(lab_file).resolve()).encode()).hexdigest()[:12]
         return cls(root / name)
 
     @property

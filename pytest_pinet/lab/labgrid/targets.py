@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import ConfigError, CoordinatorError
 from pytest_pinet.lab.labgrid.coordinator import address_of
 from pytest_pinet.model.lab import Lab, Node
@@ -17,7 +18,7 @@ class Targets:
         from labgrid.exceptions import InvalidConfigError
 
         try:
-            self._environment = Environment(lab.file)
+            self._environment = Environment(str(lab_path(lab.file)))
         except (InvalidConfigError, ImportError) as error:
             raise ConfigError(f"labgrid cannot use {lab.file}: {error}") from error
         self.address = address_of(self._environment)

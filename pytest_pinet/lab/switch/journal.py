@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.lab.labgrid.identity import machine, start_time
 from pytest_pinet.lab.switch.switchport import PortState
 
@@ -114,7 +115,7 @@ class Journal:
     """The changes of this process, and of earlier processes, on the switches of one lab file."""
 
     def __init__(self, lab_file: str, folder: Path | None = None) -> None:
-        self._lab = str(Path(lab_file).resolve())
+        self._lab = str(lab_path(lab_file).resolve())
         self._folder = folder or journal_folder()
 
     @property
