@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
@@ -11,6 +12,7 @@ from pytest_pinet.execution.names import unknown
 FOLDER = Path(__file__).parents[1] / "labs"
 # Files about a packaged lab are written here. The folder of the package can be read-only, and an update replaces it.
 OWN_FOLDER = Path(".pinet")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 def packaged_labs() -> list[str]:
@@ -19,8 +21,13 @@ def packaged_labs() -> list[str]:
 
 
 def is_name(lab: str, folder: Path = Path()) -> bool:
-    """Return whether the text is the name of a packaged lab: one word, and no file of this name is in ``folder``."""
-    return bool(lab) and not {"/", "."} & set(lab) and not (folder / lab).is_file()
+    """Return whether the text is meant as the name of a packaged lab, and is not a file or folder in ``folder``.
+
+    A folder that has the name of a packaged lab is not meant.
+    """
+    if not _NAME.fullmatch(lab):
+        return False
+    return not (folder / lab).exists() or ((folder / lab).is_dir() and lab in packaged_labs())
 
 
 def lab_path(lab: str) -> Path:

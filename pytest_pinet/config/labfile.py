@@ -41,7 +41,8 @@ def load(path: str | Path) -> LabOfFile:
 
 def _text(lab: str) -> str:
     path = lab_path(lab)
-    if not path.exists() and path.stem in packaged_labs():
+    # As it is named in a checkout.
+    if path.parent == Path("lab") and path.stem in packaged_labs() and not path.exists():
         message = f"this file does not exist; '{path.stem}' without folder and suffix names the lab that is packaged"
         raise ConfigError(message, Where(lab))
     return read_text(path, WHAT)

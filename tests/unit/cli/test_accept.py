@@ -148,7 +148,7 @@ def keep(records: Sequence[RunRecord]) -> None:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(pinet, ["accept", *arguments], catch_exceptions=False)
+    return CliRunner().invoke(pinet, ["accept", "--lab", "lab/virtual.yaml", *arguments], catch_exceptions=False)
 
 
 def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:

@@ -33,6 +33,8 @@ def test_a_path_is_a_path(elsewhere: Path) -> None:
     assert lab_path("./virtual") == Path("./virtual")
     (elsewhere / "virtual").write_text("pinet: {}")
     assert lab_path("virtual") == Path("virtual"), "a file here comes first"
+    (elsewhere / "published").mkdir()
+    assert lab_path("published").is_file(), "a folder is no lab"
 
 
 def test_an_unknown_name_is_explained() -> None:
