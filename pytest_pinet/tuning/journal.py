@@ -32,7 +32,7 @@ class JournalEntry:
     @classmethod
     def new(cls, what: str, script: str, folder: str = FOLDER) -> JournalEntry:
         """Return an entry whose name sorts after all earlier entries."""
-        return cls(f"{time.time_ns() // 1000:017d}-{next(_numbers):04d}", what, script, folder)
+        return cls(new_name(), what, script, folder)
 
     @property
     def path(self) -> str:
@@ -57,6 +57,23 @@ class JournalEntry:
         return f"rm -f {self.path}"
 
 
+def new_name() -> str:
+    """Return a name that sorts after all earlier names."""
+    return f"{time.time_ns() // 1000:017d}-{next(_numbers):04d}"
+
+
+def all_undone(folder: str) -> str:
+    """Return the root command that undoes all entries in the folder, the latest first.
+
+    It prints a line for each entry. The entry of an undo that fails stays.
+    """
+    return (
+        f"LC_ALL=C; export LC_ALL; cd {folder} || exit; rm -f ./*.new; for f in $(ls -r); do"
+        ' what=$(head -n 1 "$f"); if error=$(sh "./$f" 2>&1 </dev/null); then rm -f "$f"; error=; word=done;'
+        ' else word=failed; fi; echo "$word $what: $(echo $error)"; done'
+    )
+
+
 @dataclass(frozen=True)
 class Replayed:
     """The changes that were left on a node: those restored, and those not restored with the reason."""
@@ -74,14 +91,7 @@ def replay(shell: Shell, folder: str = FOLDER, timeout_s: float = REPLAY_TIMEOUT
     listing = shell.run(f"ls {folder} 2>/dev/null || {as_root(f'ls {folder} 2>/dev/null')}")
     if not listing.stdout.strip():
         return Replayed()
-    done = shell.run(
-        as_root(
-            f"LC_ALL=C; export LC_ALL; cd {folder} || exit; rm -f ./*.new; for f in $(ls -r); do"
-            ' what=$(head -n 1 "$f"); if error=$(sh "./$f" 2>&1 </dev/null); then rm -f "$f"; error=; word=done;'
-            ' else word=failed; fi; echo "$word $what: $(echo $error)"; done'
-        ),
-        timeout_s=timeout_s,
-    )
+    done = shell.run(as_root(all_undone(folder)), timeout_s=timeout_s)
     if done.returncode:
         return Replayed(failed=(f"the entries of {folder} ({reason(done.stderr)})",))
     found: dict[str, list[str]] = {_DONE: [], _FAILED: []}

@@ -19,15 +19,16 @@ def ip(command: str) -> None:
 
 @dataclass
 class NamespaceShell:
-    """A node in a network namespace."""
+    """A node in a network namespace. ``before`` begins each command, such as a mount that this node sees only."""
 
     name: str
     namespace: str
     environment: dict[str, str] = field(default_factory=lambda: {"PATH": os.environ["PATH"]})
+    before: str = ""
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
         done = subprocess.run(
-            [IP, "netns", "exec", self.namespace, "/bin/sh", "-c", command],
+            [IP, "netns", "exec", self.namespace, "/bin/sh", "-c", self.before + command],
             env=self.environment,
             capture_output=True,
             text=True,

@@ -6,7 +6,6 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.end import End, change, read_surroundings
-from pytest_pinet.lab.link.guard import LAPSES_AFTER_S, Guard
 from pytest_pinet.lab.link.manager import Holding, Surroundings
 from pytest_pinet.tuning.journal import JournalEntry
 
@@ -18,7 +17,7 @@ COMMAND_TIMEOUT_S = 30.0
 
 
 def take(end: End, around: Surroundings, undo: UndoStack) -> None:
-    """Make the manager of the device release it, until ``undo`` or until a guard on the node gives it back.
+    """Make the manager of the device release it, until ``undo`` or until the guard of the node gives it back.
 
     Call it before the switch ports change, so that the manager sees the device only in its own network. The guard also
     removes our address, so a device that stays managed has one, too. Does nothing without a manager. Raises LinkError.
@@ -32,11 +31,10 @@ def take(end: End, around: Surroundings, undo: UndoStack) -> None:
         what = f"{end.device} of {end.shell.name} taken from {holding.manager}"
     # The exit status of the script is that of its last command. An address that is gone is no failure.
     entry = JournalEntry.new(what, f"{script}\n{':' if holding is None else holding.giving_back(end.device)}")
-    guard = Guard(end.shell, entry)
     before = around.holding
-    undo.add(what, lambda: _give_back(end, before, entry, guard), end.shell.name)
-    change(end.shell, f"{entry.kept()} && {guard.armed()}")
-    guard.start_renewing()
+    end.session.guard.start()
+    undo.add(what, lambda: _give_back(end, before, entry), end.shell.name)
+    change(end.shell, entry.kept())
     if holding is None:
         return
     change(end.shell, holding.taking(end.device), COMMAND_TIMEOUT_S)
@@ -49,11 +47,9 @@ def take(end: End, around: Surroundings, undo: UndoStack) -> None:
         )
 
 
-def _give_back(end: End, before: Holding, entry: JournalEntry, guard: Guard) -> None:
+def _give_back(end: End, before: Holding, entry: JournalEntry) -> None:
     """Give the device back, and wait until the manager has configured it as before. Raises LinkError."""
-    guard.stop_renewing()
-    # The guard stays if the undo fails: it tries again.
-    change(end.shell, f"{{ {entry.undone()}; }} && {{ {guard.disarmed()}; }}", COMMAND_TIMEOUT_S)
+    change(end.shell, entry.undone(), COMMAND_TIMEOUT_S)
     now: Holding | None = None
 
     def as_before() -> bool:
@@ -66,9 +62,10 @@ def _give_back(end: End, before: Holding, entry: JournalEntry, guard: Guard) -> 
             f"{end.device} is {now or 'not managed'} {RESUME_TIMEOUT_S:.0f} s after it was given back; it was {before}",
             f"look at {before.manager} on {end.shell.name}",
         )
+    guard = end.session.guard
     if guard.lapsed:
         raise LinkError(
-            f"{end.shell.name} gave {end.device} back to {before.manager} while the link was open: this run did not "
-            f"renew its use for {LAPSES_AFTER_S:.0f} s",
+            f"{end.shell.name} undid all changes of this run, and gave {end.device} back to {before.manager}, while "
+            f"the link was open: this run did not renew its guard for {guard.lapses_after_s:.0f} s",
             "repeat the measurement; if the runner was suspended, keep it awake",
         )

@@ -9,6 +9,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+from pytest_pinet.lab.node.guard import Guard, stop_all
 from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
@@ -61,6 +62,7 @@ class NodeSession:
         self._boot: Deadline | None = None
         self._shell: SshShell | None = None
         self.facts: dict[str, Any] = {}
+        self._guard: Guard | None = None
         # The next use must boot the node, even if it has power.
         self.reset_due = False
         # Whether the node was booted for this lease and has not been used since.
@@ -113,6 +115,13 @@ class NodeSession:
         return self._shell
 
     @property
+    def guard(self) -> Guard:
+        """The guard that undoes all changes of this lease on the node, if this run ends without its undo."""
+        if self._guard is None:
+            self._guard = Guard(self.shell)
+        return self._guard
+
+    @property
     def ready(self) -> bool:
         return self._shell is not None
 
@@ -126,7 +135,7 @@ class NodeSession:
         """Shut the node down and cut its power; ``switch_on`` boots it again. Raises PowerError, ShutdownError."""
         self._read_power()
         self._power_off()
-        self.facts.clear()
+        self._forget_boot()
         self.reset_due = False
 
     def begin_reset_if_due(self) -> None:
@@ -163,6 +172,13 @@ class NodeSession:
         """Call ``reset`` if a boot is due."""
         if self.reset_due:
             self.reset()
+
+    def _forget_boot(self) -> None:
+        """Forget what is true for one boot only."""
+        self.facts.clear()
+        if self._guard is not None:
+            self._guard.abandon()
+            self._guard = None
 
     def _read_power(self) -> bool | None:
         """Return whether the node has power. The first answer of each lease says how the node was found."""
@@ -205,7 +221,7 @@ class NodeSession:
     def await_boot(self) -> None:
         """Log in to a node that is already booting. Raises ConsoleError or SshError if it does not come up in time."""
         self._shell = None
-        self.facts.clear()
+        self._forget_boot()
         self.strategy.await_boot()
         self._connect_in_time()
 
@@ -247,6 +263,7 @@ class NodeSession:
         """Undo the changes of an interrupted process on the node; reboot it if nothing else helps. Raises LabError."""
         name = self.node.name
         try:
+            stop_all(self.shell)
             left = replay(self.shell)
         except SshError as error:
             # If this command hangs, the commands of all later users would hang too.
@@ -437,6 +454,8 @@ class NodeSession:
         self._stale = False
         try:
             self._stale = self._remove_build()
+            if self._guard is not None and self._shell is not None:
+                self._guard.stop()
         finally:
             if self._found_off:
                 self._begin_shutdown()
@@ -503,5 +522,5 @@ class NodeSession:
         self._shutdown.clear()
         self.boot_before = {}
         self._deployment = None
-        self.facts.clear()
+        self._forget_boot()
         return found_off

@@ -17,7 +17,8 @@ from pytest_pinet.errors import CapabilityError, LinkError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import arp, guard, link, link_cycle, tuning_session
+from pytest_pinet.lab.link import link, link_cycle, tuning_session
+from pytest_pinet.lab.node import guard
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
@@ -58,9 +59,9 @@ case "$*" in
 esac
 """
 
-
-# Guards, and entries of the journal, that this test has left on the node. Other tests run on this machine, too.
-LEFT = "grep -ls 'eth0 of left taken' /run/pytest-pinet/*/*; pgrep -f pytest-pinet/guard[s]"
+ARP = "cat /proc/sys/net/ipv4/conf/eth0/arp_*"
+# The files of guards, and entries of the journal.
+LEFT = "find /run/pytest-pinet/ -type f"
 
 
 class RewiringSwitch(ManagedSwitch):
@@ -98,6 +99,13 @@ class Bench:
         self.journal = Journal(str(file), folder / "journal")
         self.switch = ManagedSwitch(self.fixed, FixedSwitch(), self.journal)
         self.undo = UndoStack()
+        shells = (self.left, self.right)
+        # Each has the journal and the guard of its own machine.
+        for shell in shells:
+            own = folder / f"run-{shell.name}"
+            own.mkdir()
+            shell.before = f"mkdir -p /run/pytest-pinet && mount --bind {own} /run/pytest-pinet && "
+        self.guards = {shell.name: guard.Guard(shell) for shell in shells}
 
     def declare(self, node: str, management: str, device: str = "eth0", driver: str = "veth") -> None:
         """Set ``management:`` of a node, and the device of its interface."""
@@ -107,13 +115,15 @@ class Bench:
 
     def connect(self) -> link.Link:
         ends = [Endpoint(self._nodes[n], self._nodes[n].interface("pcie")) for n in ("left", "right")]
-        sessions = {s.name: cast(NodeSession, SimpleNamespace(shell=s, facts={})) for s in (self.left, self.right)}
+        sessions = {
+            shell.name: cast(NodeSession, SimpleNamespace(shell=shell, facts={}, guard=self.guards[shell.name]))
+            for shell in (self.left, self.right)
+        }
         return link.connect(Combination.pair(*ends), sessions, {"sw1": self.switch}, self.undo)
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(arp, "JOURNAL", str(tmp_path / "undo"))
+def bench(tmp_path: Path) -> Iterator[Bench]:
     found = Bench(tmp_path)
     left, right = found.left.namespace, found.right.namespace
     ip(f"netns add {left}")
@@ -194,21 +204,26 @@ def test_network_manager_releases_the_device_until_the_undo(bench: Bench, manage
     assert bench.undo.close() == []
     assert manager.read_text() == "100 (connected)\n"
     assert bench.left.addresses() == []
+    bench.guards["left"].stop()
     assert bench.left.run(LEFT).stdout == ""
 
 
-def test_the_guard_gives_the_device_back_if_the_runner_is_gone(
+def test_the_guard_undoes_all_changes_if_the_runner_is_gone(
     bench: Bench, manager: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "LAPSES_AFTER_S", 3.0)
     # A runner that is gone renews nothing.
-    monkeypatch.setattr(guard.Guard, "start_renewing", lambda _: None)
+    monkeypatch.setattr(guard.Guard, "_renew", lambda _: None)
+    bench.guards["left"] = guard.Guard(bench.left)
     bench.left.run("ip link set eth0 up")
+    before = bench.left.run(ARP).stdout
     bench.connect()
     assert manager.read_text() == "10 (unmanaged)\n"
+    assert bench.left.run(ARP).stdout != before
     assert Deadline(10.0).wait_until(lambda: bench.left.run(LEFT).stdout == "")
     assert manager.read_text() == "100 (connected)\n"
     assert bench.left.addresses() == []
+    assert bench.left.run(ARP).stdout == before
     # The run that comes back has nothing left to undo.
     assert bench.undo.close() == []
 
@@ -246,7 +261,7 @@ def test_an_address_that_cannot_be_removed_is_reported(bench: Bench, monkeypatch
 def test_the_error_for_a_missing_ping_names_its_package(bench: Bench, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
-    for tool in ("sh", "id", "cat", "ls", "grep", "mkdir", "mv", "rm"):
+    for tool in ("sh", "id", "cat", "ls", "grep", "mkdir", "mount", "mv", "rm"):
         (tools / tool).symlink_to(f"/usr/bin/{tool}")
     bench.left.environment["PATH"] = str(tools)
     with pytest.raises(LinkError, match=r"left has no command 'ping'\n  -> on left: sudo apt-get install iputils-ping"):
@@ -314,16 +329,7 @@ def test_a_declared_shared_port_is_kept_where_it_is(bench: Bench) -> None:
     assert ",UP" in bench.left.run("ip -o link show eth0").stdout
 
 
-def test_settings_that_keep_the_link_are_applied_to_a_shared_port(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for shell in (bench.left, bench.right):
-        own = tmp_path / shell.name
-        own.mkdir()
-        # Other tests on this machine replay the journals in its /run.
-        private = f"mkdir -p /run/pytest-pinet && mount --bind {own} /run/pytest-pinet; "
-        run = shell.run
-        monkeypatch.setattr(shell, "run", lambda command, timeout_s=10.0, r=run, p=private: r(p + command, timeout_s))
+def test_settings_that_keep_the_link_are_applied_to_a_shared_port(bench: Bench) -> None:
     carried_by_ssh(bench)
     bench.declare("left", "same")
     opened = bench.connect()
