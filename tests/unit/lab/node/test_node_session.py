@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -17,10 +18,12 @@ from pytest_pinet.execution.shell import Completed, as_root
 from pytest_pinet.lab.console.login import BootPanic
 from pytest_pinet.lab.console.record import ConsoleRecord
 from pytest_pinet.lab.labgrid.power import Power
-from pytest_pinet.lab.node import shutdown
+from pytest_pinet.lab.node import guard, shutdown
 from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.node.shutdown import COMMAND
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
+from pytest_pinet.tuning import journal
 from pytest_pinet.tuning.journal import Replayed
 from tests.support.local_shell import LocalShell
 
@@ -488,6 +491,45 @@ def test_changes_of_a_dead_run_are_undone_at_login(monkeypatch: pytest.MonkeyPat
     found = bring_up(board)
     assert board.log == []
     assert found.take_warnings() == ["undid mtu=9000 of pi1:usb, which an interrupted run left on pi1"]
+
+
+@pytest.fixture
+def guards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of guards on the node."""
+    monkeypatch.setattr(guard, "FOLDER", f"{tmp_path}/guards")
+    monkeypatch.setattr(journal, "FOLDER", f"{tmp_path}/journal")
+    return tmp_path / "guards"
+
+
+def start_guard(session: NodeSession, guards: Path) -> None:
+    """Start the guard of a session by another shell: ``Answering`` ends what its commands leave running."""
+    session._guard = guard.Guard(SshShell("pi1", ["/bin/sh", "-c"]))
+    session.guard.start()
+    assert Deadline(10.0).wait_until(lambda: len(list(guards.iterdir())) == 3)
+
+
+def test_the_guard_ends_with_the_lease(guards: Path) -> None:
+    found = bring_up(Board(True))
+    start_guard(found, guards)
+    found.leave()
+    assert list(guards.iterdir()) == []
+
+
+def test_the_guard_of_a_dead_run_ends_at_login(guards: Path) -> None:
+    dead = bring_up(Board(True))
+    start_guard(dead, guards)
+    dead.guard.abandon()
+    bring_up(Board(True))
+    assert list(guards.iterdir()) == []
+
+
+def test_a_boot_ends_the_guard_and_the_next_change_starts_another(guards: Path) -> None:
+    found = bring_up(Board(True))
+    first = found.guard
+    found.reset()
+    found.switch_on()
+    found.log_in()
+    assert found.guard is not first
 
 
 def test_a_node_whose_settings_cannot_be_restored_is_booted(monkeypatch: pytest.MonkeyPatch) -> None:
