@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.lab.link.end import READ_TIMEOUT_S
 from pytest_pinet.lab.link.manager import Manager, Surroundings, parse, reading
+from pytest_pinet.lab.node.management import find_management
 from pytest_pinet.model.lab import Node
 
 
@@ -15,7 +17,10 @@ def check_managers(bench: Bench) -> Sequence[Finding]:
     found: dict[str, Mapping[str, Surroundings]] = {}
 
     def look(node: Node) -> list[Finding]:
-        found[node.name] = parse(bench.shell(node.name).run(reading([i.device for i in node.interfaces])).stdout)
+        shell = bench.shell(node.name)
+        carriers = find_management(shell, bench.session(node).facts).carriers
+        text = shell.run(reading([i.device for i in node.interfaces]), READ_TIMEOUT_S).stdout
+        found[node.name] = parse(text, carriers)
         return []
 
     missing = bench.in_parallel(look)

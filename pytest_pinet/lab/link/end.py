@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
@@ -57,8 +57,8 @@ class End:
 
 def read_surroundings(end: End) -> Surroundings:
     """Read the surroundings. Raises LinkError for a node without ``ip``."""
-    carries = end.carries_management
-    return replace(parse(end.shell.run(reading([end.device]), READ_TIMEOUT_S).stdout)[end.device], carries_ssh=carries)
+    carriers = end.management.carriers
+    return parse(end.shell.run(reading([end.device]), READ_TIMEOUT_S).stdout, carriers)[end.device]
 
 
 def missing(end: End, command: str, package: str) -> LinkError:

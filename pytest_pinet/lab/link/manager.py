@@ -7,10 +7,9 @@ dhcpcd and ifupdown change only their own addresses: seen with dhcpcd 9.4.1, whi
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
 
 # NMDeviceState: 10 is unmanaged, all values above 10 are managed, 100 is connected.
 _NM_UNMANAGED, _NM_CONNECTED = 10, 100
@@ -18,13 +17,6 @@ _NM_UNMANAGED, _NM_CONNECTED = 10, 100
 _NETWORKD_FREE = ("unmanaged", "n/a", "-")
 _READ = r"""
 PATH=$PATH:/usr/sbin:/sbin; LC_ALL=C; export LC_ALL
-set -- $SSH_CONNECTION
-echo "server ${3%%\%*}"
-ip -o addr 2>/dev/null | sed 's/^/address /'
-[ -z "$1" ] || ip -o route get "${1%%\%*}" 2>/dev/null | sed 's/^/route /'
-for lower in /sys/class/net/*/lower_*; do
-    upper=${lower#/sys/class/net/}; [ ! -e "$lower" ] || echo "lower ${upper%/*} ${lower##*/lower_}"
-done
 for device in DEVICES; do
     echo "device $device"
     [ ! -e /sys/class/net/$device/phy80211 ] || echo wireless
@@ -121,40 +113,19 @@ def reading(devices: Sequence[str]) -> str:
     return _READ.replace("DEVICES", " ".join(devices))
 
 
-def parse(text: str) -> dict[str, Surroundings]:
-    """Parse the output of ``reading``: the surroundings of each device."""
-    head: dict[str, list[str]] = {}
+def parse(text: str, carriers: Collection[str]) -> dict[str, Surroundings]:
+    """Parse the output of ``reading``: the surroundings of each device. ``carriers`` are the devices that carry ssh."""
     sections: dict[str, dict[str, list[str]]] = {}
-    now = head
     for line in text.splitlines():
         word, _, rest = line.partition(" ")
         if word == "device":
-            now = sections.setdefault(rest, {})
-        else:
-            now.setdefault(word, []).append(rest)
-    carrying = _carrying(head)
+            sections[rest] = {}
+        elif sections:
+            next(reversed(sections.values())).setdefault(word, []).append(rest)
     return {
-        device: Surroundings(device in carrying, "wireless" in found, holding_of(device, found))
+        device: Surroundings(device in carriers, "wireless" in found, holding_of(device, found))
         for device, found in sections.items()
     }
-
-
-def _carrying(head: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return all devices that carry our ssh connection: that of the address and of the route, and all below them."""
-    server = "".join(head.get("server", ())[:1])
-    # 2: eth0    inet 192.168.1.7/24 brd ...
-    own = [words for words in map(str.split, head.get("address", ())) if len(words) > 3]
-    todo = {words[1].partition("@")[0] for words in own if server and words[3].partition("/")[0] == server}
-    # 192.168.1.2 dev eth0 src 192.168.1.7 uid 0
-    for words in map(str.split, head.get("route", ())):
-        todo |= {after for before, after in pairwise(words) if before == "dev"}
-    below = [line.split() for line in head.get("lower", ())]
-    found: set[str] = set()
-    while todo:
-        device = todo.pop()
-        found.add(device)
-        todo |= {lower for upper, lower in below if upper == device} - found
-    return found
 
 
 def holding_of(device: str, found: Mapping[str, Sequence[str]]) -> Holding | None:

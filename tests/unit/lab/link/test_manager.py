@@ -8,34 +8,13 @@ import pytest
 
 from pytest_pinet.lab.link.manager import Holding, Manager, Surroundings, holding_of, parse, reading
 
-SSH_OVER_ETH0 = """\
-server 192.168.1.7
-address 1: lo    inet 127.0.0.1/8 scope host lo
-address 2: eth0    inet 192.168.1.7/24 brd 192.168.1.255 scope global eth0
-route 192.168.1.2 dev eth0 src 192.168.1.7 uid 0 \\    cache
-device eth0
-device eth1
-"""
-# ssh over a VLAN of a bridge over a bond of two NICs.
-SSH_OVER_A_VLAN = """\
-server 10.0.0.7
-address 7: br0.40@br0    inet 10.0.0.7/24 brd 10.0.0.255 scope global br0.40
-route 10.0.0.2 dev br0.40 src 10.0.0.7 uid 0 \\    cache
-lower bond0 eth0
-lower bond0 eth1
-lower br0 bond0
-lower br0.40 br0
-device eth0
-device eth1
-device eth2
-"""
 RECORDED = Path(__file__).parents[3] / "data" / "managers"
 
 
 def recorded(manager: str) -> dict[str, dict[str, Surroundings]]:
     """Return the surroundings of each moment of a recording: as found, a link is open, and so on."""
     _, *parts = (RECORDED / f"{manager}.txt").read_text().split("## ")
-    return {part.partition("\n")[0]: parse(part.partition("\n")[2]) for part in parts}
+    return {part.partition("\n")[0]: parse(part.partition("\n")[2], {"mgmt0"}) for part in parts}
 
 
 @pytest.mark.parametrize("manager", ["NetworkManager", "systemd-networkd", "dhcpcd", "ifupdown"])
@@ -87,30 +66,6 @@ def test_dhcpcd_and_ifupdown_keep_the_device(manager: str) -> None:
     for found in recorded(manager).values():
         assert found["eth0"].holding is not None
         assert found["eth0"].to_take is None
-
-
-def carrying(text: str) -> list[str]:
-    return [device for device, around in parse(text).items() if around.carries_ssh]
-
-
-def test_the_device_with_the_address_carries_ssh() -> None:
-    assert carrying(SSH_OVER_ETH0) == ["eth0"]
-
-
-def test_all_devices_below_a_vlan_a_bridge_and_a_bond_carry_ssh() -> None:
-    assert carrying(SSH_OVER_A_VLAN) == ["eth0", "eth1"]
-
-
-def test_the_route_to_the_peer_counts_even_if_the_address_is_elsewhere() -> None:
-    # The address of lo, reached by a route over eth1.
-    text = SSH_OVER_ETH0.replace("2: eth0    inet 192.168.1.7", "1: lo    inet 192.168.1.7").replace(
-        "dev eth0", "dev eth1"
-    )
-    assert carrying(text) == ["eth1"]
-
-
-def test_without_ssh_nothing_carries_it() -> None:
-    assert carrying("server \naddress 2: eth0    inet 192.168.1.7/24\ndevice eth0\n") == []
 
 
 @pytest.mark.parametrize("manager", [Manager.NETWORK_MANAGER, Manager.NETWORKD])
