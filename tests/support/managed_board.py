@@ -136,6 +136,8 @@ class ManagedBoard:
             self.ssh("ifup wlan1")
         await_board("the address of wlan1", lambda: "192.168.88.2" in self.ssh("ip addr show dev wlan1"), 60.0)
         self.ssh("ping -c 2 -W 5 192.168.88.1")
+        # systemd-networkd waits for an IPv6 router, of which there is none.
+        await_board("settled interfaces", lambda: not any("configuring" in line for line in self.state()))
 
     def associated_s(self) -> int | None:
         """Return for how many seconds the access point has known the station, or None if it does not know any."""
