@@ -22,6 +22,8 @@ from tests.support.gate_project import wait_until
 
 # Slow links that even a busy machine can fill. `Bench.iperf` returns goodput at full rate, as everywhere.
 SCALE = 0.1
+# On a busy machine, an emulated board needs seconds to greet. Clients that leave earlier and return keep it busy.
+BOARD_ANSWER_S = 20.0
 LAB_FILE = f"""\
 pinet:
   name: functional
@@ -116,6 +118,7 @@ class Bench:
             wait_until(f"ssh of {node}", lambda node=node: self.answers(node))  # type: ignore[misc]
 
     def answers(self, node: str, timeout_s: float = 0.5) -> bool:
+        """Return whether sshd of the node greets in time. Give an emulated board ``BOARD_ANSWER_S``."""
         try:
             with socket.create_connection(("127.0.0.1", self.ports()["nodes"][node]["ssh"]), timeout_s) as sock:
                 return sock.recv(4) == b"SSH-"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -27,7 +28,7 @@ from pytest_pinet.virtual.spec import mac_address
 from pytest_pinet.virtual.status import ssh_command
 from tests.support.emulated_gate import BOOT_S, NEEDS, card_or_skip
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import Bench, bench_up
+from tests.support.small_virtual_lab import BOARD_ANSWER_S, Bench, bench_up
 
 LAB_FILE = """\
 pinet:
@@ -97,7 +98,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         for node in ("board", "peer"):
             bench.outlet(node, "1")
         for node in ("board", "peer"):
-            wait_until(f"ssh of {node}", lambda node=node: bench.answers(node), BOOT_S)  # type: ignore[misc]
+            wait_until(f"ssh of {node}", partial(bench.answers, node, BOARD_ANSWER_S), BOOT_S)
         yield bench
 
 

@@ -25,12 +25,10 @@ from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.virtual.status import ssh_command
 from tests.support.emulated_gate import NEEDS, card_or_skip, patient
 from tests.support.gate_project import BIN, GateLab, Project, wait_until
-from tests.support.small_virtual_lab import Bench, bench_up
+from tests.support.small_virtual_lab import BOARD_ANSWER_S, Bench, bench_up
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 BOOT_S = 240.0
-# On a busy machine, a board needs seconds to greet. Clients that leave earlier and return at once keep it too busy.
-ANSWER_S = 20.0
 FRONT = ("swp1", "swp2", "swp3", "swp4", "swp5")
 BACK = ("swp2", "swp1", "swp5")
 HOSTS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -156,7 +154,7 @@ def switches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Switches]:
         for node in ("front", "back", *HOSTS):
             bench.outlet(node, "1")
         for node in ("front", "back", *HOSTS):
-            wait_until(f"ssh of {node}", partial(bench.answers, node, ANSWER_S), BOOT_S)
+            wait_until(f"ssh of {node}", partial(bench.answers, node, BOARD_ANSWER_S), BOOT_S)
         for number, (name, ports) in enumerate((("front", FRONT), ("back", BACK)), 1):
             bench.ssh(name, SET_UP.format(ports=" ".join(ports), number=number), BOOT_S)
         for host in HOSTS:
