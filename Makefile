@@ -2,6 +2,7 @@
 # lint: style, types, import directions, words   bench: what the plugin costs      docs: regenerate what is generated
 # slow: tests that take too long for CI                 soak: statements about many repetitions
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
+# site: build the documentation as a web site in .pinet/site/
 # pictures: regenerate the pictures of docs/, and keep all pictures of the browser tests in .pinet/pictures/
 # report: install Allure and write the report of all runs; `gate` also writes one, with Allure if it is installed
 # Everything is installed in .venv/. System packages are installed with apt, as root or with sudo.
@@ -12,7 +13,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate emulated report test smoke slow soak lint bench docs pictures clean
+.PHONY: gate emulated report test smoke slow soak lint bench docs site pictures clean
 .DEFAULT_GOAL := gate
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
@@ -75,7 +76,7 @@ slow: .venv/developer
 	$(PYTEST) -m "slow and not emulated" -n 4 $(SIDE_BY_SIDE) $(ARGS)
 	$(PYTEST) -m "slow and emulated" -n 2 $(SIDE_BY_SIDE) $(ARGS)
 
-# Statements that need many runs. Continues where it stopped. The results are in docs/soak.json and docs/soak.md.
+# Statements that need many runs. Continues where it stopped. The results are in docs/contributing/soak.json and soak.md.
 # ARGS: --list, -k WORD, --again, --page.
 soak: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages
@@ -95,13 +96,19 @@ docs: .venv/developer
 	$(BIN)/python -m pytest_pinet.config.schema
 	$(BIN)/python -m pytest_pinet.report.schema
 
+# Each warning is an error: a page that no other page lists, a link without a target. Works offline.
+SITE := .pinet/site
+site: .venv/developer
+	$(BIN)/python -m sphinx --builder html --doctree-dir .pinet/site-doctrees -E -a -n -W --keep-going -q docs $(SITE)
+	@echo "The documentation is in $(SITE)/index.html"
+
 # The browser tests make the pictures of README.md from measurements of the virtual lab.
 PICTURES := $(CURDIR)/.pinet/pictures
 pictures: .venv/developer
 	tools/install-allure
 	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m smoke tests/functional/report/test_page_browser.py \
 		tests/functional/report/test_allure_report.py $(ARGS)
-	cp $(PICTURES)/report-page.png $(PICTURES)/report-allure.png docs/
+	cp $(PICTURES)/report-page.png $(PICTURES)/report-allure.png docs/pictures/
 
 clean:
 	test ! -x $(BIN)/pinet || $(BIN)/pinet lab down --lab=$(LAB)

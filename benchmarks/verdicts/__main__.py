@@ -1,4 +1,4 @@
-"""``python -m benchmarks.verdicts``: error rates and seconds of every rule on every link; writes docs/verdicts.md."""
+"""``python -m benchmarks.verdicts``: error rates and seconds of every rule on every link; writes its page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.page import page
 from benchmarks.verdicts.trials import RULES, STALL, Cell, Turns, cases, flags, trial, turns
 
-PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "error-rates.md"
 GATES, QUICK_GATES = 300, 20
 # Seeds 1 to 11 were used to choose thresholds, or for pages that were read between changes.
 SEED = 12

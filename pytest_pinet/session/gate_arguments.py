@@ -20,7 +20,7 @@ RATE_FORM = "a number for each second, such as '1200/s'"
 
 
 class FlowLimits(TypedDict, total=False):
-    """The limits of every measurement of goodput (``docs/tests.md``). None is no limit.
+    """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
     ``fairness``, ``tolerance``, ``marginal``, ``retransmits`` and ``cpu`` are shares. ``latency`` is a duration. Each

@@ -1,7 +1,7 @@
 """The suite of the emulated lab: how many instructions a kernel and a driver execute for a packet.
 
-It uses only traffic that is repeatable in virtual time (docs/emulated.md): received TCP, and datagrams at the highest
-rate of the board. Sent TCP is not repeatable: it waits for acknowledgements of a peer with another clock.
+It uses only traffic that is repeatable in virtual time (docs/reference/emulated-lab.md): received TCP, and datagrams at
+the highest rate of the board. Sent TCP is not repeatable: it waits for acknowledgements of a peer with another clock.
 """
 
 import pytest

@@ -11,26 +11,42 @@ import pytest
 import yaml
 
 from pytest_pinet.cli import pinet
+from tools.site import LINE, PARTS, generated
+from tools.site.commands import walk
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
-def test_each_option_of_pytest_is_in_the_readme_or_a_page_it_links(pytester: pytest.Pytester) -> None:
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def test_each_option_of_pytest_is_in_the_reference_and_pages_name_no_other(pytester: pytest.Pytester) -> None:
     there = set(re.findall(r"^ +(--pinet-[a-z-]+)", pytester.runpytest_subprocess("--help").stdout.str(), re.M))
+    option = re.compile(r"--pinet-[a-z]+(?:-[a-z]+)*")
 
-    named = {option for page in TEXT.values() for option in re.findall(r"--pinet-[a-z]+(?:-[a-z]+)*", page)}
-    assert named == there
-
-
-def test_each_command_is_in_the_readme_or_a_page_it_links() -> None:
-    everything = "\n".join(TEXT.values())
-
-    assert [command for command in commands(pinet) if not re.search(rf"pinet {command}\b", everything)] == []
+    assert set(option.findall(PARTS["options"]())) == there
+    assert {found for page in TEXT.values() for found in option.findall(page)} <= there
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_is_in_the_reference() -> None:
+    page = PARTS["commands"]()
+
+    assert [path for path, _ in walk(pinet, "pinet") if f"## {path}\n" not in page] == []
+
+
+def test_each_generated_part_is_on_a_page_and_fills_it() -> None:
+    placed = [part for text in TEXT.values() for part in LINE.findall(text)]
+
+    assert sorted(placed) == sorted(PARTS)
+    assert all("<!-- generated" not in generated(text) for text in TEXT.values())
+    assert [part for part in PARTS if len(PARTS[part]()) < 100] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_command_line_of_a_page_exists(page: Path) -> None:
     known = set(commands(pinet)) | {command.split()[0] for command in commands(pinet)}
     lines = re.findall(r"^(?:\$ |exec |\s+- run: )?pinet ([a-z]+)", TEXT[page], re.M)
@@ -38,23 +54,17 @@ def test_each_command_line_of_a_page_exists(page: Path) -> None:
     assert set(lines) <= known
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_file_that_a_page_points_to_is_there(page: Path) -> None:
     links = re.findall(r"\]\((?!http|#)([^)#]+)\)", TEXT[page])
 
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_yaml_of_a_page_parses(page: Path) -> None:
     for block in re.findall(r"```yaml\n(.*?)```", TEXT[page], re.S):
         assert yaml.safe_load(block)
-
-
-def test_each_page_is_linked_from_the_readme() -> None:
-    readme = TEXT[ROOT / "README.md"]
-
-    assert [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme] == []
 
 
 def test_each_make_target_is_in_the_readme() -> None:
@@ -82,7 +92,7 @@ def test_each_promise_of_an_error_rate_names_its_condition(pytester: pytest.Pyte
     options = re.split(r"\n(?=  --)", pytester.runpytest_subprocess("--help").stdout.str())
     # One of these pages lists measured error rates of labs with and without calibration, the other is about
     # calibration.
-    pages = [text for page, text in TEXT.items() if page.name not in ("verdicts.md", "calibrate.md")]
+    pages = [text for page, text in TEXT.items() if page.name not in ("error-rates.md", "calibrate.md")]
     parts = [part for text in pages for part in re.split(r"\n\n|\n(?=[|-] )|\n(?=  [a-z]+ {2,})", text)]
     promises = [" ".join(part.split()) for part in [*parts, *options] if promise.search(part)]
 
@@ -92,7 +102,7 @@ def test_each_promise_of_an_error_rate_names_its_condition(pytester: pytest.Pyte
 
 def test_the_readme_names_the_worst_error_rates_that_were_measured() -> None:
     measured = re.search(
-        r"drifts \(pinet up to ([\d.]+) %, pinet soak up to ([\d.]+) %\)", TEXT[ROOT / "docs" / "verdicts.md"]
+        r"drifts \(pinet up to ([\d.]+) %, pinet soak up to ([\d.]+) %\)", TEXT[DOCS / "explanation" / "error-rates.md"]
     )
     named = re.search(
         r"up to (\d+) % of the\s+verdicts were wrong, with profile `soak` up to (\d+) %", TEXT[ROOT / "README.md"]

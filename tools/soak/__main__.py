@@ -1,4 +1,4 @@
-"""``python -m tools.soak``: run what is missing; after each run docs/soak.json and docs/soak.md are complete."""
+"""``python -m tools.soak``: run what is missing; both files are complete after each run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ INTERRUPTED = 130
 
 
 class Soak:
-    """The statements of a repository, and its two files, docs/soak.json and docs/soak.md."""
+    """The statements of a repository, and its two files, soak.json and soak.md in docs/contributing/."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._json, self._page = root / "docs" / "soak.json", root / "docs" / "soak.md"
+        folder = root / "docs" / "contributing"
+        self._json, self._page = folder / "soak.json", folder / "soak.md"
         self._logs = root / ".pinet" / "soak"
         self.statements = load(self._json)
 
@@ -102,7 +103,7 @@ def _commit(root: Path) -> str:
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
 
-    others = (".", ":!docs/soak.json", ":!docs/soak.md")
+    others = (".", ":!docs/contributing/soak.json", ":!docs/contributing/soak.md")
     name = git("rev-parse", "--short=7", "HEAD") or "no commit"
     return f"{name} with changes" if git("status", "--porcelain", "--", *others) else name
 
@@ -132,7 +133,9 @@ def main() -> int:
         help="choose statements whose sentence or test contains WORD; repeatable",
     )
     parser.add_argument("--list", action="store_true", help="list the statements, and run none")
-    parser.add_argument("--page", action="store_true", help="generate the page from docs/soak.json, and run none")
+    parser.add_argument(
+        "--page", action="store_true", help="generate the page from docs/contributing/soak.json, and run none"
+    )
     parser.add_argument("--again", action="store_true", help="delete earlier runs of the chosen statements first")
     parser.add_argument("--root", type=Path, default=ROOT, help="the repository (default: this one)")
     options = parser.parse_args()

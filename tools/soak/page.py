@@ -1,4 +1,4 @@
-"""Generates docs/soak.md from docs/soak.json alone."""
+"""Generates docs/contributing/soak.md from docs/contributing/soak.json alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HEAD = """\
 # Statements that need many runs
 
 `make soak` runs the test of each statement below as often as the table says, and generates this page from
-`docs/soak.json`. An interrupted `make soak` continues where it stopped: a statement that has all its runs does not run
-again. CI does not run these tests.
+`docs/contributing/soak.json`. An interrupted `make soak` continues where it stopped: a statement that has all its runs
+does not run again. CI does not run these tests.
 
 - A statement *held* if it has all its runs and no more of them failed than allowed. It held *so far* if runs are
   missing.

@@ -1,4 +1,4 @@
-"""Reads and writes docs/soak.json: every statement with its results, by commit, date and machine."""
+"""Reads and writes docs/contributing/soak.json: every statement with its results, by commit, date and machine."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ BOOTED = "name: as it is, booted\ncmdline: pinet.same=1\n"
 LOADED = "name: as it is, reloaded\noptions: {e1000e: {InterruptThrottleRate: 3}}\n"
 # A build, and whether other work keeps both processors busy.
 #
-# Sent TCP is not tested: how the peer acknowledges it depends on other work (docs/emulated.md), and the first datagrams
-# after a boot were 7 % faster. tests/soak states that ten of ten runs pass.
+# Sent TCP is not tested: how the peer acknowledges it depends on other work (docs/reference/emulated-lab.md), and the
+# first datagrams after a boot were 7 % faster. tests/soak states that ten of ten runs pass.
 GATES = {"booted": (BOOTED, False), "reloaded, on a busy machine": (LOADED, True)}
 
 

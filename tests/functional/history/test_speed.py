@@ -1,4 +1,4 @@
-"""The history benchmark runs and prints all its values. docs/history.md has values of large histories."""
+"""The history benchmark runs and prints all its values. docs/explanation/trends.md has values of large histories."""
 
 from __future__ import annotations
 

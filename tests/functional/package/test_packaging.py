@@ -107,6 +107,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         "postgres",
         "xdist",
         "allure",
+        "docs",
         "dev",
     }
     assert metadata.get_payload() == (ROOT / "README.md").read_text()

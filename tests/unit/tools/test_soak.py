@@ -18,6 +18,7 @@ from tools.soak.process import PLUGINS
 from tools.soak.record import load
 
 ROOT = Path(__file__).parents[3]
+FOLDER = Path("docs") / "contributing"
 STATEMENTS = '''
 """Small numbers."""
 
@@ -62,13 +63,13 @@ class Repository:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return runs and failures of each statement."""
-        return {one.statement: (one.ran, one.failures) for one in load(self.root / "docs" / "soak.json")}
+        return {one.statement: (one.ran, one.failures) for one in load(self.root / FOLDER / "soak.json")}
 
     def states(self) -> dict[str, str]:
-        return {one.statement: one.state for one in load(self.root / "docs" / "soak.json")}
+        return {one.statement: one.state for one in load(self.root / FOLDER / "soak.json")}
 
     def page(self) -> str:
-        return (self.root / "docs" / "soak.md").read_text()
+        return (self.root / FOLDER / "soak.md").read_text()
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_each_statement_is_run_as_often_as_it_says_and_its_failures_are_counted(
     assert "| At most 1 of 3 numbers is above 0. | not held | 3 | 2, 1 allowed |" in text
     # A table cell contains no bar; the reason is below the table.
     assert "Latest failure: `AssertionError: 2 | is above" in text
-    assert text == page(load(repository.root / "docs" / "soak.json"))
+    assert text == page(load(repository.root / FOLDER / "soak.json"))
     # A complete statement is not run again.
     assert "run 1" not in repository.run().stdout
 
@@ -137,13 +138,13 @@ def test_runs_at_another_commit_stay_and_the_page_names_both(repository: Reposit
     repository.run("-k", "two and")
     second = commit(STATEMENTS.replace("runs=2", "runs=3"))
     repository.run("-k", "two and")
-    (one, *_) = load(repository.root / "docs" / "soak.json")
+    (one, *_) = load(repository.root / FOLDER / "soak.json")
     assert [(result.commit, result.runs) for result in one.results] == [(first, 2), (second, 1)]
     assert f" {first}, {second} |" in repository.page()
     # Uncommitted changes are noted.
     repository.write(STATEMENTS.replace("runs=2", "runs=4"))
     repository.run("-k", "two and")
-    assert load(repository.root / "docs" / "soak.json")[0].results[-1].commit == f"{second} with changes"
+    assert load(repository.root / FOLDER / "soak.json")[0].results[-1].commit == f"{second} with changes"
 
 
 SLEEPS = """
@@ -208,7 +209,7 @@ def test_a_runner_that_is_killed_has_kept_what_was_complete(repository: Reposito
     process.communicate()
     try:
         assert repository.counts() == {"It comes back.": (1, 0)}
-        assert json.loads((repository.root / "docs" / "soak.json").read_text())
+        assert json.loads((repository.root / FOLDER / "soak.json").read_text())
     finally:
         # Processes that could not be ended; afterwards pytest ends.
         for pid in pids:
@@ -246,8 +247,8 @@ def test_mistakes_in_statements_are_found_before_anything_runs(repository: Repos
 
 
 def test_the_page_of_this_repository_has_every_statement_and_is_what_its_results_give(tmp_path: Path) -> None:
-    known = load(ROOT / "docs" / "soak.json")
-    assert (ROOT / "docs" / "soak.md").read_text() == page(known)
+    known = load(ROOT / FOLDER / "soak.json")
+    assert (ROOT / FOLDER / "soak.md").read_text() == page(known)
     file = tmp_path / "statements.json"
     argv = [sys.executable, "-m", "pytest", *PLUGINS, "tests/soak", "--collect-only", "-q"]
     subprocess.run([*argv, f"--soak-statements={file}"], cwd=ROOT, check=True, timeout=120)

@@ -211,7 +211,7 @@ def test_a_test_that_cannot_do_without() -> None:
 
 
 def test_every_setting_stands_in_the_documentation() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "tunings.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "tunings.md").read_text()
     running, _, booting = page.partition("## Settings that take a boot")
     rows = [line.split("|")[1] for part in (booting, running) for line in part.splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
