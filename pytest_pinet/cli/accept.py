@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_lines
 from pytest_pinet.config.baselines import AcceptedBaseline, load_baselines, read_baselines, write_baselines
 from pytest_pinet.config.labfile import load
@@ -23,7 +24,7 @@ from pytest_pinet.history.history import open_history
 NOTHING = 1
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @LAB_OPTION
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
+from pytest_pinet.cli.command import PinetCommand, sections
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.config.calibration import read_calibration, write_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
@@ -31,7 +32,13 @@ FAILED = 1
 _FEWEST_RUNS = 2
 
 
-@click.command()
+@sections(
+    {
+        "How often to measure": ["--runs", "--links", "--boots"],
+        "Traffic": ["--direction", "--streams", "--udp", "--length"],
+    }
+)
+@click.command(cls=PinetCommand)
 @LAB_OPTION
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1)
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import DEFAULT_LAB
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_path import is_name, lab_path
@@ -11,7 +12,7 @@ from pytest_pinet.report.diagrams.facts import management_lines
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @click.argument("file", default=DEFAULT_LAB, envvar="PINET_LAB")
 def check(file: str) -> None:
     """Check the lab file FILE without using the lab, and list its interfaces.

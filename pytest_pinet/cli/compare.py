@@ -6,13 +6,14 @@ import sys
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, print_result
 from pytest_pinet.cli.run_selection import side_of
 from pytest_pinet.history.compare import RunSet, compared, exit_code
 from pytest_pinet.report.comparison_table import comparison_records, comparison_table
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @HISTORY_OPTION
 @click.argument("a")
 @click.argument("b")

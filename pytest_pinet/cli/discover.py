@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.config import port_edit
 from pytest_pinet.config.lab_path import is_name, lab_path
@@ -16,7 +17,7 @@ from pytest_pinet.errors import ConfigError
 WRONG = 1
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @LAB_OPTION
 @click.option("--write", is_flag=True, help="Correct the `port:` values in the lab file, and show the changes.")
 def discover(lab_file: str, write: bool) -> None:

@@ -7,14 +7,15 @@ import sys
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import LAB_OPTION
 from pytest_pinet.doctor.finding import Finding, Status, lines
 
 WRONG = 1
-MISTAKE = 4
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @LAB_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print a list of {check, status, node, message, act}.")
 @click.option(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from pytest_pinet.cli.command import PinetGroup
 
-@click.group()
+
+@click.group(cls=PinetGroup)
 def emulated() -> None:
     """Create the SD card image of emulated boards, and fetch kernels to compare."""
 

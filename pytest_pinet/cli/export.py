@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, write_output
 from pytest_pinet.cli.run_selection import side_of
 from pytest_pinet.errors import ConfigError, PinetError
@@ -13,7 +14,7 @@ from pytest_pinet.execution.entry_points import EXPORTERS
 from pytest_pinet.history.points import Point
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @HISTORY_OPTION
 @click.argument("what", metavar="[RUN]", default=".pinet/latest")
 @click.option(

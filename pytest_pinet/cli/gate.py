@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.exit_codes import ABORT, INTERRUPTED, LAB_ERROR, MISTAKE
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
 
@@ -19,14 +21,10 @@ if TYPE_CHECKING:
 
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
-MISTAKE = 4
-INTERRUPTED = 130
-# `git bisect run` continues after exit codes below 128 except 125. It would take a user's mistake for a bad commit.
-ABORT = 128
-LAB_ERROR, UNDECIDED = 2, 3
+UNDECIDED = 3
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("build")
 @click.option(
     "--baseline", metavar="PATH", default="running", show_default=True,

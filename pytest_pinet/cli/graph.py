@@ -6,6 +6,7 @@ import subprocess
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_lines, write_output
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, UnsupportedError, mistake_in
@@ -19,7 +20,7 @@ from pytest_pinet.report.diagrams.text import combination_text, lab_text
 _RENDER_TIMEOUT_S = 60.0
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @LAB_OPTION
 @click.argument("combination", metavar="[COMBINATION-ID]", required=False)
 @click.option(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pytest_pinet.cli.command import HELP_NAMES, PinetGroup
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
@@ -17,11 +18,11 @@ from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend
 from pytest_pinet.history.trends import trend
 
 
-class ShowFirst(click.Group):
+class ShowFirst(PinetGroup):
     """A group whose first command, ``show``, is the default: ``pinet history 'pi4b:*'``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] != "--help"):
+        if not args or (args[0] not in self.commands and args[0] not in HELP_NAMES):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError, mistake_in
@@ -26,7 +27,7 @@ WIDTH = 80
 MOST_STALE_S = 3600.0
 
 
-@click.group()
+@click.group(cls=PinetGroup)
 def lab() -> None:
     """Start, stop and show the virtual lab, and inject faults."""
 
@@ -69,7 +70,21 @@ def status(lab_file: str, as_json: bool) -> None:
     print_lines([*(line[:WIDTH] for line in _table(found)), "", *_exports(found["environment"])])
 
 
-@lab.command(context_settings={"max_content_width": 100})
+@sections(
+    {
+        "Faults of a cable": ["--rate", "--loss", "--direction", "--down", "--swap-with"],
+        "Faults of a node": [
+            "--freeze",
+            "--panic",
+            "--hang-console",
+            "--console-line",
+            "--throttle",
+            "--drop-ssh",
+        ],
+        "Faults of a switch or of the power switch": ["--dead", "--lie", "--stale-counters"],
+    }
+)
+@lab.command(cls=PinetCommand, context_settings={"max_content_width": 100})
 @click.argument("target", metavar="TARGET")
 @LAB_OPTION
 @click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: reduce the goodput to this factor, such as 0.9.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_result
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, mistake_in
@@ -16,7 +17,7 @@ from pytest_pinet.tuning.registry import parse_key
 EVERYTHING = "all"
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @LAB_OPTION
 @click.option(
     "--topology", "topologies", multiple=True, default=("pair",), show_default=True, metavar="NAME",

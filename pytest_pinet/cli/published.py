@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pytest_pinet.catalogue.published import published as published_values
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import print_lines, write_output
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import read_run
@@ -17,7 +18,7 @@ from pytest_pinet.report.sentences import scale_text
 LATEST = ".pinet/latest"
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="Also write the table to this file, as a Markdown page.")
 @click.option("--complete", is_flag=True, help="Also exit with 1 if a published value was not measured or not judged.")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.labfile import load
@@ -30,7 +31,7 @@ MEMORY = Path(".pinet/allure-tests.json")
 MOST_IN_ONE_FILE = 100
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @click.option(
     "--allure-results", "results", metavar="DIR", type=click.Path(path_type=Path),
     help="Results that pytest wrote with --alluredir. Without it, the report is pytest-pinet's own page.",

@@ -6,10 +6,12 @@ from importlib.resources import files
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
+
 SCHEMAS = {"lab": ("pytest_pinet.config", "lab.schema.json"), "results": ("pytest_pinet.report", "results.schema.json")}
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @click.argument("which", type=click.Choice(sorted(SCHEMAS)))
 def schema(which: str) -> None:
     """Print the JSON Schema of lab files ('lab') or of results.json ('results')."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import click
 
 from pytest_pinet.calibration.selftest import Mark, SelftestPlan, SelftestReport, count, sentence, table
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines
 from pytest_pinet.config.calibration import Calibration, load_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
@@ -28,7 +29,7 @@ TOLERANCE = 0.03
 _MOST = 0.9
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @LAB_OPTION
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1)
 @click.option("--reductions", default="3%,5%,10%", show_default=True, help="By how much the link is slowed down.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import OUTPUT_OPTION, write_output
 from pytest_pinet.cli.run_selection import read_results, results_file
 from pytest_pinet.errors import ConfigError
@@ -13,7 +14,7 @@ from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import wrap
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @click.argument("what", metavar="[FILE]", default=".pinet/latest")
 @click.option(
     "--format", "form", type=click.Choice(["md", "text"]), default="text", show_default=True,

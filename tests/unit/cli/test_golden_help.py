@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
+from tests.support.commands import all_commands
 from tests.support.golden import check, check_all
 
 Help = Callable[..., str]
@@ -34,20 +35,8 @@ def help_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-def commands(text: str) -> list[str]:
-    """The commands that a help text lists."""
-    _, _, listed = text.partition("\nCommands:\n")
-    return re.findall(r"^  ([a-z][a-z0-9-]*)", listed, re.M)
-
-
 def test_every_command(help_of: Help) -> None:
-    found: dict[str, str] = {}
-    waiting: list[tuple[str, ...]] = [()]
-    while waiting:
-        words = waiting.pop(0)
-        text = help_of(*words)
-        found[f"help/{'-'.join(['pinet', *words])}.txt"] = text
-        waiting += [(*words, command) for command in commands(text)]
+    found = {f"help/{'-'.join(['pinet', *words])}.txt": help_of(*words) for words in all_commands()}
     assert len(found) > 20
     check_all(found)
 

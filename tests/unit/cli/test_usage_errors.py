@@ -1,0 +1,154 @@
+"""Every usage error of every command ends with 4, and under ``git bisect run`` with 132."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from pytest_pinet.cli import pinet, run
+from pytest_pinet.errors import LabError
+from tests.support.commands import all_commands
+
+ALL = all_commands()
+COMMANDS = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
+GROUPS = {words: command for words, command in ALL.items() if isinstance(command, click.Group)}
+# These commands pass unknown options on: `gate` to pytest, and `exec` to the command on the board.
+PASS_ON = {words for words, command in COMMANDS.items() if command.context_settings.get("ignore_unknown_options")}
+BAD_VALUES: dict[type, str] = {
+    click.types.IntParamType: "x",
+    click.IntRange: "x",
+    click.types.FloatParamType: "x",
+    click.FloatRange: "x",
+    click.Choice: "no-such-choice",
+}
+
+
+def mistakes() -> list[tuple[str, ...]]:
+    """Return a command line for each mistake that click finds in each command."""
+    found = [(*words, "no-such-command") for words in GROUPS if words != ("history",)]
+    found += [(*words, "--no-such-option") for words in ALL if words not in PASS_ON]
+    for words, command in COMMANDS.items():
+        arguments = [param for param in command.params if isinstance(param, click.Argument)]
+        if any(param.required for param in command.params):
+            found.append(words)
+        if all(argument.nargs == 1 for argument in arguments):
+            found.append((*words, *["a"] * (len(arguments) + 1)))
+        for param in command.params:
+            if isinstance(param, click.Option) and type(param.type) in BAD_VALUES:
+                given = ["a" for argument in arguments if argument.required]
+                found.append((*words, *given, param.opts[0], BAD_VALUES[type(param.type)]))
+            if isinstance(param, click.Option) and not param.is_flag:
+                found.append((*words, param.opts[0]))
+    return found
+
+
+@pytest.mark.parametrize("words", mistakes(), ids=" ".join)
+def test_every_usage_error(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(list(words)) == 4
+    output = capsys.readouterr()
+    assert output.out == ""
+    first, usage, hint = output.err.splitlines()
+    assert first.startswith("pinet: ")
+    assert usage.startswith("Usage: pinet")
+    assert hint.startswith("For help, run: pinet")
+    # `--bisect` comes first, because the last option of some command lines lacks its value.
+    assert run([*words[:1], "--bisect", *words[1:]]) == 132
+
+
+def test_the_walk_found_the_commands() -> None:
+    assert len(COMMANDS) > 20
+    assert ("gate",) in PASS_ON
+    assert len(mistakes()) > 3 * len(COMMANDS)
+
+
+# The first command of `history` is its default.
+@pytest.mark.parametrize("words", sorted(GROUPS.keys() - {("history",)}), ids=" ".join)
+def test_a_group_without_a_command_prints_its_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(list(words)) == 4
+    assert capsys.readouterr().err.startswith("Usage: pinet")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["gate", "out", "--bisect", "--boots", "x"], 132),
+        (["gate", "out", "--bisec", "--boots", "x"], 132),
+        (["gate", "out", "-bisect", "--boots", "x"], 132),
+        (["gat", "out", "--bisect"], 132),
+        (["gate", "--bisect"], 132),
+        (["gate", "out", "--boots", "x"], 4),
+    ],
+)
+def test_a_typo_never_marks_a_commit_bad(words: list[str], code: int) -> None:
+    assert run(words) == code
+
+
+class Broken:
+    """A command that fails with ``error``."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def main(self, *_: object, **__: object) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "bisect"),
+    [(LabError("no answer"), 2, 125), (click.Abort(), 1, 130), (RuntimeError("a bug"), None, 125)],
+)
+def test_other_errors(error: BaseException, code: int | None, bisect: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinet, "main", Broken(error).main)
+    if code is None:
+        with pytest.raises(RuntimeError):
+            run(["gate"])
+    else:
+        assert run(["gate"]) == code
+    assert run(["gate", "--bisect"]) == bisect
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_short_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "-h"]) == 0
+    short = capsys.readouterr().out
+    assert run([*words, "--help"]) == 0
+    assert capsys.readouterr().out == short
+    assert "-h, --help" in short
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["chek"], "unknown command 'chek', did you mean 'check'?"),
+        (["lab", "upp"], "unknown command 'upp', did you mean 'up'? (accepted: degrade, down, exec"),
+        (["doctor", "--trybot"], "unknown option '--trybot', did you mean '--tryboot'?"),
+        (["history", "--lats", "3"], "unknown option '--lats', did you mean '--last'?"),
+    ],
+)
+def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 4
+    assert message in capsys.readouterr().err
+
+
+def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
+    def git(*words: str) -> tuple[int, str]:
+        name = ["-c", "user.name=a", "-c", "user.email=a@localhost"]
+        done = subprocess.run(
+            ["git", *name, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    git("init")
+    for number in range(4):
+        git("commit", "--allow-empty", "-m", str(number))
+    git("bisect", "start", "HEAD", "HEAD~3")
+    call = [sys.executable, "-c", "from pytest_pinet.cli import main; main()", "gate", "out", "--bisect"]
+    status, text = git("bisect", "run", *call, "--boots", "x")
+    assert status != 0
+    assert "exit code 132" in text
+    assert "first bad commit" not in text
+    assert "git bisect bad" not in git("bisect", "log")[1]
