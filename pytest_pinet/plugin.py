@@ -6,7 +6,6 @@ so that an installed but unused plugin costs nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,8 @@ import pytest
 
 from pytest_pinet.session import fixtures
 from pytest_pinet.session.fixtures import SESSION_MAKER, pinet_gate, pinet_link, pinet_tune
+from pytest_pinet.session.option_table import SETTINGS
+from pytest_pinet.session.settings import is_written
 
 if TYPE_CHECKING:
     from pytest_pinet.session.session import PinetSession
@@ -36,29 +37,13 @@ MARKER = (
 )
 
 
+DESCRIPTION = (
+    "network throughput of boards in a labgrid lab (pytest-pinet); --pinet-NAME is also the environment variable "
+    "PINET_NAME and the ini key pinet_name"
+)
+
 # Only a session with a build under test reads these options.
 _OF_BUILDS = ["build", "baseline", "boots"]
-
-
-def _duration(text: str) -> float:
-    from pytest_pinet.model.quantities import parse_duration
-
-    try:
-        return parse_duration(text if not text.strip().isdigit() else f"{text} s")
-    except ValueError as error:
-        raise pytest.UsageError(f"--pinet-acquire-timeout: {error}") from None
-
-
-def _error_rate(text: str) -> float:
-    from pytest_pinet.model.quantities import parse_fraction
-
-    try:
-        rate = parse_fraction(text if text.endswith("%") else float(text)).fraction
-    except ValueError as error:
-        raise pytest.UsageError(f"--pinet-error-rate: {error}") from None
-    if not 0 < rate <= 0.2:
-        raise pytest.UsageError(f"--pinet-error-rate: {text!r} is out of range; expected more than 0 and at most 20%")
-    return rate
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -69,84 +54,20 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options and ini keys; every option begins with --pinet-."""
-    group = parser.getgroup("pinet", "network throughput of boards in a labgrid lab (pytest-pinet)")
-    add = group.addoption
-    add(
-        "--pinet-lab",
-        metavar="FILE",
-        help="lab file, or name of a packaged lab such as 'virtual' (default: $PINET_LAB, then ini key pinet_lab)",
-    )
-    for axis in ("board", "nic", "topology", "tuning"):
-        add(
-            f"--pinet-{axis}",
-            action="append",
-            default=[],
-            metavar="GLOB",
-            help=f"run only combinations whose {axis} matches (repeatable)",
-        )
-    add(
-        "--pinet-min",
-        action="append",
-        default=[],
-        metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT",
-        help="limit that overrides limits of markers and lab file, such as '90%%' or 'pi4b:*/pair=tx=700 Mbit/s' "
-        "(repeatable)",
-    )
-    add(
-        "--pinet-tolerance",
-        action="append",
-        default=[],
-        metavar="[BOARD:NIC/TOPOLOGY[=DIRECTION]=]TOLERANCE",
-        help="how far goodput may be below its accepted baseline, such as '3%%' (repeatable)",
-    )
-    add("--pinet-profile", metavar="NAME", help="how much traffic a verdict may take: fast, standard, soak or full")
-    add(
-        "--pinet-error-rate",
-        type=_error_rate,
-        default=0.01,
-        metavar="SHARE",
-        help="probability of a wrong pass and of a wrong fail in a lab that is calibrated (pinet calibrate) or does "
-        "not drift (default: 1%%); a smaller value takes more traffic",
-    )
-    add(
-        "--pinet-confirm",
-        choices=("connection", "link-up"),
-        default="link-up",
-        help="confirm a suspected regression on fresh connections only, or also on a fresh link-up (default)",
-    )
-    add("--pinet-require", type=int, default=0, metavar="N", help="fail if fewer than N results were measured")
-    add(
-        "--pinet-build",
-        metavar="PATH",
-        help="build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted alternately "
-        "with the baseline, and judged against it",
-    )
-    add(
-        "--pinet-baseline",
-        metavar="PATH",
-        help="baseline of --pinet-build: a known-good build, 'running' (the boards' own build; default), or 'accepted' "
-        "(the accepted baselines)",
-    )
-    add("--pinet-boots", type=int, metavar="N", help="boot each board at most N times for --pinet-build (default: 16)")
-    add("--pinet-dry-run", action="store_true", help="print plan, commands and estimated time; touch no node")
-    add("--pinet-json", metavar="PATH", help="write the results also to this file")
-    add(
-        "--pinet-history",
-        metavar="URL",
-        help="history of all runs: a file, postgresql://user@host/name, or 'off' (default: $PINET_HISTORY, then "
-        "the ini key pinet_history, then .pinet/history.db)",
-    )
-    add("--pinet-run-dir", metavar="DIR", help="folder for .pinet/ with the run folders (default: the rootdir)")
-    add(
-        "--pinet-acquire-timeout",
-        type=_duration,
-        default=900.0,
-        metavar="DURATION",
-        help="how long to wait for nodes that other runs hold (default: 15 min)",
-    )
-    parser.addini("pinet_lab", "lab file, relative to the rootdir, or name of a packaged lab", default="")
-    parser.addini("pinet_history", "history of all runs: see --pinet-history", default="")
+    """Declare the options and ini keys of all settings."""
+    group = parser.getgroup("pinet", DESCRIPTION)
+    for one in SETTINGS:
+        # argparse expands % in a help text.
+        text = one.full_help.replace("%", "%%")
+        if one.metavar is None:
+            group.addoption(one.option, action="store_true", default=None, help=text)
+        else:
+            action = "append" if one.repeatable else "store"
+            group.addoption(one.option, action=action, default=None, metavar=one.metavar, help=text)
+        if one.repeatable:
+            parser.addini(one.key, "the same as the option of this name; one value on each line", type="linelist")
+        else:
+            parser.addini(one.key, "the same as the option of this name")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -216,11 +137,8 @@ def _write_to_allure(config: pytest.Config, mistake: str) -> None:
 
 
 def _is_used(config: pytest.Config) -> bool:
-    """Return whether the user gives a lab or an option of pinet."""
-    options = ["lab", "min", "tolerance", "profile", "require", "json", "dry-run", "board", "nic", "topology", "tuning"]
-    options += _OF_BUILDS
-    used = any(config.getoption(f"--pinet-{option}") for option in options)
-    return bool(used or os.environ.get("PINET_LAB") or config.getini("pinet_lab"))
+    """Return whether the user gives a lab or a setting that only a run of pinet needs."""
+    return any(is_written(config, one) for one in SETTINGS if one.starts)
 
 
 def pinet_session(config: pytest.Config) -> PinetSession:
@@ -229,7 +147,7 @@ def pinet_session(config: pytest.Config) -> PinetSession:
         from pytest_pinet.session.session import PinetSession
 
         session = PinetSession(config)
-        if any(config.getoption(f"--pinet-{option}") is not None for option in _OF_BUILDS):
+        if any(config.getoption(f"--pinet-{name}") is not None for name in _OF_BUILDS):
             from pytest_pinet.ab.build_run import measure_builds
 
             measure_builds(session)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.build_measuring import AcceptedMeasuring, AlternatingMeasuring
-from pytest_pinet.ab.options import BUILD, OPTIONS, ABOptions, read_ab_options
+from pytest_pinet.ab.options import BUILD, ABOptions, read_ab_options
 from pytest_pinet.errors import ChangedBuildError, ConfigError, PinetError, UnsupportedError
 from pytest_pinet.judge.change_verdict import ChangeVerdict
 from pytest_pinet.judge.interleaved import Side
@@ -20,6 +20,7 @@ from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
+from pytest_pinet.session.settings import settings
 
 _KEYS = "pinet_builds"
 _TURNS, _REFUSED, _MISTAKE = "pinet_turns", "pinet_refused", "pinet_refused_mistake"
@@ -28,7 +29,8 @@ _TURNS, _REFUSED, _MISTAKE = "pinet_turns", "pinet_refused", "pinet_refused_mist
 def measure_builds(session: PinetSession) -> None:
     """Make a session measure the build that its options name. Raises ConfigError."""
     config = session.config
-    options = read_ab_options(*(config.getoption(option) for option in OPTIONS))
+    found = settings(config)
+    options = read_ab_options(found["build"], found["baseline"], found["boots"], found.origin)
     if options is None:
         return
     if session.dry_run is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +13,9 @@ from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord
+from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
 BUILD, BASELINE, BOOTS = "--pinet-build", "--pinet-baseline", "--pinet-boots"
-ACCEPTED = "accepted"
-OPTIONS = (BUILD, BASELINE, BOOTS)
-# The own build of each board.
-RUNNING = "running"
 
 
 @dataclass(frozen=True)
@@ -85,32 +83,39 @@ class ABOptions:
         )
 
 
-def read_ab_options(new: str | None, baseline: str | None, boots: int | None) -> ABOptions | None:
-    """Read the options; None if no build is under test. Raises ConfigError."""
+def read_ab_options(
+    new: str | None, baseline: str | None, boots: int | None, origin: Callable[[str], str] = "--pinet-{}".format
+) -> ABOptions | None:
+    """Read the options; None if no build is under test. ``origin`` names where a value was written.
+
+    Raises ConfigError.
+    """
     if not new:
-        for option, value in ((BASELINE, baseline), (BOOTS, boots)):
+        for name, value in (("baseline", baseline), ("boots", boots)):
             if value is not None:
-                raise ConfigError(f"{option} {value}: no build is under test; name a build with {BUILD} PATH")
+                raise ConfigError(f"{origin(name)} {value}: no build is under test; name a build with {BUILD} PATH")
         return None
     most = MOST_BOOTS if boots is None else boots
     if most < LEAST_BOOTS:
-        raise ConfigError(f"{BOOTS} {boots}: too few boots to compare two builds; expected {LEAST_BOOTS} or more")
-    build = _load(new, BUILD)
+        message = f"too few boots to compare two builds; expected {LEAST_BOOTS} or more"
+        raise ConfigError(f"{origin('boots')} {boots}: {message}")
+    build = _load(new, origin("build"))
     if baseline in (None, RUNNING, ACCEPTED) and not (baseline and Path(baseline).exists()):
         if baseline == ACCEPTED and boots is not None:
-            raise ConfigError(f"{BOOTS} {boots}: {BASELINE} {ACCEPTED} boots the build only once; remove {BOOTS}")
+            message = f"{BASELINE} {ACCEPTED} boots the build only once; remove {BOOTS}"
+            raise ConfigError(f"{origin('boots')} {boots}: {message}")
         return ABOptions(build, None, baseline == ACCEPTED, most)
     assert baseline is not None
-    good = _load(baseline, BASELINE)
+    good = _load(baseline, origin("baseline"))
     try:
         require_any_pi(good)
     except BuildError as error:
-        raise ConfigError(f"{BASELINE}: {error}") from None
+        raise ConfigError(f"{origin('baseline')}: {error}") from None
     return ABOptions(build, good, most_boots=most)
 
 
-def _load(path: str, option: str) -> Build:
+def _load(path: str, origin: str) -> Build:
     try:
         return load_build(path)
     except ConfigError as error:
-        raise ConfigError(f"{option}: {error}") from None
+        raise ConfigError(f"{origin}: {error}") from None

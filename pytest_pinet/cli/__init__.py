@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "graph": "Draw a lab, or the part that one combination uses, as text, DOT or SVG.",
         "calibrate": "Measure how much results vary; write the tolerances that follow.",
         "selftest": "Slow a link by known amounts; count how often the gate is right.",
+        "config": "Show each setting of a run, and where its value was written.",
         "schema": "Print the JSON Schema of lab files or of results.",
     },
     "Measure without hardware": {

@@ -12,6 +12,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import ABORT, INTERRUPTED, LAB_ERROR, MISTAKE
+from pytest_pinet.cli.options import QUIET, print_hints
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
 
@@ -22,14 +23,15 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
 UNDECIDED = 3
+OPTIONS = ("--baseline", "--lab", "--boots", "--bisect", "--help")
 
 
 @click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("build")
 @click.option(
-    "--baseline", metavar="PATH", default="running", show_default=True,
-    help="The known-good build. 'running': the build that is installed on the boards; 'accepted': the accepted "
-    "baselines, without a second build.",
+    "--baseline", metavar="PATH",
+    help="The known-good build. 'running' (default): the build that is installed on the boards; 'accepted': the "
+    "accepted baselines, without a second build.",
 )  # fmt: skip
 @click.option(
     "--lab",
@@ -41,7 +43,12 @@ UNDECIDED = 3
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def gate(
-    build: str, baseline: str, lab_file: str | None, boots: int | None, bisect: bool, pytest_args: tuple[str, ...]
+    build: str,
+    baseline: str | None,
+    lab_file: str | None,
+    boots: int | None,
+    bisect: bool,
+    pytest_args: tuple[str, ...],
 ) -> None:
     """Boot BUILD and the baseline alternately, measure both, and decide whether BUILD may be merged.
 
@@ -57,6 +64,7 @@ def gate(
     import pytest
 
     from pytest_pinet.builds.load import load_build
+    from pytest_pinet.session.option_table import SETTINGS
 
     if bisect:
         try:
@@ -65,13 +73,14 @@ def gate(
             # A commit that does not compile leaves no image, or an image that does not fit its modules.
             click.echo(f"pinet: {error}", err=True)
             sys.exit(SKIP)
-    words = [f"--pinet-build={build}", f"--pinet-baseline={baseline}"]
+    words = [f"--pinet-build={build}"]
+    words += [f"--pinet-baseline={baseline}"] if baseline is not None else []
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
     answer = RunWatcher()
-    # pytest cannot rewrite the assertions of modules that `pinet` has imported. None of them needs it.
-    quiet = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
-    status = answer.without_workers(int(pytest.main([quiet, *words, *pytest_args], plugins=[answer])))
+    status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
+    if status == pytest.ExitCode.USAGE_ERROR:
+        print_hints(pytest_args, [*OPTIONS, *(one.option for one in SETTINGS)])
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     sys.exit(code_of(status, answer.head, answer.refused, bisect))

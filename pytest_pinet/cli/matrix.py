@@ -41,7 +41,7 @@ def matrix(
 ) -> None:
     """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
     lab = load(lab_file)
-    check_axes({"board": boards, "nic": nics}, lab, "--")
+    check_axes({"board": boards, "nic": nics}, lab, "--{}".format)
     wanted = (boards or ALL, nics or ALL)
     chosen = []
     for name in topologies:

@@ -7,15 +7,18 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import click
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import nearest, quoted
 
 DEFAULT_LAB = "virtual"
 DEFAULT_HISTORY = ".pinet/history.db"
+# For calls of pytest. It cannot rewrite the assertions of modules that `pinet` has imported, and none of them needs it.
+QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
 # Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
 _INTERVAL_S = 10.0
 
@@ -28,6 +31,14 @@ HISTORY_OPTION = click.option(
     show_envvar=True, help="The history: an SQLite file or postgresql://user@host/name.",
 )  # fmt: skip
 OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+
+
+def print_hints(words: Sequence[str], accepted: Sequence[str]) -> None:
+    """Print the nearest name of each unknown option among words that pytest did not accept."""
+    for word in words:
+        name = word.partition("=")[0]
+        if name.startswith("--") and name not in accepted and (near := nearest(name, accepted)):
+            click.echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)
 
 
 def print_lines(lines: Iterable[str]) -> None:

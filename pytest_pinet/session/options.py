@@ -1,15 +1,13 @@
-"""Reads and checks values of command line options, and repeats options in the command that repeats a test."""
+"""Reads and checks settings that depend on the lab. ``origin`` names the place where a value was written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limit_parser import parse_limit
 from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
@@ -23,36 +21,18 @@ _FORMS = {
     Metric.TOLERANCE: "'3%', '3% and 20 Mbit/s' or 'pi4b:*/pair=tx=5%'",
 }
 
-# Defaults that `pytest_pinet.plugin` declares. They are not repeated.
-CONFIRM = "link-up"
-ACQUIRE_TIMEOUT_S = 900.0
 
-
-def repeated_options(chosen: Callable[[str], Any]) -> list[str]:
-    """Return the options that affect measuring or judging. Its id selects a test, so other options are left out."""
-    words = [f"{option}={text}" for option in ("--pinet-min", "--pinet-tolerance") for text in chosen(option)]
-    if profile := chosen("--pinet-profile"):
-        words.append(f"--pinet-profile={profile}")
-    if (rate := chosen("--pinet-error-rate")) != ERROR_RATE:
-        words.append(f"--pinet-error-rate={rate * 100:.10g}%")
-    if (confirm := chosen("--pinet-confirm")) != CONFIRM:
-        words.append(f"--pinet-confirm={confirm}")
-    if (timeout_s := chosen("--pinet-acquire-timeout")) != ACQUIRE_TIMEOUT_S:
-        words.append(f"--pinet-acquire-timeout={timeout_s:.10g}s")
-    builds = ((option, chosen(option)) for option in ("--pinet-build", "--pinet-baseline", "--pinet-boots"))
-    return words + [f"{option}={value}" for option, value in builds if value is not None]
-
-
-def command_line_limits(texts: Sequence[str], lab: Lab | None, metric: Metric = Metric.GOODPUT) -> tuple[Limit, ...]:
+def command_line_limits(
+    texts: Sequence[str], lab: Lab | None, metric: Metric = Metric.GOODPUT, origin: str | None = None
+) -> tuple[Limit, ...]:
     """Read the values of ``--pinet-min`` or ``--pinet-tolerance``: ``[BOARD:NIC/TOPOLOGY[=DIRECTION]=]LIMIT``.
 
     Raises ConfigError, also for a limit that matches nothing in the lab: without the error, a looser limit would judge.
     """
-    return tuple(_limit(text, lab, metric) for text in texts)
+    return tuple(_limit(text, lab, metric, origin or f"--pinet-{metric}") for text in texts)
 
 
-def _limit(text: str, lab: Lab | None, metric: Metric) -> Limit:
-    option = f"--pinet-{metric}"
+def _limit(text: str, lab: Lab | None, metric: Metric, option: str) -> Limit:
     *selectors, written = [part.strip() for part in text.split("=")]
     if len(selectors) == 1 and selectors[0] in WAYS:
         selectors = ["*", *selectors]
@@ -85,7 +65,7 @@ def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
     return replace(limit, nic=labels.pop())
 
 
-def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pinet-") -> None:
+def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, origin: Callable[[str], str]) -> None:
     """Raise ConfigError for a glob of ``--pinet-board``, ``-nic`` or ``-topology`` that matches nothing in the lab."""
     there = {
         "board": {node.board.name for node in lab.nodes.values()},
@@ -96,13 +76,13 @@ def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, prefix: str = "--pin
         for glob in globs if axis in there else ():
             if not any(fnmatchcase(name, glob) for name in there[axis]):
                 what, known = (axis, KINDS) if axis == "topology" else (f"{axis} of lab {lab.name}", there[axis])
-                raise ConfigError(f"{prefix}{axis}: {unknown(what, glob, known)}")
+                raise ConfigError(f"{origin(axis)}: {unknown(what, glob, known)}")
 
 
-def check_tunings(globs: Sequence[str]) -> None:
+def check_tunings(globs: Sequence[str], origin: str = "--pinet-tuning") -> None:
     """Raise ConfigError for a ``--pinet-tuning`` with an unknown setting. Values are not checked: tests define them."""
     for glob in globs:
         for part in glob.split("+"):
             name = part.partition("=")[0]
             if name != UNTUNED and not any(fnmatchcase(known, name) for known in names()):
-                raise ConfigError(f"--pinet-tuning: {unknown('tuning', name, (*names(), UNTUNED))}")
+                raise ConfigError(f"{origin}: {unknown('tuning', name, (*names(), UNTUNED))}")

@@ -15,8 +15,8 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.result_record import ResultParts, result_record, with_tool
 from pytest_pinet.session.hook_calls import FACTS_KEY
-from pytest_pinet.session.options import repeated_options
 from pytest_pinet.session.run_recorder import RunRecorder
+from pytest_pinet.session.settings import settings
 
 # What the processes of the latest measurement printed, until it is written to files.
 RAW_KEY: pytest.StashKey[dict[str, str]] = pytest.StashKey()
@@ -89,4 +89,4 @@ class ResultBuilder:
         node = item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)
         # With "=", or pytest takes the lab file for a test path when it looks for its root.
         words = ["pytest", node, f"--pinet-lab={lab.file}"]
-        return shlex.join([*words, *repeated_options(config.getoption)])
+        return shlex.join([*words, *settings(config).repeated()])

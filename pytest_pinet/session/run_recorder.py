@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +31,7 @@ from pytest_pinet.scheduling.plan import WORKER_INPUT
 from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
+from pytest_pinet.session.settings import settings
 from pytest_pinet.version import __version__
 
 
@@ -217,7 +217,7 @@ class RunRecorder:
         measured = sum(bool(result.directions) for result in self._results)
         if measured < required and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            self._warnings.append(f"--pinet-require {required}: only {measured} measured")
+            self._warnings.append(f"{settings(self.config).origin('require')} {required}: only {measured} measured")
         if not self._results and self._folder is None:
             return
         head = self.head and self.head(self._results, session.testsfailed, self._interrupted)
@@ -245,12 +245,8 @@ class RunRecorder:
 
     @property
     def _chosen_history(self) -> str:
-        """The history of the option, the environment or the ini key; empty without any."""
-        if chosen := self.config.getoption("--pinet-history") or os.environ.get("PINET_HISTORY"):
-            return str(chosen)
-        url = str(self.config.getini("pinet_history"))
-        is_file = url and "://" not in url and url.lower() not in OFF
-        return str(self.config.rootpath / url) if is_file else url
+        """The history that the user chose; empty if none was chosen."""
+        return self.config.getoption("--pinet-history") or ""
 
     @property
     def history_url(self) -> str | None:

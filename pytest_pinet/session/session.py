@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.lab_path import lab_of_ini
 from pytest_pinet.errors import (
     BuildError,
     CapabilityError,
@@ -53,6 +52,7 @@ from pytest_pinet.session.parametrizer import Parametrizer, case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.result_builder import ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder
+from pytest_pinet.session.settings import settings
 from pytest_pinet.tuning.registry import boot_part, read_tuning
 
 # Set if the lab caused an error during a measurement: its nodes must be logged into again.
@@ -96,19 +96,16 @@ class PinetSession:
         config.addinivalue_line("filterwarnings", f"ignore:{harmless}:UserWarning")
         # pytest applies that line during tests only, and builds under test boot outside of tests.
         warnings.filterwarnings("ignore", harmless, UserWarning)
-        named = config.getoption("--pinet-lab") or os.environ.get("PINET_LAB")
-        ini = config.getini("pinet_lab")
-        lab_file = named or (lab_of_ini(ini, config.rootpath) if ini else None)
-        self.lab = labfile.load(lab_file) if lab_file else None
+        found = settings(config)
+        self.lab = labfile.load(found["lab"]) if found["lab"] else None
         self.limits = (
-            *command_line_limits(config.getoption("--pinet-min"), self.lab),
-            *command_line_limits(config.getoption("--pinet-tolerance"), self.lab, Metric.TOLERANCE),
+            *command_line_limits(found["min"], self.lab, Metric.GOODPUT, found.origin("min")),
+            *command_line_limits(found["tolerance"], self.lab, Metric.TOLERANCE, found.origin("tolerance")),
         )
-        read_profile("--pinet-profile", config.getoption("--pinet-profile"))
-        self.axes = {axis: config.getoption(f"--pinet-{axis}") for axis in ("board", "nic", "topology", "tuning")}
-        check_tunings(self.axes["tuning"])
+        self.axes = {axis: found[axis] for axis in ("board", "nic", "topology", "tuning")}
+        check_tunings(self.axes["tuning"], found.origin("tuning"))
         if self.lab is not None:
-            check_axes(self.axes, self.lab)
+            check_axes(self.axes, self.lab, found.origin)
         self.is_worker = hasattr(config, "workerinput")
         worker: str = config.workerinput["workerid"] if self.is_worker else "main"  # type: ignore[attr-defined]
         self.progress = Progress(
@@ -173,7 +170,7 @@ class PinetSession:
         case = case_of(item)
         marked = case.request.profile if case is not None else None
         lab = self.lab.profile if self.lab is not None else None
-        option = read_profile("--pinet-profile", self.config.getoption("--pinet-profile"))
+        option = self.config.getoption("--pinet-profile")
         return PROFILES[read_profile("", called) or option or marked or lab or DEFAULT_PROFILE]
 
     def tuned(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from pytest_pinet.session.options import repeated_options
+from pytest_pinet.session.option_table import SETTINGS
+from pytest_pinet.session.settings import settings
 
 # A non-default value of each option that affects measuring or judging.
 DECIDING = {
@@ -40,26 +39,17 @@ def test_an_option_that_changes_a_verdict_or_a_run_is_repeated(
     pytester: pytest.Pytester, option: str, value: str
 ) -> None:
     config = pytester.parseconfig(f"{option}={value}")
-    assert repeated_options(config.getoption) == [f"{option}={value}"]
+    assert settings(config).repeated() == [f"{option}={value}"]
 
 
 def test_each_of_several_values_is_repeated(pytester: pytest.Pytester) -> None:
     words = ["--pinet-min=90%", "--pinet-min=pi3b:*=80%"]
-    assert repeated_options(pytester.parseconfig(*words).getoption) == words
+    assert settings(pytester.parseconfig(*words)).repeated() == words
 
 
 def test_defaults_are_not_repeated(pytester: pytest.Pytester) -> None:
-    assert repeated_options(pytester.parseconfig().getoption) == []
+    assert settings(pytester.parseconfig()).repeated() == []
 
 
-def test_repeated_options_have_the_same_values(pytester: pytest.Pytester) -> None:
-    first = pytester.parseconfig("--pinet-error-rate=0.013", "--pinet-acquire-timeout=1.5h")
-    again = pytester.parseconfig(*repeated_options(first.getoption))
-    for option in DECIDING:
-        value = first.getoption(option)
-        assert again.getoption(option) == (pytest.approx(value) if isinstance(value, float) else value)
-
-
-def test_no_option_is_forgotten(pytester: pytest.Pytester) -> None:
-    there = set(re.findall(r"^ +(--pinet-[a-z-]+)", pytester.runpytest_subprocess("--help").stdout.str(), re.M))
-    assert there == {*DECIDING, *OTHERS}
+def test_no_option_is_forgotten() -> None:
+    assert {one.option for one in SETTINGS} == {*DECIDING, *OTHERS}

@@ -1,0 +1,248 @@
+"""The one declaration of all settings of a run.
+
+Each setting ``NAME`` is the option ``--pinet-NAME`` of pytest, the environment variable ``PINET_NAME`` and the key
+``pinet_NAME`` of pytest's configuration file. ``plugin`` makes the options from it, ``session.settings`` reads the
+values, and ``pinet config`` and the reference page print it. It imports only the standard library, because every run of
+pytest imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+# A value that xdist can send to its workers.
+Value = str | int | float | bool | None
+
+TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting. ``parse`` reads a text, wherever it was written, and raises ValueError.
+
+    ``metavar`` None: the option is a switch without a value. ``repeatable``: the value is a list of texts. ``default``
+    is the text that is parsed if there is no value. ``otherwise`` says what holds if there is no value and no default.
+    ``starts``: a value shows that the run is for pinet, even before a pinet test is collected. ``repeated``: the
+    printed command that repeats a test contains it. ``from_folder`` is for values that can be paths: it returns a value
+    of the configuration file as seen from the current folder.
+    """
+
+    name: str
+    metavar: str | None
+    help: str
+    parse: Callable[[str], Value] = str
+    repeatable: bool = False
+    default: str | None = None
+    otherwise: str = ""
+    starts: bool = True
+    repeated: bool = False
+    from_folder: Callable[[str, Path], str] | None = None
+    # The key of the lab file that holds if this setting has no value.
+    lab_key: str | None = None
+    # The name of the option in release 0.1, if it was another one.
+    old_name: str | None = None
+
+    @property
+    def option(self) -> str:
+        """The option of pytest."""
+        return f"--pinet-{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"PINET_{self.name.upper().replace('-', '_')}"
+
+    @property
+    def key(self) -> str:
+        """The key in the configuration file of pytest."""
+        return self.variable.lower()
+
+    @property
+    def full_help(self) -> str:
+        """The help with what follows from the other attributes."""
+        notes = ["repeatable"] if self.repeatable else []
+        notes += [f"default: {shown}"] if (shown := self.default or self.otherwise) else []
+        return self.help + "".join(f" ({note})" for note in notes)
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in TRUE + FALSE:
+        raise ValueError(f"{text!r} is no switch; expected one of {', '.join(TRUE + FALSE)}")
+    return text.lower() in TRUE
+
+
+def _whole_number(text: str) -> int:
+    if not text.strip().isascii() or not text.strip().isdigit():
+        raise ValueError(f"{text!r} is not a whole number such as 5")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    from pytest_pinet.model.quantities import parse_duration
+
+    return parse_duration(text if not text.strip().isdigit() else f"{text} s")
+
+
+def _error_rate(text: str) -> float:
+    from pytest_pinet.model.quantities import parse_fraction
+
+    try:
+        number: object = float(text)
+    except ValueError:
+        number = text
+    rate = parse_fraction(number).fraction
+    if not 0 < rate <= 0.2:
+        raise ValueError(f"{text!r} is out of range; expected more than 0 and at most 20%")
+    return rate
+
+
+def _profile(text: str) -> str:
+    from pytest_pinet.execution.names import unknown
+    from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES
+
+    if text not in PROFILES and text not in OTHER_WORDS:
+        raise ValueError(unknown("profile", text, PROFILES))
+    return OTHER_WORDS.get(text, text)
+
+
+def _confirm(text: str) -> str:
+    from pytest_pinet.execution.names import unknown
+
+    if text not in CONFIRMATIONS:
+        raise ValueError(unknown("way to confirm", text, CONFIRMATIONS))
+    return text
+
+
+def _path(text: str, folder: Path) -> str:
+    return str(folder / text)
+
+
+def _lab_path(text: str, folder: Path) -> str:
+    from pytest_pinet.config.lab_path import lab_of_ini
+
+    return lab_of_ini(text, folder)
+
+
+def _path_or_word(text: str, folder: Path) -> str:
+    return text if text in WORDS and not (folder / text).exists() else str(folder / text)
+
+
+def _path_or_url(text: str, folder: Path) -> str:
+    from pytest_pinet.history.history import OFF
+
+    return text if "://" in text or text.lower() in OFF else str(folder / text)
+
+
+RUNNING, ACCEPTED = WORDS = ("running", "accepted")
+CONFIRMATIONS = ("connection", "link-up")
+LIMIT_FORM = "[BOARD:NIC/TOPOLOGY[=DIRECTION]=]"
+SETTINGS = (
+    Setting(
+        "lab",
+        "FILE",
+        "lab file, or name of a packaged lab such as 'virtual'",
+        otherwise="none",
+        from_folder=_lab_path,
+    ),
+    *(
+        Setting(axis, "GLOB", f"run only combinations whose {axis} matches", repeatable=True)
+        for axis in ("board", "nic", "topology", "tuning")
+    ),
+    Setting(
+        "min",
+        f"{LIMIT_FORM}LIMIT",
+        "limit that overrides limits of markers and lab file, such as '90%' or 'pi4b:*/pair=tx=700 Mbit/s'",
+        repeatable=True,
+        repeated=True,
+    ),
+    Setting(
+        "tolerance",
+        f"{LIMIT_FORM}TOLERANCE",
+        "how far goodput may be below its accepted baseline, such as '3%'",
+        repeatable=True,
+        repeated=True,
+    ),
+    Setting(
+        "profile",
+        "NAME",
+        "how much traffic a verdict may take: fast, standard, soak or full",
+        _profile,
+        otherwise="standard",
+        repeated=True,
+        lab_key="profile",
+    ),
+    Setting(
+        "error-rate",
+        "SHARE",
+        "probability of a wrong pass and of a wrong fail in a lab that is calibrated (pinet calibrate) or does not "
+        "drift; a smaller value takes more traffic",
+        _error_rate,
+        default="1%",
+        starts=False,
+        repeated=True,
+    ),
+    Setting(
+        "confirm",
+        "HOW",
+        "'connection': confirm a suspected regression on fresh connections only; 'link-up': also on a fresh link-up",
+        _confirm,
+        default="link-up",
+        starts=False,
+        repeated=True,
+    ),
+    Setting("require", "N", "fail if fewer than N results were measured", _whole_number, default="0"),
+    Setting(
+        "build",
+        "PATH",
+        "build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted alternately with "
+        "the baseline, and judged against it",
+        repeated=True,
+        from_folder=_path,
+    ),
+    Setting(
+        "baseline",
+        "PATH",
+        "baseline of --pinet-build: a known-good build, 'running' (the boards' own build), or 'accepted' (the accepted "
+        "baselines)",
+        otherwise=RUNNING,
+        repeated=True,
+        from_folder=_path_or_word,
+    ),
+    Setting(
+        "boots",
+        "N",
+        "boot each board at most N times for --pinet-build",
+        _whole_number,
+        otherwise="16",
+        repeated=True,
+    ),
+    Setting("dry-run", None, "print plan, commands and estimated time; touch no node", _switch),
+    Setting("json", "PATH", "write the results also to this file", from_folder=_path),
+    Setting(
+        "history",
+        "URL",
+        "history of all runs: a file, postgresql://user@host/name, or 'off'",
+        otherwise=".pinet/history.db",
+        starts=False,
+        from_folder=_path_or_url,
+    ),
+    Setting(
+        "run-dir",
+        "DIR",
+        "folder for .pinet/ with the run folders",
+        otherwise="the rootdir",
+        starts=False,
+        from_folder=_path,
+    ),
+    Setting(
+        "acquire-timeout",
+        "DURATION",
+        "how long to wait for nodes that other runs hold",
+        _duration,
+        default="15 min",
+        starts=False,
+        repeated=True,
+    ),
+)

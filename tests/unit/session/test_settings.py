@@ -1,0 +1,161 @@
+"""Each setting has the same value wherever it was written; a bad value is reported with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.session.option_table import SETTINGS, Setting
+from pytest_pinet.session.settings import Source, settings
+
+# A text of each setting that is not its default, and its value.
+VALUES: dict[str, tuple[str, object]] = {
+    "lab": ("lab.yaml", "lab.yaml"),
+    "board": ("pi4b", ["pi4b"]),
+    "nic": ("onboard", ["onboard"]),
+    "topology": ("pair", ["pair"]),
+    "tuning": ("rps=all", ["rps=all"]),
+    "min": ("pi4b:*/pair=tx=700 Mbit/s", ["pi4b:*/pair=tx=700 Mbit/s"]),
+    "tolerance": ("5%", ["5%"]),
+    "profile": ("soak", "soak"),
+    "error-rate": ("2.5%", 0.025),
+    "confirm": ("connection", "connection"),
+    "require": ("3", 3),
+    "build": ("new.yaml", "new.yaml"),
+    "baseline": ("accepted", "accepted"),
+    "boots": ("8", 8),
+    "dry-run": ("true", True),
+    "json": ("out.json", "out.json"),
+    "history": ("off", "off"),
+    "run-dir": ("runs", "runs"),
+    "acquire-timeout": ("90s", 90.0),
+}
+BAD = {
+    "profile": ("fats", "unknown profile 'fats', did you mean 'fast'?"),
+    "error-rate": ("50%", "'50%' is out of range; expected more than 0 and at most 20%"),
+    "confirm": ("linkup", "unknown way to confirm 'linkup', did you mean 'link-up'?"),
+    "require": ("-1", "'-1' is not a whole number such as 5"),
+    "boots": ("x", "'x' is not a whole number such as 5"),
+    "dry-run": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
+    "acquire-timeout": ("soon", "'soon' is not a duration such as"),
+}
+every_setting = pytest.mark.parametrize("one", SETTINGS, ids=lambda one: one.name)
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in SETTINGS:
+        monkeypatch.delenv(one.variable, raising=False)
+
+
+def test_every_setting_has_a_sample() -> None:
+    assert [one.name for one in SETTINGS] == list(VALUES)
+    parsed = {one.name for one in SETTINGS if one.parse is not str}
+    assert parsed == set(BAD)
+
+
+@every_setting
+def test_the_value_is_the_same_wherever_it_is_written(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, one: Setting
+) -> None:
+    text, value = VALUES[one.name]
+    on_line = settings(pytester.parseconfig(one.option if one.metavar is None else f"{one.option}={text}"))
+    assert (on_line[one.name], on_line.origin(one.name)) == (value, one.option)
+    monkeypatch.setenv(one.variable, text)
+    in_environment = settings(pytester.parseconfig())
+    assert (in_environment[one.name], in_environment.origin(one.name)) == (value, one.variable)
+    monkeypatch.delenv(one.variable)
+    pytester.makeini(f"[pytest]\naddopts = -p no:cacheprovider\n{one.key} = {text}\n")
+    in_file = settings(pytester.parseconfig())
+    is_path = one.from_folder is not None and text not in ("accepted", "off")
+    assert in_file[one.name] == (str(pytester.path / text) if is_path else value)
+    assert in_file.origin(one.name) == f"tox.ini:3: {one.key}"
+    assert in_file.written[one.name].source is Source.CONFIGURATION
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_value_is_reported_with_its_place(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (one,) = (one for one in SETTINGS if one.name == name)
+    text, message = BAD[name]
+
+    def error(*words: str) -> str:
+        with pytest.raises(ConfigError) as caught:
+            settings(pytester.parseconfig(*words))
+        return str(caught.value)
+
+    if one.metavar is not None:
+        assert error(f"{one.option}={text}").startswith(f"{one.option}: {message}")
+    assert error("-o", f"{one.key}={text}").startswith(f"-o {one.key}: {message}")
+    monkeypatch.setenv(one.variable, text)
+    assert error().startswith(f"{one.variable}: {message}")
+    monkeypatch.delenv(one.variable)
+    pytester.makepyprojecttoml(f'[tool.pytest.ini_options]\n{one.key} = "{text}"\n')
+    assert error().startswith(f"pyproject.toml:2: {one.key}: {message}")
+
+
+def test_the_first_source_with_a_value_counts(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makeini("[pytest]\npinet_board =\n    pi3b\n    pi5\n")
+    assert settings(pytester.parseconfig())["board"] == ["pi3b", "pi5"]
+    monkeypatch.setenv("PINET_BOARD", "pi4b; cm4;")
+    assert settings(pytester.parseconfig())["board"] == ["pi4b", "cm4"]
+    assert settings(pytester.parseconfig("--pinet-board=pi5", "--pinet-board=pi0"))["board"] == ["pi5", "pi0"]
+    monkeypatch.setenv("PINET_BOARD", "")
+    assert settings(pytester.parseconfig())["board"] == ["pi3b", "pi5"]
+
+
+def test_addopts_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\naddopts = --pinet-require=2\n")
+    assert settings(pytester.parseconfig()).origin("require") == "--pinet-require in addopts"
+    assert settings(pytester.parseconfig("--pinet-require", "3")).origin("require") == "--pinet-require"
+
+
+def test_getoption_returns_the_value(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Suites and other plugins read settings of pinet with pytest's own function."""
+    monkeypatch.setenv("PINET_PROFILE", "full")
+    config = pytester.parseconfig()
+    assert settings(config)["profile"] == config.getoption("--pinet-profile") == "full"
+
+
+def test_defaults(pytester: pytest.Pytester) -> None:
+    found = settings(pytester.parseconfig())
+    assert {one.name: found[one.name] for one in SETTINGS if found[one.name] not in (None, [])} == {
+        "error-rate": 0.01,
+        "confirm": "link-up",
+        "require": 0,
+        "acquire-timeout": 900.0,
+    }
+
+
+def test_a_limit_of_the_environment_is_named_in_its_error(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PINET_MIN", "lots")
+    pytester.makepyfile("def test_nothing(): pass")
+    done = pytester.runpytest_subprocess()
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["ERROR: PINET_MIN 'lots': 'lots' is not a bit rate; *"])
+
+
+def test_workers_have_the_values_of_the_controller(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\npinet_error_rate = 5%\npinet_tolerance = 4%\n")
+    pytester.makeconftest(
+        """
+        from pytest_pinet.session.settings import settings
+
+        def pytest_collection_finish(session):
+            if hasattr(session.config, "workerinput"):
+                found = settings(session.config)
+                with open("seen", "w") as file:
+                    print(found["error-rate"], found["tolerance"], found["min"], found["require"], file=file)
+                    print(found.origin("tolerance"), session.config.getoption("--pinet-min"), file=file)
+        """
+    )
+    pytester.makepyfile("def test_nothing(): pass")
+    done = pytester.runpytest_subprocess("-n1", "--pinet-min=90%", "--pinet-acquire-timeout=2min")
+    assert done.ret == 0, done.stdout.str()
+    seen = Path(pytester.path, "seen").read_text().splitlines()
+    assert seen == ["0.05 ['4%'] ['90%'] 0", "tox.ini:3: pinet_tolerance ['90%']"]
