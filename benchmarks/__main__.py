@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks import makespan
+from benchmarks import makespan, start
 from pytest_pinet.config import labfile
 from pytest_pinet.virtual.launcher import launcher
 
@@ -55,6 +55,8 @@ def main() -> None:
         print(f"{step:28} {theirs:14.2f} {own:8.2f} {theirs / own:6.1f}x")
     print()
     makespan.simulated()
+    print()
+    start.measured()
 
 
 if __name__ == "__main__":

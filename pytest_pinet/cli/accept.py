@@ -9,17 +9,18 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_lines
-from pytest_pinet.config.baselines import AcceptedBaseline, load_baselines, read_baselines, write_baselines
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.history.accepting import Candidate, candidate, family_of
-from pytest_pinet.history.history import open_history
+
+if TYPE_CHECKING:
+    from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.history.accepting import Candidate
 
 NOTHING = 1
 
@@ -61,6 +62,11 @@ def accept(
 
     Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.
     """
+    from pytest_pinet.config.baselines import load_baselines
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.history.accepting import candidate
+    from pytest_pinet.history.history import open_history
+
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")
     lab = load(lab_file)
@@ -106,6 +112,9 @@ def _changed(
     folder: Path, known: Mapping[str, AcceptedBaseline], good: Sequence[AcceptedBaseline], dry_run: bool
 ) -> list[tuple[Path, str, str]]:
     """Return each file that changes with its text before and after. The files are written unless ``dry_run``."""
+    from pytest_pinet.config.baselines import read_baselines, write_baselines
+    from pytest_pinet.history.accepting import family_of
+
     by_file: dict[Path, dict[str, AcceptedBaseline]] = {}
     for one in good:
         # An entry stays in its present file.

@@ -11,22 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
 from pytest_pinet.cli.command import PinetCommand, sections
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
-from pytest_pinet.config.calibration import read_calibration, write_calibration
-from pytest_pinet.config.lab_of_file import LabOfFile
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
-from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.matrix.inventory import select_combinations
-from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
-from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.traffic import Direction
 
 if TYPE_CHECKING:
     from pytest_pinet.calibration.attempts import Levels
+    from pytest_pinet.calibration.outcome import CalibrationOutcome
+    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.model.combination import Combination
+    from pytest_pinet.model.traffic import Traffic
 
 FAILED = 1
 _FEWEST_RUNS = 2
@@ -80,6 +75,12 @@ def calibrate(
     Exit code: 0 if all are calibrated; 1 after an error of the lab; 4 for wrong arguments.
     """
     from pytest_pinet.calibration.attempts import Levels
+    from pytest_pinet.calibration.outcome import table
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.judge.profile import PROFILES
+    from pytest_pinet.matrix.inventory import select_combinations
+    from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
+    from pytest_pinet.model.quantities import Bitrate
 
     if length is not None and bitrate is None:
         raise ConfigError(f"--length {length} needs --udp BITRATE, because TCP has no datagrams")
@@ -125,6 +126,9 @@ def _calibrate(
 ) -> tuple[list[CalibrationOutcome], list[str]]:
     """Measure the combinations. Return the outcomes and the errors. Complete outcomes are saved at once."""
     from pytest_pinet.calibration.attempts import calibrate as measure
+    from pytest_pinet.calibration.outcome import outcome
+    from pytest_pinet.config.calibration import write_calibration
+    from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.lab.access import visit
 
     profile = PROFILES[lab.profile]
@@ -157,6 +161,8 @@ def _calibrate(
 
 def check_writable(path: Path) -> None:
     """Check before any measurement that the result can be written. Raises ConfigError."""
+    from pytest_pinet.config.calibration import read_calibration
+
     if path.exists():
         read_calibration(path)
         if not os.access(path, os.W_OK):

@@ -6,10 +6,6 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import DEFAULT_LAB
-from pytest_pinet.config import labfile
-from pytest_pinet.config.lab_path import is_name, lab_path
-from pytest_pinet.report.diagrams.facts import management_lines
-from pytest_pinet.report.text_wrap import WIDTH, wrap
 
 
 @click.command(cls=PinetCommand)
@@ -20,7 +16,12 @@ def check(file: str) -> None:
     FILE is a path or the name of a packaged lab. It defaults to $PINET_LAB, then to virtual. The exit code is 4 if the
     file has an error.
     """
-    lab = labfile.load(file)
+    from pytest_pinet.config.lab_path import is_name, lab_path
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.report.diagrams.facts import management_lines
+    from pytest_pinet.report.text_wrap import WIDTH, wrap
+
+    lab = load(file)
     click.echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     if is_name(file):
         click.echo(f"  packaged in {lab_path(file)}")

@@ -8,9 +8,6 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, print_result
-from pytest_pinet.cli.run_selection import side_of
-from pytest_pinet.history.compare import RunSet, compared, exit_code
-from pytest_pinet.report.comparison_table import comparison_records, comparison_table
 
 
 @click.command(cls=PinetCommand)
@@ -32,6 +29,10 @@ def compare(history_url: str, a: str, b: str, tolerance: float, only: str, as_js
 
     Exit code: 0 if nothing is slower; 1 if a result is slower; 3 if a result cannot be judged; 4 for wrong arguments.
     """
+    from pytest_pinet.cli.run_selection import side_of
+    from pytest_pinet.history.compare import RunSet, compared, exit_code
+    from pytest_pinet.report.comparison_table import comparison_records, comparison_table
+
     side_a, side_b = (
         RunSet(side.name, tuple(point for point in side.points if only in point.figure))
         for side in (side_of(a, history_url), side_of(b, history_url))

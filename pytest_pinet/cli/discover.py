@@ -9,9 +9,6 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
-from pytest_pinet.config import port_edit
-from pytest_pinet.config.lab_path import is_name, lab_path
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
 
 WRONG = 1
@@ -27,6 +24,9 @@ def discover(lab_file: str, write: bool) -> None:
 
     Exit code: 0 if no port differs from the lab file, or if the file was corrected; 1 if a port differs.
     """
+    from pytest_pinet.config import port_edit
+    from pytest_pinet.config.lab_path import is_name, lab_path
+    from pytest_pinet.config.labfile import load
     from pytest_pinet.doctor import discover as core
 
     if write and is_name(lab_file):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import LAB_OPTION
-from pytest_pinet.doctor.finding import Finding, Status, lines
+
+if TYPE_CHECKING:
+    from pytest_pinet.doctor.finding import Finding
 
 WRONG = 1
 
@@ -33,6 +36,7 @@ def doctor(lab_file: str, as_json: bool, tryboot: bool, nodes: tuple[str, ...]) 
     Exit code: 0 if nothing is wrong; 1 if the lab has a fault; 4 if the lab file or a NODE is wrong.
     """
     from pytest_pinet.doctor.examine import CHECKS, TRIAL_BOOT, examine
+    from pytest_pinet.doctor.finding import Status, lines
 
     found: list[tuple[str, Finding]] = []
     checks = TRIAL_BOOT if tryboot else CHECKS

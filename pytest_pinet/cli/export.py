@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, write_output
-from pytest_pinet.cli.run_selection import side_of
 from pytest_pinet.errors import ConfigError, PinetError
-from pytest_pinet.execution.entry_points import EXPORTERS
-from pytest_pinet.history.points import Point
+
+if TYPE_CHECKING:
+    from pytest_pinet.history.points import Point
 
 
 @click.command(cls=PinetCommand)
@@ -29,6 +30,8 @@ def export(history_url: str, what: str, form: str, output: str | None) -> None:
     (tool: customBiggerIsBetter). RUN is a results.json, a run folder, or a run of the history ('latest', an id); the
     default is the last run in this folder. To write the whole history, use: pinet history export.
     """
+    from pytest_pinet.cli.run_selection import side_of
+
     write = exporter(form)
     write_output([write(side_of(what, history_url).points)], output)
 
@@ -38,6 +41,8 @@ def exporter(name: str) -> Callable[[Sequence[Point]], str]:
 
     The entry point names the function itself. Loading and calling it raise ConfigError.
     """
+    from pytest_pinet.execution.entry_points import EXPORTERS
+
     found, what = EXPORTERS.load(name)
     if not callable(found):
         raise ConfigError(f"{what} is not callable; expected a function that takes the values of a run, returns text")

@@ -8,13 +8,8 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_lines, write_output
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, UnsupportedError, mistake_in
-from pytest_pinet.lab.queue.contention import all_domains, domains_of
-from pytest_pinet.matrix import inventory
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
-from pytest_pinet.report.diagrams.text import combination_text, lab_text
 
 # Graphviz draws fifty nodes in a second, but needs minutes for a mesh of fifty.
 _RENDER_TIMEOUT_S = 60.0
@@ -33,6 +28,12 @@ def graph(
     lab_file: str, combination: str | None, direction: str | None, dot_file: str | None, svg_file: str | None
 ) -> None:
     """Draw a lab, or the part of it that a combination such as pi4b:onboard/incast:5 uses."""
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.lab.queue.contention import all_domains, domains_of
+    from pytest_pinet.matrix import inventory
+    from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
+    from pytest_pinet.report.diagrams.text import combination_text, lab_text
+
     lab = load(lab_file)
     if combination is None:
         if direction is not None:

@@ -11,11 +11,6 @@ from pytest_pinet.cli.command import HELP_NAMES, PinetGroup
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.history.history import open_history
-from pytest_pinet.history.lines import FORMAT, import_lines, lines_of
-from pytest_pinet.history.save import import_killed, import_results
-from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend_record
-from pytest_pinet.history.trends import trend
 
 
 class ShowFirst(PinetGroup):
@@ -62,6 +57,10 @@ def show(
     Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results). A slow drift is shown as a drift,
     because no single build caused it.
     """
+    from pytest_pinet.history.history import open_history
+    from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend_record
+    from pytest_pinet.history.trends import trend
+
     with open_history(history_url) as store:
         if only_runs:
             runs = store.runs(last, lab)
@@ -88,6 +87,9 @@ def show(
 @OUTPUT_OPTION
 def export_(history_url: str, output: str | None) -> None:
     """Write the whole history as JSON lines."""
+    from pytest_pinet.history.history import open_history
+    from pytest_pinet.history.lines import lines_of
+
     with open_history(history_url) as store:
         write_output((line + "\n" for line in lines_of(store.everything())), output)
 
@@ -101,6 +103,10 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     Each FILE is a results.json, a file of 'pinet history export', or the results.jsonl of a killed run. A killed run is
     stored as interrupted, so that it never counts for a baseline.
     """
+    from pytest_pinet.history.history import open_history
+    from pytest_pinet.history.lines import FORMAT, import_lines
+    from pytest_pinet.history.save import import_killed, import_results
+
     new = seen = 0
     with open_history(history_url, create=True) as store:
         for path in files:

@@ -6,22 +6,16 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError, mistake_in
-from pytest_pinet.model.lab import Scale
-from pytest_pinet.model.quantities import Share
-from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import wrap
-from pytest_pinet.virtual.launcher import launcher, running_state, stop
-from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.status import ssh_command
-from pytest_pinet.virtual.status import status as read_status
+
+if TYPE_CHECKING:
+    from pytest_pinet.model.lab import Scale
 
 WIDTH = 80
 MOST_STALE_S = 3600.0
@@ -36,6 +30,10 @@ def lab() -> None:
 @LAB_OPTION
 def up(lab_file: str) -> None:
     """Start the lab, unless it runs, and print its environment variables."""
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.virtual.launcher import launcher
+    from pytest_pinet.virtual.status import status as read_status
+
     virtual = load(lab_file)
     if virtual.launcher != "virtual":
         raise ConfigError(f"{lab_file} has no `launcher: virtual`, so there is no virtual lab to start")
@@ -50,6 +48,8 @@ def up(lab_file: str) -> None:
 @LAB_OPTION
 def down(lab_file: str) -> None:
     """Stop the lab and remove all of its parts, even after a crash."""
+    from pytest_pinet.virtual.launcher import stop
+
     runs = stop(lab_file)
     if runs:
         click.echo(f"the lab was stopped while {runs} {'run' if runs == 1 else 'runs'} used it")
@@ -60,6 +60,8 @@ def down(lab_file: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def status(lab_file: str, as_json: bool) -> None:
     """Show power, ports, links and faults of every node. The exit code is 1 if the lab is down."""
+    from pytest_pinet.virtual.status import status as read_status
+
     found = read_status(lab_file)
     if found is None:
         click.echo(json.dumps({"up": False}) if as_json else f"the lab of {lab_file} is down")
@@ -116,6 +118,8 @@ def degrade(target: str, lab_file: str, **faults: Any) -> None:
 
     TARGET is NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, pdu, or pdu/NODE for one outlet of the power switch.
     """
+    from pytest_pinet.model.quantities import Share
+
     with mistake_in("--loss"):
         faults["loss"] = None if faults["loss"] is None else Share.parse(faults["loss"]).fraction
     _check_faults(target, faults)
@@ -148,6 +152,7 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
     Without TARGET, also restore the switch ports that a crashed run left changed. This works in every lab. Ports of
     nodes that another user holds are not touched.
     """
+    from pytest_pinet.config.labfile import load
     from pytest_pinet.lab.restoration import restore_ports
 
     if target is not None and without_leases:
@@ -169,11 +174,16 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr"""
+    from pytest_pinet.virtual.status import ssh_command
+
     argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command)
     os.execvp(argv[0], argv)
 
 
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:
+    from pytest_pinet.virtual.launcher import running_state
+    from pytest_pinet.virtual.runtime import Runtime
+
     runtime = Runtime.of(lab_file)
     if running_state(runtime) is None:
         raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
@@ -185,10 +195,15 @@ def _exports(environment: Any) -> list[str]:
 
 
 def _scale(found: Mapping[str, Any]) -> Scale:
+    from pytest_pinet.model.lab import Scale
+
     return Scale(found.get("scale", 1.0), found.get("scale_because", ""))
 
 
 def _table(found: dict[str, Any]) -> list[str]:
+    from pytest_pinet.report.table import text_table
+    from pytest_pinet.report.text_wrap import wrap
+
     lines: list[str] = []
     rows = [("node", "power", "console", "ssh", "interface", "port", "tx/rx Mbit/s", "faults")]
     for node in found["nodes"]:

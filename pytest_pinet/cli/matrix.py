@@ -6,13 +6,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_result
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, mistake_in
-from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
-from pytest_pinet.model.topology import parse_topology
-from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
-from pytest_pinet.session.options import check_axes
-from pytest_pinet.tuning.registry import parse_key
 
 EVERYTHING = "all"
 
@@ -40,6 +34,13 @@ def matrix(
     as_json: bool,
 ) -> None:
     """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
+    from pytest_pinet.model.topology import parse_topology
+    from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
+    from pytest_pinet.session.options import check_axes
+    from pytest_pinet.tuning.registry import parse_key
+
     lab = load(lab_file)
     check_axes({"board": boards, "nic": nics}, lab, "--{}".format)
     wanted = (boards or ALL, nics or ALL)

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.catalogue.published import published as published_values
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import print_lines, write_output
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.results_file import read_run
-from pytest_pinet.published.table import EMULATED, page, rows, summary, table
-from pytest_pinet.report.sentences import scale_text
 
 LATEST = ".pinet/latest"
 
@@ -28,6 +24,11 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     RUN is a run folder or its results.json; the default is .pinet/latest. If several RUNs of one lab have the same
     result, the latest counts. The exit code is 1 if a result is off, unless the source itself doubts its value.
     """
+    from pytest_pinet.catalogue.published import published as published_values
+    from pytest_pinet.history.results_file import read_run
+    from pytest_pinet.published.table import EMULATED, page, rows, summary, table
+    from pytest_pinet.report.sentences import scale_text
+
     paths = [Path(run) for run in runs or (LATEST,)]
     files = [path / "results.json" if path.is_dir() else path for path in paths]
     read = sorted(map(read_run, files), key=lambda run: run.started)

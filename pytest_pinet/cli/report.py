@@ -8,22 +8,19 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
-from pytest_pinet.config.baselines import load_baselines
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.history import OFF, open_history
-from pytest_pinet.history.results_file import run_of
-from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.allure import derived
-from pytest_pinet.report.allure.run_files import RUN_FILE
-from pytest_pinet.report.allure.tool import Allure, find_allure, generate
-from pytest_pinet.report.page.page import page as own_page
-from pytest_pinet.report.trends import FigureSeries, all_series, series_of_runs
+
+if TYPE_CHECKING:
+    from pytest_pinet.model.record.run import RunRecord
+    from pytest_pinet.report.allure import derived
+    from pytest_pinet.report.allure.tool import Allure
+    from pytest_pinet.report.trends import FigureSeries
 
 # Which metrics the tests in Allure's results measure. The file can be deleted.
 MEMORY = Path(".pinet/allure-tests.json")
@@ -54,6 +51,10 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
 
     The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page.
     """
+    from pytest_pinet.report.allure import derived
+    from pytest_pinet.report.allure.tool import find_allure
+    from pytest_pinet.report.page.page import page as own_page
+
     began = time.monotonic()
     if results is not None and not results.is_dir():
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
@@ -89,6 +90,11 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
 
 def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
     """Return the series of the history, or of the run folders if there is no history."""
+    from pytest_pinet.config.baselines import load_baselines
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.history.history import OFF, open_history
+    from pytest_pinet.report.trends import all_series, series_of_runs
+
     baselines = load_baselines(load(lab_file)) if lab_file is not None else {}
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
         return series_of_runs(Path.cwd(), baselines, last)
@@ -99,6 +105,10 @@ def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
 def _by_allure(
     allure: Allure, results: Path, tests: Sequence[derived.KnownTest], found: list[FigureSeries], output: Path
 ) -> Path:
+    from pytest_pinet.report.allure import derived
+    from pytest_pinet.report.allure.run_files import RUN_FILE
+    from pytest_pinet.report.allure.tool import generate
+
     try:
         run = json.loads((results / RUN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -113,6 +123,8 @@ def _by_allure(
 
 def _latest_change(runs: Path) -> RunRecord | None:
     """Return the newest run that gated a change. Such runs are not part of any trend."""
+    from pytest_pinet.history.results_file import run_of
+
     for path in sorted(runs.glob("*/results.json"), reverse=True):
         try:
             data = json.loads(path.read_bytes())

@@ -6,23 +6,20 @@ import json
 import random
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.calibration.selftest import Mark, SelftestPlan, SelftestReport, count, sentence, table
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines
-from pytest_pinet.config.calibration import Calibration, load_calibration
-from pytest_pinet.config.lab_of_file import LabOfFile
-from pytest_pinet.config.labfile import load
-from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
-from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.matrix.inventory import select_combinations
-from pytest_pinet.measure.default_traffic import ways
-from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.quantities import Share
 from pytest_pinet.model.traffic import Direction
+
+if TYPE_CHECKING:
+    from pytest_pinet.calibration.selftest import SelftestPlan, SelftestReport
+    from pytest_pinet.config.calibration import Calibration
+    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.model.combination import Combination
 
 WRONG = 1
 TOLERANCE = 0.03
@@ -60,6 +57,13 @@ def selftest(
 
     Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments.
     """
+    from pytest_pinet.calibration.selftest import SelftestPlan, SelftestReport
+    from pytest_pinet.config.calibration import load_calibration
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.judge.profile import PROFILES
+    from pytest_pinet.matrix.inventory import select_combinations
+    from pytest_pinet.measure.default_traffic import ways
+
     lab = load(lab_file)
     wanted = select_combinations(lab, combinations) if combinations else select_combinations(lab, ())[:1]
     for one in wanted:
@@ -98,6 +102,7 @@ def selftest(
 def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> list[str]:
     """Fill the reports. Return a message for each error."""
     from pytest_pinet.calibration.selftest_run import Selftest
+    from pytest_pinet.config.reference_data import ReferenceData
     from pytest_pinet.lab.access import visit
 
     # The limits are made here, from values that were just measured.
@@ -122,6 +127,8 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
 
 def _show(reports: list[SelftestReport], as_json: bool) -> bool:
     """Print the results. Return whether any verdict is wrong."""
+    from pytest_pinet.calibration.selftest import Mark, count, sentence, table
+
     records = []
     wrong = False
     for report in reports:
@@ -152,6 +159,8 @@ def _calibrated(combination: Combination, calibration: Mapping[str, Calibration]
 
 
 def _share(option: str, text: str) -> float:
+    from pytest_pinet.model.quantities import Share
+
     with mistake_in(option):
         share = Share.parse(text).fraction
     if not 0 < share <= _MOST:

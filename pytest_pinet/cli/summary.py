@@ -6,12 +6,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import OUTPUT_OPTION, write_output
-from pytest_pinet.cli.run_selection import read_results, results_file
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.report.change_table import change_lines, emulated_words
-from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
-from pytest_pinet.report.terminal import summary_table
-from pytest_pinet.report.text_wrap import wrap
 
 
 @click.command(cls=PinetCommand)
@@ -26,6 +21,12 @@ def summary(what: str, form: str, output: str | None) -> None:
 
     FILE is a results.json or a run folder; the default is the last run in this folder.
     """
+    from pytest_pinet.cli.run_selection import read_results, results_file
+    from pytest_pinet.report.change_table import change_lines, emulated_words
+    from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
+    from pytest_pinet.report.terminal import summary_table
+    from pytest_pinet.report.text_wrap import wrap
+
     path = results_file(what)
     if path is None:
         raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder such as .pinet/latest")
