@@ -15,6 +15,7 @@ from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, 
 from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
+from pytest_pinet.config.remote_places import uses_coordinator
 from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection, UplinkSection
 from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
@@ -110,6 +111,12 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
             f"key 'scale' does not support emulated nodes such as '{emulated}': the launcher does not shape their links"
         )
         raise ConfigError(message, document.key(("pinet", "scale")))
+    has_coordinator = section.launcher is not None or uses_coordinator(nodes.values(), targets or {}, document)
+    if uplinks and not has_coordinator:
+        message = (
+            "uplinks need a labgrid coordinator, which leases their places; no target of this lab has a RemotePlace"
+        )
+        raise ConfigError(message, document.key(("pinet", "uplinks")))
     packaged = is_name(document.file)
     folder = OWN_FOLDER if packaged else Path(document.file).parent
     calibration = section.calibration or f"{Path(document.file).stem}.calibration.yaml"
@@ -131,6 +138,7 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
         uplinks=uplinks,
         traffic_tool=section.traffic_tool or Lab.traffic_tool,
         http_tool=section.http_tool or Lab.http_tool,
+        has_coordinator=has_coordinator,
         profile=section.profile,
         baselines=folder / baselines,
         baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),

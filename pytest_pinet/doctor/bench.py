@@ -9,20 +9,21 @@ from dataclasses import replace
 from functools import partial
 
 from pytest_pinet.doctor.finding import Finding
-from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, first_line
+from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, SshError, first_line
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.judge.hardware import identify
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
-from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.labgrid.coordinator import Coordinator
+from pytest_pinet.lab.labgrid.identity import Holding, Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.link.nics import with_devices
+from pytest_pinet.lab.node.kinds import session_of
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.node.runner import session_of
+from pytest_pinet.lab.places import Places, open_places
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.model.hardware import FoundBoard
 from pytest_pinet.model.lab import Interface, Lab, Node
@@ -52,7 +53,7 @@ class Bench:
         self._on_wait = on_wait
         self._access = LabAccess(lab, self._identity, 0.0, on_wait)
         self._targets: Targets | None = None
-        self._coordinator: Coordinator | None = None
+        self._places: Places | None = None
         self._leases: Leases | None = None
         self._sessions: dict[str, NodeSession] = {}
         self._switches: dict[str, ManagedSwitch | PinetError] = {}
@@ -74,22 +75,26 @@ class Bench:
         return self._access.scale.share
 
     @property
-    def coordinator(self) -> Coordinator:
-        """The coordinator; valid only after ``connect``."""
-        assert self._coordinator is not None, "connect comes first"
-        return self._coordinator
+    def places(self) -> Places:
+        """What keeps the leases; valid only after ``connect``."""
+        assert self._places is not None, "connect comes first"
+        return self._places
+
+    @property
+    def coordinator(self) -> Coordinator | None:
+        """labgrid's coordinator; None for a lab without one."""
+        return self._places if isinstance(self._places, Coordinator) else None
 
     def connect(self) -> str:
         """Start the lab if it has a launcher, and connect to its coordinator. Return the address. Raises PinetError."""
         self._access.start()
         self._targets = Targets(self.lab)
-        self._coordinator = Coordinator(self._targets.address, self._identity)
-        self._coordinator.expand_places()
-        self._leases = Leases(self._coordinator, lambda _: None, self._on_wait)
-        self._coordinator.sync()
+        self._places = open_places(self.lab, self._targets, self._identity)
+        self._leases = Leases(self._places, lambda _: None, self._on_wait)
+        self._places.sync()
         return self._targets.address
 
-    def lease(self, nodes: Iterable[Node]) -> dict[str, Holding | LeaseError]:
+    def lease(self, nodes: Iterable[Node]) -> dict[str, Holding | LeaseError | SshError]:
         """Lease the places that are free now. Return the holder, or the error, for each other node."""
         assert self._leases is not None, "connect comes first"
         wanted = list(nodes)
@@ -100,7 +105,7 @@ class Bench:
         """Return the session of a leased node. Raises ConfigError or CoordinatorError if labgrid makes no target."""
         assert self._targets is not None, "connect comes first"
         if node.name not in self._sessions:
-            self._sessions[node.name] = session_of(node, self._targets.make)
+            self._sessions[node.name] = session_of(node, self._targets.make, self._on_wait)
         return self._sessions[node.name]
 
     def shell(self, node: str) -> Shell:
@@ -149,10 +154,10 @@ class Bench:
 
     def close(self) -> list[str]:
         """Restore the lab. Return a message for each thing that could not be restored."""
-        if self._coordinator is not None:
+        if self._places is not None:
             self._attempt("undo all changes", self._leave_nodes)
             self._attempt("release the places", self._release)
-            self._coordinator.close()
+            self._places.close()
         for name, switch in self._switches.items():
             if isinstance(switch, ManagedSwitch):
                 self._attempt(f"close switch {name}", switch.close)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.errors import ConsoleError, LeaseError, PinetError, PowerError, SshError, first_line
+from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, root_cure
@@ -26,16 +26,29 @@ SILENCE_S = 2.0
 _OLDEST = FEATURES[0]
 _EEPROM = "if command -v rpi-eeprom-config >/dev/null; then rpi-eeprom-config; fi"
 _BUTTON = "WAIT_FOR_POWER_BUTTON=1"
+NO_POWER = (
+    "no power control: a kernel that hangs needs you to unplug the board; gates of builds ask before they boot it"
+)
+NO_CONSOLE = (
+    "no serial console: the last words of a kernel that dies are lost, and a board that does not boot does not say why"
+)
 
 
 def check_coordinator(bench: Bench) -> Sequence[Finding]:
     """Check that the lab is up and its coordinator answers."""
-    return [Finding(Status.OK, message=bench.connect())]
+    address = bench.connect()
+    if bench.coordinator is None:
+        message = "none: a lock file on each board leases it to one user at a time"
+        return [Finding(Status.OK, message=f"{message}; labgrid-client does not show these leases")]
+    return [Finding(Status.OK, message=address)]
 
 
 def check_exporters(bench: Bench) -> Sequence[Finding]:
     """Check that each node has a place, and that exporters offer all resources of the place."""
-    session, address = bench.coordinator.session, bench.coordinator.address
+    coordinator = bench.coordinator
+    if coordinator is None:
+        return [Finding(Status.OK, message="none needed: the lab file has all resources")]
+    session, address = coordinator.session, coordinator.address
     offered = [
         (exporter, group, entry.cls, name)
         for exporter, groups in session.resources.items()
@@ -47,7 +60,7 @@ def check_exporters(bench: Bench) -> Sequence[Finding]:
 
     def look(node: Node) -> list[Finding]:
         # Raises LeaseError if there is no such place.
-        bench.coordinator.holder(node.place)
+        coordinator.holder(node.place)
         matches = session.places[node.place].matches
         absent = [str(match) for match in matches if not any(match.ismatch(path) for path in offered)]
         # No exporter serves the machine that pytest runs on.
@@ -68,24 +81,24 @@ def check_exporters(bench: Bench) -> Sequence[Finding]:
 
 def check_places(bench: Bench) -> Sequence[Finding]:
     """Check that no other user holds the nodes, and lease them. Nodes that others hold are not touched."""
-    client = f"labgrid-client -x {bench.coordinator.address}"
     missing = bench.lease(bench.ready)
 
     def look(node: Node) -> list[Finding]:
         why = missing.get(node.name)
         if why is None:
             return []
-        if isinstance(why, LeaseError):
+        if isinstance(why, LabError):
             raise why
-        act = f"ask {why.holder.user} on {why.holder.host}, or: {client} -p {node.place} release --kick"
+        act = f"ask {why.whom}, or: {bench.places.way_to_release(node.place)}"
         return [Finding(Status.WRONG, node.name, f"place {node.place} is held by {why}", act)]
 
     found = bench.one_by_one(look)
-    if bench.lab.launcher is not None:
+    if bench.lab.launcher is not None or bench.coordinator is None:
         return found
     # Runs on other hosts cannot see a contention domain without a place. Whether other hosts measure in this lab is not
     # known here.
     known = bench.coordinator.places()
+    client = f"labgrid-client -x {bench.coordinator.address}"
     for domain in (one for one in bench.lab.domains if PLACE_PREFIX + one not in known):
         message = f"contention domain {domain} has no place, so only runs on this host wait for each other"
         act = f"if other hosts measure in this lab, too: {client} -p {PLACE_PREFIX}{domain} create"
@@ -100,6 +113,10 @@ def check_power(bench: Bench) -> Sequence[Finding]:
 
     def look(node: Node) -> Sequence[Finding]:
         session = bench.session(node)
+        if node.runner:
+            return []
+        if not session.strategy.has_power:
+            return [Finding(Status.UNKNOWN, node.name, NO_POWER)]
         on = _is_on(session, silent)
         try:
             session.switch_on()
@@ -137,11 +154,15 @@ def check_serial_login(bench: Bench) -> Sequence[Finding]:
     def log_in(node: Node) -> None:
         if node.name in bench.refused:
             raise bench.refused[node.name]
+        if not bench.session(node).strategy.has_login:
+            return
         # As in a test: a node that was just powered on, or that still prints, has its boot timeout.
         patience_s = _patience_s(bench, node, answer_timeout_s(node))
         bench.session(node).strategy.log_in(patience_s, node.boot_timeout_s)
 
-    return _logins(bench, ConsoleError, "on its serial console", log_in)
+    found = _logins(bench, ConsoleError, "on its serial console", log_in)
+    without = [n for n in bench.ready if not n.runner and not bench.session(n).strategy.has_login]
+    return [*found, *(Finding(Status.UNKNOWN, node.name, NO_CONSOLE) for node in without)]
 
 
 def check_ssh(bench: Bench) -> Sequence[Finding]:
@@ -175,8 +196,11 @@ def _logins(
         except PinetError:
             raise
         except Exception as error:
-            client = f"labgrid-client -x {bench.coordinator.address} -p {node.place}"
-            act = f"look at its console: {client} console; if it hangs: {client} power cycle"
+            client = f"labgrid-client -x {bench.places.address} -p {node.place}"
+            strategy = bench.session(node).strategy
+            act = f"look at its console: {client} console" if strategy.has_login else "check its network"
+            cycle = f"{client} power cycle" if strategy.has_power else "unplug it and plug it in again"
+            act = f"{act}; if it hangs: {cycle}"
             raise kind(f"{node.name} does not answer {how}: {first_line(error.__cause__ or error)}", act) from None
         return []
 

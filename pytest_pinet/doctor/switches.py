@@ -9,11 +9,18 @@ from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import PinetError
 from pytest_pinet.lab.switch.switchport import About
 
+NOT_MANAGED = (
+    "no managed switch: cables and byte counts are not checked, and tests that move a port or switch it off are skipped"
+)
+
 
 def check_switches(bench: Bench) -> Sequence[Finding]:
     """Report each switch of the nodes. The check "switch port agrees" reports a switch that does not answer."""
     found: list[Finding] = []
     for name in dict.fromkeys(interface.port.switch for node in bench.nodes for interface in node.interfaces):
+        if bench.lab.switches[name].backend == "fixed":
+            found.append(Finding(Status.UNKNOWN, message=f"switch {name}: {NOT_MANAGED}"))
+            continue
         try:
             found += describe(name, bench.switch(name).about)
         except PinetError:

@@ -3,7 +3,7 @@
 labgrid has neither reservations of several places nor leases that expire. Here places are acquired in sorted order. If
 one is taken, all are given back before the next try, so no two runners can wait for each other. A place of a dead
 process on this host is taken back at once. A place of a dead process on another host is taken back when its heartbeat
-has stopped (``labgrid/heartbeat``).
+has stopped (``labgrid/heartbeat``, ``board_lock/locks``).
 """
 
 from __future__ import annotations
@@ -14,29 +14,36 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_path import lab_path
-from pytest_pinet.errors import CoordinatorError, LeaseError
-from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, Holding, address_of
-from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
+from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, address_of
+from pytest_pinet.lab.labgrid.identity import Holding, Identity
+from pytest_pinet.lab.places import Places
 from pytest_pinet.lab.queue.wait_budget import Patience
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 2.0
 # A random pause, so that two runners that wait for the same place do not collide again and again.
 JITTER_S = 0.05
+# A board that has to answer for its lease, and that has no known holder, may just reboot.
+SILENT_S = 60.0
 
 
 @dataclass(frozen=True)
 class _Obstacle:
-    """Why a place cannot be acquired now: another process holds it, or an exporter that served it is away."""
+    """Why a place cannot be acquired now: another process holds it, its exporter is away, or its board is silent."""
 
     place: str
     holding: Holding | None = None
     exporter: str | None = None
+    silence: SshError | None = None
 
     def __str__(self) -> str:
         if self.exporter is not None:
             return f"exporter {self.exporter} of place {self.place} is not connected"
+        if self.silence is not None and self.holding is None:
+            return self.silence.message
         return f"held by {self.holding or 'an unknown user'}"
 
 
@@ -49,11 +56,11 @@ class Leases:
 
     def __init__(
         self,
-        coordinator: Coordinator,
+        places: Places,
         before_giving_back: Callable[[Iterable[str]], None],
         on_wait: Callable[[str], None],
     ) -> None:
-        self._coordinator = coordinator
+        self._places = places
         self._before_giving_back = before_giving_back
         self._on_wait = on_wait
         self.held: set[str] = set()
@@ -69,7 +76,8 @@ class Leases:
         """Hold at least these places. Places already held stay held unless another runner holds one of the others.
 
         Raises LeaseError after ``timeout_s`` (as ``Patience`` counts), naming the place, its holder and since when it
-        is held; CoordinatorError when the coordinator or an exporter that went away does not come back.
+        is held; CoordinatorError when the coordinator or an exporter that went away does not come back;
+        SshError when a board that must answer for its lease does not.
         """
         wanted = sorted(set(places))
         self.resume(wait=True)
@@ -88,16 +96,16 @@ class Leases:
                 self._on_wait(f"waiting for place {obstacle.place}: {obstacle} ({patience.progress})")
             # A change of a place ends the wait at once. Polling finds what the coordinator does not report, such as the
             # death of a process on this host.
-            self._coordinator.await_change(min(pause, patience.remaining_s))
+            self._places.await_change(min(pause, patience.remaining_s))
             time.sleep(random.uniform(0, JITTER_S))
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def acquire_free(self, places: Iterable[str]) -> dict[str, Holding | LeaseError]:
+    def acquire_free(self, places: Iterable[str]) -> dict[str, Holding | LeaseError | SshError]:
         """Acquire the places that are free now; for each other place, return its holding or the error of the refusal.
 
         Does not wait, and so gives no place back. Raises CoordinatorError.
         """
-        missing: dict[str, Holding | LeaseError] = {}
+        missing: dict[str, Holding | LeaseError | SshError] = {}
         for place in sorted(set(places)):
             try:
                 obstacle = self._try([place])
@@ -105,21 +113,25 @@ class Leases:
                 missing[place] = error
                 continue
             if obstacle is not None:
-                missing[place] = obstacle.holding or LeaseError(f"place {place} cannot be acquired: {obstacle}")
+                refused = LeaseError(f"place {place} cannot be acquired: {obstacle}")
+                missing[place] = obstacle.holding or obstacle.silence or refused
         return missing
 
     def _raise_if_too_long(self, obstacle: _Obstacle, patience: Patience) -> None:
         place, exporter = obstacle.place, obstacle.exporter
         holder = obstacle.holding.holder if obstacle.holding else None
-        patience.look(f"{place} {obstacle}", holder is not None and holder.is_sibling_of(self._coordinator.identity))
+        patience.look(f"{place} {obstacle}", holder is not None and holder.is_sibling_of(self._places.identity))
         if exporter is not None:
-            left_at = self._coordinator.left_at(exporter)
+            left_at = self._places.left_at(exporter)
             gone_s = patience.waited_s if left_at is None else time.monotonic() - left_at
             if gone_s > RETURN_TIMEOUT_S or patience.over:
                 raise CoordinatorError(
                     f"the labgrid exporter {exporter} of place {place} went away {gone_s:.0f} s ago and is not back",
-                    f"the lab's admin: start labgrid-exporter -c {self._coordinator.address} -n {exporter} again",
+                    f"the lab's admin: start labgrid-exporter -c {self._places.address} -n {exporter} again",
                 )
+        elif obstacle.silence is not None and obstacle.holding is None:
+            if patience.over or patience.waited_s > SILENT_S:
+                raise obstacle.silence
         elif patience.hangs:
             raise LeaseError(
                 f"waited {patience.sibling_s:.0f} s for place {place}, {obstacle}, a worker of this run, "
@@ -130,23 +142,23 @@ class Leases:
         elif patience.over:
             raise LeaseError(
                 f"waited {patience.waited} for place {place}, {obstacle}",
-                (f"ask {holder.user} on {holder.host}, " if holder else "") + "increase --pinet-acquire-timeout, or: "
-                f"labgrid-client -x {self._coordinator.address} -p {place} release --kick",
+                (f"ask {obstacle.holding.whom}, " if obstacle.holding else "")
+                + f"increase --pinet-acquire-timeout, or: {self._places.way_to_release(place)}",
             )
 
     def _try(self, wanted: list[str]) -> _Obstacle | None:
         """Acquire the missing places. Return the obstacle at the first place that cannot be acquired, or None."""
-        self._coordinator.sync()
+        self._places.sync()
         for place in wanted:
             if place in self.held:
                 continue
-            missing = [path for path in self._resources.get(place, ()) if not self._coordinator.offered(path)]
+            missing = [path for path in self._resources.get(place, ()) if not self._places.offered(path)]
             if missing:
                 # If acquired now, the lease would not include these resources.
                 return _Obstacle(place, exporter=missing[0][0])
-            holding = self._coordinator.holding(place)
+            holding = self._places.holding(place)
             if holding is not None and holding.holder.is_dead:
-                self._coordinator.release(place, holding.holder)
+                self._places.release(place, holding.holder)
                 holding = None
             if holding is None:
                 # Noted before the coordinator answers, so that an interruption leaves nothing behind.
@@ -154,16 +166,17 @@ class Leases:
                 if self._acquired(place):
                     self._leased_at[place] = time.monotonic()
                     continue
-            self._coordinator.sync()
-            return _Obstacle(place, holding or self._coordinator.holding(place))
-        self._coordinator.sync()
+            self._places.sync()
+            holding = holding or self._places.holding(place)
+            return _Obstacle(place, holding, silence=self._places.silence(place))
+        self._places.sync()
         for place in wanted:
-            self._resources[place] = self._coordinator.resources(place) or self._resources.get(place, frozenset())
+            self._resources[place] = self._places.resources(place) or self._resources.get(place, frozenset())
         return None
 
     def _acquired(self, place: str) -> bool:
         try:
-            done = self._coordinator.acquire(place)
+            done = self._places.acquire(place)
         except LeaseError:
             self.held.discard(place)
             raise
@@ -177,25 +190,25 @@ class Leases:
         Held places are acquired again if they are free; owed places are released. Raises CoordinatorError while the
         coordinator is away; with ``wait`` only after RETURN_TIMEOUT_S.
         """
-        if not self._coordinator.lost:
+        if not self._places.lost:
             return
-        self._coordinator.reconnect(wait)
+        self._places.reconnect(wait)
         self._stale |= self.held
         for place in sorted(self.held):
             # While we hold the place, no other process can acquire it before its node is left as it was found.
             with suppress(LeaseError):
-                if self._coordinator.holder(place) is None:
-                    self._coordinator.acquire(place)
+                if self._places.holder(place) is None:
+                    self._places.acquire(place)
         for place in sorted(self._owed):
-            self._coordinator.release(place, self._coordinator.identity)
+            self._places.release(place, self._places.identity)
         self._owed.clear()
-        self._coordinator.sync()
+        self._places.sync()
 
     def _drop_stale(self, places: Iterable[str]) -> None:
         """Release the places that are held without their resources, so that they are acquired again with them."""
         for place in sorted(self.held & set(places)):
             if place in self._stale or self._lost_exporter(place) is not None:
-                self._coordinator.release(place, self._coordinator.identity)
+                self._places.release(place, self._places.identity)
                 self.held.discard(place)
             self._stale.discard(place)
 
@@ -203,17 +216,17 @@ class Leases:
         """Return an exporter of this place that went away since the lease began, or None."""
         # The exporter may be back, but then its resources are not leased.
         for exporter in sorted({path[0] for path in self._resources.get(place, ())}):
-            when = self._coordinator.left_at(exporter)
+            when = self._places.left_at(exporter)
             if when is not None and when > self._leased_at.get(place, when):
                 return exporter
         return None
 
     def check(self, places: Iterable[str]) -> None:
         """Check that these places are still ours. Raises LeaseError (or CoordinatorError) when one was lost."""
-        self._coordinator.sync()
+        self._places.sync()
         for place in places:
-            holder = self._coordinator.holder(place)
-            if holder != self._coordinator.identity:
+            holder = self._places.holder(place)
+            if holder != self._places.identity:
                 self.held.discard(place)
                 now = (
                     f"and is held by {holder}" if holder else "and no user holds it: the coordinator may have restarted"
@@ -221,7 +234,7 @@ class Leases:
                 raise LeaseError(f"place {place} was lost during the test, {now}", "run the test again")
             if place in self._stale:
                 raise CoordinatorError(
-                    f"the labgrid coordinator at {self._coordinator.address} was away during the test",
+                    f"the labgrid coordinator at {self._places.address} was away during the test",
                     "run the test again; the lab's admin: find out why it restarted",
                 )
             if (exporter := self._lost_exporter(place)) is not None:
@@ -237,7 +250,7 @@ class Leases:
         """
         try:
             self.resume(wait=False)
-            self._coordinator.sync()
+            self._places.sync()
         except CoordinatorError:
             return set()
         gone = {place for place in places if not self._is_ours(place)}
@@ -246,7 +259,7 @@ class Leases:
 
     def _is_ours(self, place: str) -> bool:
         try:
-            return self._coordinator.holder(place) == self._coordinator.identity
+            return self._places.holder(place) == self._places.identity
         except LeaseError:
             # The place was deleted.
             return False
@@ -272,7 +285,7 @@ class Leases:
         self.held.discard(place)
         self._stale.discard(place)
         try:
-            self._coordinator.release(place, self._coordinator.identity)
+            self._places.release(place, self._places.identity)
         except CoordinatorError:
             self._owed.add(place)
 
@@ -296,7 +309,7 @@ class Leases:
         while (obstacle := self._try([place])) is not None:
             self._raise_if_too_long(obstacle, patience)
             self._on_wait(f"waiting for place {place}: {obstacle} ({patience.progress})")
-            self._coordinator.await_change(min(1.0, patience.remaining_s))
+            self._places.await_change(min(1.0, patience.remaining_s))
         try:
             yield
         finally:
@@ -310,6 +323,9 @@ def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[
     """
     from labgrid import Environment
 
+    if not labfile.load(lab_file).has_coordinator:
+        # The next process that wants one of its boards finds the worker dead, and takes the board at once.
+        return []
     coordinator = Coordinator(address_of(Environment(str(lab_path(lab_file)))), own)
     try:
         coordinator.sync()

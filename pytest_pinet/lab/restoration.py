@@ -10,20 +10,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pytest_pinet.config import labfile
-from pytest_pinet.errors import ConfigError, CoordinatorError, LabError, LeaseError, SwitchError
+from pytest_pinet.errors import ConfigError, CoordinatorError, LabError, LeaseError, SshError, SwitchError
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.labgrid.coordinator import Coordinator, Holding
-from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, STILL_S
-from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.labgrid.identity import Holding, Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.launcher import environment, launcher_of
 from pytest_pinet.lab.lease import Leases
+from pytest_pinet.lab.places import open_places
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, in_words, open_switch
 from pytest_pinet.model.lab import Lab, PortRef
 
-# If a holder died on another host, or before this host rebooted, only its missing heartbeats show that.
-DEAD_HOLDER_S = STILL_S + 3 * BEAT_S
 WITHOUT_LEASES = "--without-leases"
 
 
@@ -76,7 +73,7 @@ def _leased(
     """Lease the places of these ports; yield, for each place that could not be leased, the reason."""
     targets = Targets(lab)
     try:
-        coordinator = Coordinator(targets.address, Identity.of_this_process("restore"))
+        places = open_places(lab, targets, Identity.of_this_process("restore"))
     except CoordinatorError as error:
         raise CoordinatorError(
             f"{error.message}. Not restored: {', '.join(map(str, guards))}, because pinet cannot check whether another "
@@ -85,14 +82,15 @@ def _leased(
         ) from error
     finally:
         targets.close()
-    leases = Leases(coordinator, lambda _: None, on_wait)
+    leases = Leases(places, lambda _: None, on_wait)
     try:
-        wanted = {place for places in guards.values() for place in places}
+        wanted = {place for guarding in guards.values() for place in guarding}
         missing = leases.acquire_free(wanted)
-        deadline = Deadline(DEAD_HOLDER_S)
+        # If a holder died on another host, or before this host rebooted, only its missing heartbeats show that.
+        deadline = Deadline(places.dead_after_s)
         while (unsure := _with_heartbeat(missing.values())) and not deadline.expired:
             on_wait(f"waiting up to {deadline.remaining_s:.0f} s for a heartbeat of {unsure[0]}")
-            coordinator.await_change(min(1.0, deadline.remaining_s))
+            places.await_change(min(1.0, deadline.remaining_s))
             missing = leases.acquire_free(wanted)
         yield {
             place: f"place {place} is held by {why}" if isinstance(why, Holding) else why.message
@@ -102,10 +100,10 @@ def _leased(
         # If the coordinator does not take the places back now, it does when our heartbeat has stopped.
         with suppress(CoordinatorError):
             leases.release(leases.held)
-        coordinator.close()
+        places.close()
 
 
-def _with_heartbeat(missing: Iterable[Holding | LeaseError]) -> list[Identity]:
+def _with_heartbeat(missing: Iterable[Holding | LeaseError | SshError]) -> list[Identity]:
     """Return the holders that send heartbeats; if such a holder is silent, it is dead."""
     return [why.holder for why in missing if isinstance(why, Holding) and why.holder.beats]
 

@@ -11,13 +11,13 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.console.kernel_watch import KernelWatch
 from pytest_pinet.lab.labgrid import steps as labgrid_steps
-from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.link import link, tuning_session
 from pytest_pinet.lab.link.tuning_session import boot_tuned
 from pytest_pinet.lab.node.node_pool import NodePool
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.places import open_places
 from pytest_pinet.lab.queue import contention
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.model.combination import Combination
@@ -50,9 +50,8 @@ class LabSession:
         self._timeout_s = acquire_timeout_s
         self._targets = Targets(lab)
         self.address = self._targets.address
-        self._coordinator = Coordinator(self.address, identity)
-        self._coordinator.expand_places()
-        self._pool = NodePool(self._coordinator, self._targets.make, on_wait, folder)
+        self._places = open_places(lab, self._targets, identity)
+        self._pool = NodePool(self._places, self._targets.make, on_wait, folder)
         self._watch: KernelWatch | None = None
         self._switches: dict[str, ManagedSwitch] = {}
         self._warnings: list[str] = []
@@ -138,11 +137,11 @@ class LabSession:
         """Measure alone in every contention domain of these nodes."""
         domains = contention.domains_of(self.lab, combination)
         key = contention.lab_key(self.lab, self.address)
-        identity = self._coordinator.identity
+        identity = self._places.identity
         with ExitStack() as stack:
             # First the queue of this host, so that only one process of each host waits for the place.
             stack.enter_context(contention.exclusive(key, domains, self._timeout_s, self._on_wait, identity))
-            places = {contention.PLACE_PREFIX + domain for domain in domains} & set(self._coordinator.places())
+            places = {contention.PLACE_PREFIX + domain for domain in domains} & set(self._places.places())
             for place in sorted(places):
                 stack.enter_context(self._pool.leases.also(place, self._timeout_s))
             yield
@@ -176,6 +175,6 @@ class LabSession:
                 self._warnings.append(f"could not {what}: {error.message}")
             except Exception as error:
                 self._warnings.append(f"could not {what}: {type(error).__name__}: {error}")
-        self._coordinator.close()
+        self._places.close()
         self._stop_listening()
         return self.take_warnings()

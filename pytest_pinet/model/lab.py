@@ -190,7 +190,8 @@ class Lab:
     word for the lab's values in reports: ``measured`` (hardware) or ``emulated`` (software sets the rates). ``domains``
     are the contention domains: each allows one measurement at a time. ``scale`` is the share of their rate at which the
     launcher runs links (None: the launcher finds the share). ``traffic_tool`` names the tool for TCP and UDP,
-    ``http_tool`` the tool for HTTP.
+    ``http_tool`` the tool for HTTP. ``has_coordinator``: the nodes are leased at labgrid's coordinator. Without one, a
+    lock file on each board leases it.
     """
 
     name: str
@@ -205,6 +206,7 @@ class Lab:
     scale: float | None = 1.0
     traffic_tool: str = "iperf3"
     http_tool: str = "wrk"
+    has_coordinator: bool = True
 
     def tool_for(self, traffic: Traffic) -> str:
         """Return the name of the tool that measures this traffic."""

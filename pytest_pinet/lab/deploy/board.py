@@ -31,6 +31,9 @@ class BoardSession(Protocol):
     @property
     def record(self) -> ConsoleRecord | None: ...
 
+    @property
+    def where_to_look(self) -> str: ...
+
     def await_boot(self) -> None: ...
 
     def reset(self) -> None: ...
@@ -68,19 +71,19 @@ class LeasedBoard:
 
     def reboot(self, command: str) -> None:
         session = self._session
-        before = _boot_id(session.shell)
+        before = boot_id(session.shell)
         session.shell.run(as_root(f"{{ {command}; }} </dev/null >/dev/null 2>&1 &"))
         if session.record is not None:
             session.record.note(command)
         deadline = Deadline(SHUTDOWN_S)
         while True:
-            if not deadline.wait_until(lambda: _boot_id(session.shell) != before, GONE_POLL_S):
+            if not deadline.wait_until(lambda: boot_id(session.shell) != before, GONE_POLL_S):
                 session.hang()
-                act = f"look at its console: labgrid-client -p {session.node.place} console"
-                raise ShutdownError(f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'", act)
+                message = f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'"
+                raise ShutdownError(message, session.where_to_look)
             session.await_boot()
             # The silence may come from a busy system. Only an answer of the next boot counts.
-            if _boot_id(session.shell) != before:
+            if boot_id(session.shell) != before:
                 return
 
     def power_cycle(self) -> None:
@@ -89,7 +92,7 @@ class LeasedBoard:
         self._session.log_in()
 
 
-def _boot_id(shell: Shell) -> str | None:
+def boot_id(shell: Shell) -> str | None:
     """Return the id of the boot that answers, or None if there is no answer.
 
     A board in a container has the boot id of its host. Its first process has its own start time.

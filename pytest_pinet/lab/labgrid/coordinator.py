@@ -11,12 +11,11 @@ import os
 import threading
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any
 
-from pytest_pinet.errors import CoordinatorError, LeaseError
-from pytest_pinet.lab.labgrid.heartbeat import TAG, Heartbeat
-from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
+from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, STILL_S, TAG, Heartbeat
+from pytest_pinet.lab.labgrid.identity import Holding, Identity
 
 CALL_TIMEOUT_S = 15.0
 # How long the coordinator may be away before its users give up. A restart takes a second or two; the service manager
@@ -34,26 +33,13 @@ def address_of(environment: Any) -> str:
     return str(named or DEFAULT_ADDRESS)
 
 
-@dataclass(frozen=True)
-class Holding:
-    """The holder of a place, and since when the place is held (s since 1970; None if unknown)."""
-
-    holder: Identity
-    since: float | None
-
-    def __str__(self) -> str:
-        if self.since is None:
-            return str(self.holder)
-        then = time.localtime(self.since)
-        today = time.strftime("%F", then) == time.strftime("%F")
-        return f"{self.holder} since {time.strftime('%T' if today else '%F %T', then)}"
-
-
 class Coordinator:
     """A connection to the coordinator. The constructor raises CoordinatorError when no coordinator answers in time.
 
     Once the connection is lost, every call raises CoordinatorError until ``reconnect``: the held places may be lost.
     """
+
+    dead_after_s = STILL_S + 3 * BEAT_S
 
     def __init__(self, address: str, identity: Identity) -> None:
         # Without this setting, a fork after the use of gRPC aborts the process (labgrid#1905).
@@ -172,6 +158,14 @@ class Coordinator:
         # A heartbeat changes the place's own time stamp. Therefore the heartbeat carries the start of the lease.
         beat = Heartbeat.of(holder, entry.tags.get(TAG))
         return Holding(holder, entry.changed if beat is None else beat.since)
+
+    def silence(self, place: str) -> SshError | None:
+        """Return None: a place can be leased whether or not its board answers."""
+        return None
+
+    def way_to_release(self, place: str) -> str:
+        """Return the command by which a person releases a place that another user holds."""
+        return f"labgrid-client -x {self.address} -p {place} release --kick"
 
     def resources(self, place: str) -> frozenset[tuple[str, ...]]:
         """Return the resources that came with the lease of a place: exporter, group, class and name of each."""

@@ -46,7 +46,8 @@ class Heartbeat:
 class Watch:
     """Finds holders whose heartbeat has stopped, from the counters that this process has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, still_s: float = STILL_S) -> None:
+        self._still_s = still_s
         self._seen: dict[Identity, tuple[int | None, float]] = {}
 
     def look(self, counts: Mapping[Identity, int | None], watched_s: float) -> list[Identity]:
@@ -60,4 +61,4 @@ class Watch:
             before, still_s = self._seen.get(holder, (count, -watched_s))
             seen[holder] = (count, still_s + watched_s if count == before else 0.0)
         self._seen = seen
-        return [holder for holder, (_, still_s) in seen.items() if still_s >= STILL_S]
+        return [holder for holder, (_, still_s) in seen.items() if still_s >= self._still_s]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,3 +95,28 @@ class Identity:
 
     def __str__(self) -> str:
         return f"{self.host}/{self.user}"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The holder of a place, and since when the place is held (s since 1970; None if unknown).
+
+    ``person`` is the login name of the user, if it is known.
+    """
+
+    holder: Identity
+    since: float | None
+    person: str = ""
+
+    @property
+    def whom(self) -> str:
+        """Whom to talk to about this lease, and where."""
+        return f"{self.person or self.holder.user} on {self.holder.host}"
+
+    def __str__(self) -> str:
+        who = f"{self.person} ({self.holder})" if self.person else str(self.holder)
+        if self.since is None:
+            return who
+        then = time.localtime(self.since)
+        today = time.strftime("%F", then) == time.strftime("%F")
+        return f"{who} since {time.strftime('%T' if today else '%F %T', then)}"

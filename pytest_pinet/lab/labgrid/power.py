@@ -40,6 +40,26 @@ def _request_timeout() -> Iterator[None]:
         requests.Session.request = original  # type: ignore[method-assign]
 
 
+class NoPower:
+    """The power of a node whose lab file names no power switch: always on, for all that is known."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+
+    def is_on(self) -> None:
+        """Return None: no switch can report it."""
+
+    def rest(self) -> None:
+        """Do nothing: the power was not switched."""
+
+    def switch(self, on: bool) -> None:
+        """Raises PowerError."""
+        word = "on" if on else "off"
+        raise PowerError(
+            f"no power control: {self._node} cannot be switched {word}", f"unplug {self._node} and plug it in again"
+        )
+
+
 class Power:
     """The power of one node, through a labgrid driver with PowerProtocol."""
 

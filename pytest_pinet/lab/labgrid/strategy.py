@@ -11,7 +11,7 @@ from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.login import PiShellDriver
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 from pytest_pinet.lab.console.serial_driver import PiSerialDriver
-from pytest_pinet.lab.labgrid.power import Power
+from pytest_pinet.lab.labgrid.power import NoPower, Power
 from pytest_pinet.lab.labgrid.ssh_driver import PiSSHDriver
 
 # A login that has just shown its prompt answers at once.
@@ -25,23 +25,27 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     """Brings a board up: power, login over the serial console, ssh.
 
     Binds to:
-        power (PowerProtocol), console (ConsoleProtocol), shell (ShellDriver), ssh (SSHDriver, optional)
+        power (PowerProtocol), console (ConsoleProtocol), shell (ShellDriver), ssh (SSHDriver), each optional; a board
+        needs a shell or ssh
 
     ``transition`` starts from off, that is with a power cycle. ``force`` takes a board as it is.
     """
 
     bindings = {  # noqa: RUF012  (labgrid reads it from the class)
-        "power": "PowerProtocol",
-        "console": "ConsoleProtocol",
-        "shell": "ShellDriver",
+        # A board on a desk often has only ssh.
+        "power": {"PowerProtocol", None},
+        "console": {"ConsoleProtocol", None},
+        "shell": {"ShellDriver", None},
         # A node that is reached by its console needs none.
         "ssh": {"SSHDriver", None},
     }
-    _power: Power | None = None
+    _power: Power | NoPower | None = None
 
     @property
-    def node_power(self) -> Power:
+    def node_power(self) -> Power | NoPower:
         """The power of this board; activates its driver. Raises PowerError."""
+        if self.power is None:
+            return NoPower(self.target.name)
         try:
             self.target.activate(self.power)
         except LabError:
@@ -57,13 +61,25 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         return self._power
 
     @property
+    def has_login(self) -> bool:
+        """Whether the lab file says how to log in on the serial console of this board."""
+        return self.shell is not None
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the lab file says how to switch the power of this board."""
+        return self.power is not None
+
+    @property
     def record(self) -> ConsoleRecord | None:
         """The record of what the console printed; None if the lab file uses labgrid's own SerialDriver."""
         record = getattr(self.console, "record", None)
         return record if isinstance(record, ConsoleRecord) else None
 
     def open_console(self) -> None:
-        """Connect to the serial console, without a login. Raises ConsoleError."""
+        """Connect to the serial console, if the board has one, without a login. Raises ConsoleError."""
+        if self.console is None:
+            return
         try:
             self.target.activate(self.console)
         except LabError:
@@ -92,7 +108,11 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
     @GraphStrategy.depends("off")  # type: ignore[untyped-decorator]
     def state_booted(self) -> None:
         self.switch_on()
-        self.target.activate(self.shell)
+        self._activate_shell()
+
+    def _activate_shell(self) -> None:
+        if self.shell is not None:
+            self.target.activate(self.shell)
 
     @GraphStrategy.depends("booted")  # type: ignore[untyped-decorator]
     def state_ready(self) -> None:
@@ -111,7 +131,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
                 self.target.deactivate_all_drivers()
             else:
                 self.open_console()
-                self.target.activate(self.shell)
+                self._activate_shell()
             if "ready" in path:
                 self.target.activate(self.ssh)
         except Exception:
@@ -140,7 +160,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             self.target.deactivate(driver)
         if isinstance(self.console, PiSerialDriver):
             self.console.forget_backlog()
-        else:
+        elif self.console is not None:
             self.target.deactivate(self.console)
         self.path = []
 

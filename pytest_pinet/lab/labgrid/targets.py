@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import ConfigError, CoordinatorError
 from pytest_pinet.lab.labgrid.coordinator import address_of
 from pytest_pinet.model.lab import Lab, Node
+
+# Like the options of labgrid. The other end counts as lost after 15 s.
+_OPTIONS = [
+    word
+    for option in (
+        "LogLevel=ERROR",
+        "BatchMode=yes",
+        "ConnectTimeout=5",
+        "ControlPath=none",
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        "UserKnownHostsFile=/dev/null",
+        "StrictHostKeyChecking=no",
+    )
+    for word in ("-o", option)
+]
 
 
 class Targets:
@@ -51,6 +68,27 @@ class Targets:
                 f"-p {node.place} show lists its resources",
             ) from error
         return target
+
+    def way_to(self, node: Node) -> tuple[list[str], str]:
+        """Return the command that runs a command line on a node, without labgrid's connection, and its word for ssh.
+
+        Raises ConfigError.
+        """
+        if node.runner:
+            return ["/bin/sh", "-c"], "localhost"
+        driver: Any = self.make(node)
+        try:
+            driver = driver.get_driver("SSHDriver", activate=False)
+        except Exception as error:
+            message = (
+                f"target {node.target!r} has no ssh driver, which a lab without a coordinator needs: add PiSSHDriver"
+            )
+            raise ConfigError(message, node.where) from error
+        service = driver.networkservice
+        key = ["-i", self._environment.config.resolve_path(driver.keyfile)] if driver.keyfile else []
+        port = ["-p", str(service.port)] if service.port != 22 else []
+        login = [*port, f"{driver.username or service.username}@{service.address}"]
+        return ["ssh", "-xT", *_OPTIONS, *key, *login, "--"], " ".join(login)
 
     def close(self) -> None:
         """Deactivate and forget all targets."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pytest_pinet.errors import CoordinatorError, LabError, LeaseError, QuarantineError, first_line
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.lease import Leases
+from pytest_pinet.lab.node.kinds import session_of
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.node.runner import session_of
+from pytest_pinet.lab.places import Places
 from pytest_pinet.model.lab import Node
 
 _STEPS = {
@@ -34,16 +34,17 @@ class NodePool:
 
     def __init__(
         self,
-        coordinator: Coordinator,
+        places: Places,
         make_target: Callable[[Node], object],
         on_wait: Callable[[str], None],
         folder: Path | None = None,
     ) -> None:
         self._make_target = make_target
+        self._on_wait = on_wait
         self._sessions: dict[str, NodeSession] = {}
         self._consoles = folder / "console" if folder is not None else None
         self._quarantine = Quarantine(folder / "quarantine" if folder is not None else None)
-        self.leases = Leases(coordinator, self._give_back, on_wait)
+        self.leases = Leases(places, self._give_back, on_wait)
         self.warnings: list[str] = []
 
     def get(
@@ -94,7 +95,7 @@ class NodePool:
 
     def _session(self, node: Node) -> NodeSession:
         if node.place not in self._sessions:
-            session = self._sessions[node.place] = session_of(node, self._make_target)
+            session = self._sessions[node.place] = session_of(node, self._make_target, self._on_wait)
             if session.record is not None:
                 session.record.node = node.name
                 session.record.keep_in(self._consoles / f"{node.name}.log" if self._consoles is not None else None)

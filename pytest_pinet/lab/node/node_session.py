@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_pinet.errors import ConsoleError, LabError, SshError, UnsupportedError, first_line
@@ -50,12 +51,16 @@ class NodeSession:
 
     # Whether this session can boot the node.
     boots = True
+    # What was tried when a silent node stays silent.
+    last_attempt = "also after a power cycle"
 
     def __init__(self, node: Node, target: Any) -> None:
         from labgrid.strategy import Strategy
 
         self.node = node
-        self._target = target
+        self.target = target
+        # Takes a sentence that the user must read at once.
+        self.announce: Callable[[str], None] = lambda _: None
         self.strategy = target.get_driver(Strategy, activate=False)
         # None until the power switch was read.
         self._found_off: bool | None = None
@@ -102,7 +107,7 @@ class NodeSession:
         from labgrid.exceptions import NoDriverFoundError
 
         try:
-            return self._target.get_driver(name)
+            return self.target.get_driver(name)
         except NoDriverFoundError:
             return None
         except Exception as error:
@@ -124,6 +129,13 @@ class NodeSession:
     @property
     def ready(self) -> bool:
         return self._shell is not None
+
+    @property
+    def where_to_look(self) -> str:
+        """What a person does to see why the node is silent."""
+        if self.strategy.has_login:
+            return f"look at the console: labgrid-client -p {self.node.place} console"
+        return f"connect a screen or a serial console to {self.node.name} to see why"
 
     @property
     def record(self) -> ConsoleRecord | None:
@@ -251,7 +263,7 @@ class NodeSession:
             self._connect(self.node.boot_timeout_s)
         except _NoAnswer as silence:
             again = silence.error
-            message = f"{again.message} (also after a power cycle)"
+            message = f"{again.message} ({self.last_attempt})"
             error = type(again)(message, again.act)
             error.excerpt = again.excerpt
             raise error from silence
@@ -337,17 +349,31 @@ class NodeSession:
             raise
 
     def _connect(self, timeout_s: float) -> None:
+        deadline = Deadline(timeout_s)
+        booted_s = self._log_in_on_console(timeout_s) if self.strategy.has_login else float("inf")
+        if self.node.management is not None and self.node.management.mode is ManagementMode.SERIAL:
+            self._shell = self._console_shell()
+        else:
+            self._connect_ssh(deadline, booted_s, self.where_to_look)
+        self._boot = None
+        self._shutdown.clear()
+        if self.record is not None:
+            # The restart on the record is the boot that we waited for.
+            self.record.take([KernelEventKind.RESTART])
+            self.record.panicked = False
+
+    def _log_in_on_console(self, timeout_s: float) -> float:
+        """Log in on the serial console, and return the time since the boot."""
         from pexpect import TIMEOUT
 
         from pytest_pinet.lab.console.login import BootPanic
 
-        name = self.node.name
-        act = f"look at the console: labgrid-client -p {self.node.place} console"
-        deadline = Deadline(timeout_s)
+        name, act = self.node.name, self.where_to_look
         try:
             self.strategy.log_in(timeout_s, self.node.boot_timeout_s)
             # It may have been booted just before this lease.
-            booted_s = self.strategy.uptime_s()
+            booted_s: float = self.strategy.uptime_s()
+            return booted_s
         except (TIMEOUT, BootPanic) as error:
             self._shutdown.silent |= {"console", "ssh"} if isinstance(error, BootPanic) else {"console"}
             why = first_line(error.__cause__ or error)
@@ -358,16 +384,6 @@ class NodeSession:
         except Exception as error:
             why = first_line(error.__cause__ or error)
             raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
-        if self.node.management is not None and self.node.management.mode is ManagementMode.SERIAL:
-            self._shell = self._console_shell()
-        else:
-            self._connect_ssh(deadline, booted_s, act)
-        self._boot = None
-        self._shutdown.clear()
-        if self.record is not None:
-            # The restart on the record is the boot that we waited for.
-            self.record.take([KernelEventKind.RESTART])
-            self.record.panicked = False
 
     def _console_shell(self) -> SshShell:
         from pytest_pinet.lab.console.serial_driver import PiSerialDriver

@@ -6,18 +6,11 @@ own. It can only be a peer: the machine that judges is never under test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.setting import NoKnob
-
-
-def session_of(node: Node, make_target: Callable[[Node], object]) -> NodeSession:
-    """Return the session of a leased node. ``make_target`` makes its labgrid target, if it has one."""
-    return RunnerSession(node) if node.runner else NodeSession(node, make_target(node))
 
 
 class _Strategy:
@@ -26,6 +19,7 @@ class _Strategy:
     path: tuple[str, ...] = ()
     record = None
     power = None
+    has_login = has_power = False
 
     @property
     def node_power(self) -> _Strategy:

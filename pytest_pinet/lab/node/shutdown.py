@@ -113,7 +113,7 @@ class Shutdown:
         if shell is not None:
             self._shell = shell
             yield "shell", self._by_ssh
-        if "console" not in self.silent:
+        if self._strategy.has_login and "console" not in self.silent:
             yield "console", lambda command: self._by_console(command, patience_s)
         if "ssh" not in self.silent and shell is None:
             yield "ssh", self._by_new_ssh

@@ -6,11 +6,13 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConsoleError, CoordinatorError, LabError, LeaseError, SshError
+from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.node import node_session
 from pytest_pinet.lab.session import LabSession
@@ -45,7 +47,7 @@ def connect(gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     yield make
     for session in opened:
-        if not session._coordinator.loop.is_closed():
+        if not cast(Coordinator, session._places).loop.is_closed():
             session.close()
     for place in gate_lab.holders():
         alice(gate_lab, place, "release", "--kick")

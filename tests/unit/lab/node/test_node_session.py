@@ -94,6 +94,7 @@ class Board:
         self._answers = list(answers)
         self.path: list[str] = []
         self.record: ConsoleRecord | None = None
+        self.has_login = self.has_power = True
         self.up_s = float("inf")
         # Whether it answers over ssh while its console is silent.
         self.answers_alone = False

@@ -1,0 +1,194 @@
+"""The program that reads and writes the lock file on a board, over one connection for all requests of a process.
+
+The lock survives a reboot; the heartbeat does not, so that no card is written while a test measures. No clocks are
+compared, since a Raspberry Pi has no real-time clock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.errors import LeaseError, SshError
+from pytest_pinet.execution.shell import as_root, root_cure
+from pytest_pinet.tuning.files import reason
+
+FOLDER = "/var/lib/pinet-lease"
+ANSWER_S = 10.0
+CONNECT_S = 15.0
+# Reads requests `VERB COUNT OWNER`, and answers each with `is COUNT OWNER`: the present heartbeat and owner.
+# A heartbeat starts no process. `ln` creates the lock atomically; the mutex covers the removal of a dead owner's lock.
+# flock of busybox has no time limit (-w).
+AGENT = f"""
+umask 022
+d={FOLDER} r=/run/pinet-lease
+mkdir -p $d 2>/dev/null && [ -w $d ] || d=$r
+mkdir -p $d $r && exec 9>>$r/mutex || exit 1
+held() {{ o=; [ ! -s $d/lock ] || read -r o <$d/lock || :; }}
+alone() {{
+  n=0
+  until ! command -v flock >/dev/null || flock -n 9 || [ $n -ge 50 ]; do
+    n=$((n + 1)); sleep 0.1 2>/dev/null || sleep 1
+  done
+}}
+all() {{ ! command -v flock >/dev/null || flock -u 9; }}
+echo ready
+while read -r verb count words; do
+  held
+  case $verb in
+  take)
+    if [ -z "$o" ]; then
+      alone; held
+      if [ -z "$o" ]; then
+        rm -f $d/lock
+        printf '%s\\n' "$words" >$d/lock.$$ && ln $d/lock.$$ $d/lock
+        rm -f $d/lock.$$; sync; held
+      fi
+      all
+    fi
+    [ "$o" != "$words" ] || echo $count >$r/beat
+    ;;
+  drop)
+    alone; held
+    [ "$o" != "$words" ] || {{ rm -f $d/lock $r/beat; sync; }}
+    all; held
+    ;;
+  esac
+  b=; [ ! -e $r/beat ] || read -r b <$r/beat || :
+  echo "is ${{b:--}} $o"
+done
+"""
+_REFUSED = re.compile(r"Permission denied|Host key verification|resolve hostname|Bad configuration|identity file")
+
+
+@dataclass(frozen=True)
+class LockState:
+    """The owner's line in a lock (empty: no owner), and the count of its heartbeat (None: none since the boot)."""
+
+    owner: str
+    count: int | None
+
+
+class Agent:
+    """The agent on one board. It is started when needed, and again after the connection was lost. Thread-safe.
+
+    ``argv`` is the command that runs a command line on the board. ``login`` is the word for ssh (``pi@192.0.2.5``).
+    """
+
+    def __init__(self, board: str, argv: Sequence[str], login: str) -> None:
+        self._board = board
+        self._argv = [*argv]
+        self.login = login
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._received = b""
+
+    def request(self, verb: str, count: int = 0, owner: str = "") -> LockState:
+        """Send a request. Raises SshError if the board does not answer; LeaseError if it refuses the login or root."""
+        with self._lock:
+            fresh = self._process is None or self._process.poll() is not None
+            try:
+                if fresh:
+                    self._start()
+                try:
+                    return self._exchange(f"{verb} {count} {owner}\n")
+                except SshError:
+                    if fresh:
+                        raise
+                # The connection was lost since the last request, such as by a reboot.
+                self._end()
+                self._start()
+                return self._exchange(f"{verb} {count} {owner}\n")
+            except BaseException:
+                self._end()
+                raise
+
+    def close(self) -> None:
+        """End the agent. The lock stays as it is."""
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        self._received = b""
+        # A session of its own, so that Ctrl-C does not end the connection before the lock is released.
+        self._process = subprocess.Popen(
+            [*self._argv, as_root(AGENT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        while self._line(time.monotonic() + CONNECT_S) != "ready":
+            pass
+
+    def _exchange(self, text: str) -> LockState:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text.encode())
+            self._process.stdin.flush()
+        except OSError:
+            raise self._error() from None
+        deadline = time.monotonic() + ANSWER_S
+        while not (line := self._line(deadline)).startswith("is "):
+            pass
+        _, count, owner = line.split(" ", 2)
+        return LockState(owner, int(count) if count.isdecimal() else None)
+
+    def _line(self, deadline: float) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while b"\n" not in self._received:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise SshError(f"{self._board} does not answer over ssh ({self.login})", self._act)
+            if not select.select([self._process.stdout], [], [], left)[0]:
+                continue
+            data = os.read(self._process.stdout.fileno(), 4096)
+            if not data:
+                raise self._error()
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    @property
+    def _act(self) -> str:
+        return f"check that {self._board} has power and a network, and that this works: ssh {self.login}"
+
+    def _error(self) -> SshError | LeaseError:
+        assert self._process is not None
+        assert self._process.stderr is not None
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        said = self._process.stderr.read().decode("utf-8", "replace").strip()
+        why = reason(said) if said else "the connection was lost"
+        if "sudo" in said:
+            return LeaseError(f"{self._board} cannot be leased: {why}", root_cure(self._board))
+        if _REFUSED.search(said):
+            return LeaseError(f"{self._board} refuses the login ({self.login}): {why}", f"ssh-copy-id {self.login}")
+        return SshError(f"{self._board} does not answer over ssh ({self.login}): {why}", self._act)
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    # The rest of a request to a process that has ended.
+                    continue
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

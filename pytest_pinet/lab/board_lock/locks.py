@@ -1,0 +1,196 @@
+"""The lock files of all boards of a lab, behind the same interface as labgrid's coordinator.
+
+The place of a node is its board, whatever the lab file calls the node. The lock of a dead process of this host is
+removed at once. The lock of a dead process of another host is removed when its heartbeat has not changed for
+``DEAD_S``. Time in which the board does not answer does not count: a board may reboot while it is leased.
+"""
+
+from __future__ import annotations
+
+import getpass
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from pytest_pinet.errors import LeaseError, SshError
+from pytest_pinet.lab.board_lock.agent import FOLDER, Agent, LockState
+from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, Watch
+from pytest_pinet.lab.labgrid.identity import Holding, Identity
+
+# Longer than with a coordinator: after a reboot the holder needs some seconds to log in again.
+DEAD_S = 30.0
+
+
+class BoardLocks:
+    """The places of a lab without a coordinator. ``agents`` has the agent of each place."""
+
+    address = "this lab"
+    lost = False
+    dead_after_s = DEAD_S + 3 * BEAT_S
+
+    def __init__(self, identity: Identity, agents: Mapping[str, Agent]) -> None:
+        self.identity = identity
+        self._agents = dict(agents)
+        # The last known state of each lock, and the places whose boards were asked since the last ``sync``.
+        self._known: dict[str, LockState] = {}
+        self._asked: set[str] = set()
+        self._silent: dict[str, SshError] = {}
+        self._looked: dict[str, float] = {}
+        self._watches = {place: Watch(DEAD_S) for place in agents}
+        self._hearts: dict[str, _Heart] = {}
+
+    def sync(self) -> None:
+        """Make the next ``holding`` of each place ask its board."""
+        self._asked.clear()
+
+    def reconnect(self, wait: bool) -> None:
+        """Never called: no connection of all places can be lost."""
+
+    def places(self) -> list[str]:
+        return sorted(self._agents)
+
+    def holder(self, place: str) -> Identity | None:
+        """Return the holder of this place. Raises LeaseError if there is no such place, or the board refuses us."""
+        holding = self.holding(place)
+        return holding.holder if holding is not None else None
+
+    def holding(self, place: str) -> Holding | None:
+        """Return the holder of this place; the last known one if the board does not answer. Raises LeaseError."""
+        if place not in self._asked:
+            self._request(place, "look")
+        if place in self._silent and place in self._hearts:
+            # A board that does not answer has given its lock to no other process.
+            return Holding(self.identity, None)
+        return self._known_holding(place)
+
+    def _known_holding(self, place: str) -> Holding | None:
+        state = self._known.get(place)
+        return _holding(state.owner) if state is not None else None
+
+    def silence(self, place: str) -> SshError | None:
+        """Return why the board does not answer; None if it answers."""
+        return self._silent.get(place)
+
+    def resources(self, place: str) -> frozenset[tuple[str, ...]]:
+        """Return no resource: they are in the lab file and need no exporter."""
+        return frozenset()
+
+    def offered(self, path: tuple[str, ...]) -> bool:
+        return True
+
+    def left_at(self, exporter: str) -> float | None:
+        return None
+
+    def await_change(self, timeout_s: float) -> None:
+        """Wait. A lock file reports no change."""
+        time.sleep(timeout_s)
+
+    def acquire(self, place: str) -> bool:
+        """Try to acquire a place; return False if another process holds it. Raises LeaseError if the board refuses."""
+        held = self.holding(place)
+        if place in self._silent:
+            return False
+        owner = f"{self.identity} {time.time():.0f} {getpass.getuser()}"
+        if held is not None and held.holder == self.identity:
+            # This process could not remove its lock, because the board did not answer.
+            owner = self._known[place].owner
+        state = self._request(place, "take", 1, owner)
+        if state is None:
+            return False
+        if not state.owner:
+            raise LeaseError(
+                f"{place} cannot be leased: its lock file cannot be written ({FOLDER})",
+                f"on {place}: check that its card is neither full nor read-only",
+            )
+        if state.owner != owner:
+            return False
+        self._hearts[place] = _Heart(self._agents[place], owner)
+        return True
+
+    def release(self, place: str, holder: Identity) -> None:
+        """Remove the lock if ``holder`` still holds it. Raises LeaseError.
+
+        If the board does not answer, the lock stays. Others remove it later, since its heartbeat has stopped.
+        """
+        heart = self._hearts.pop(place, None) if holder == self.identity else None
+        if heart is not None:
+            heart.stop()
+            self._request(place, "drop", owner=heart.owner)
+        elif (held := self._known_holding(place)) is not None and held.holder == holder:
+            self._request(place, "drop", owner=self._known[place].owner)
+
+    def way_to_release(self, place: str) -> str:
+        """Return the command by which a person removes the lock."""
+        return f"ssh {self._agents[place].login} sudo rm {FOLDER}/lock"
+
+    def close(self) -> None:
+        """End the connections. Locks that are still held stay, without a heartbeat."""
+        for heart in self._hearts.values():
+            heart.stop()
+        self._hearts.clear()
+        for agent in self._agents.values():
+            with suppress(Exception):
+                agent.close()
+
+    def _request(self, place: str, verb: str, count: int = 0, owner: str = "") -> LockState | None:
+        """Send a request to a board. Return None, and remember why, if it does not answer."""
+        self._asked.add(place)
+        agent = self._agents.get(place)
+        if agent is None:
+            raise LeaseError(f"this lab has no board for place {place!r} (it has: {', '.join(self.places())})")
+        try:
+            state = agent.request(verb, count, owner)
+        except SshError as error:
+            self._silent[place] = error
+            self._looked.pop(place, None)
+            return None
+        self._silent.pop(place, None)
+        self._known[place] = state
+        return self._without_dead(place, agent, state)
+
+    def _without_dead(self, place: str, agent: Agent, state: LockState) -> LockState:
+        """Remove the lock of a holder whose heartbeat has stopped."""
+        held = _holding(state.owner)
+        now = time.monotonic()
+        watched_s = min(now - self._looked.get(place, now), 2 * BEAT_S)
+        self._looked[place] = now
+        counts = {held.holder: state.count} if held is not None and held.holder != self.identity else {}
+        if self._watches[place].look(counts, watched_s):
+            with suppress(SshError):
+                state = self._known[place] = agent.request("drop", owner=state.owner)
+        return state
+
+
+class _Heart:
+    """The heartbeat of one lock that this process holds."""
+
+    def __init__(self, agent: Agent, owner: str) -> None:
+        self.owner = owner
+        self._agent = agent
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="pinet-board-lock", daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        count = 1
+        while not self._stopped.wait(BEAT_S):
+            count += 1
+            # A board that does not answer may reboot. `take` writes a lock that a crash of the board has lost again.
+            with suppress(SshError, LeaseError):
+                self._agent.request("take", count, self.owner)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if threading.current_thread() is not self._thread:
+            # A request to a board that does not answer ends by its own deadline, and does no harm then.
+            self._thread.join(BEAT_S)
+
+
+def _holding(owner: str) -> Holding | None:
+    """Return the holder in an owner's line: identity, start of the lease (s since 1970), name of the user."""
+    identity, _, rest = owner.partition(" ")
+    since, _, person = rest.partition(" ")
+    if not identity:
+        return None
+    return Holding(Identity.parse(identity), float(since) if since.isdecimal() else None, person)

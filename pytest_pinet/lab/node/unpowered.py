@@ -1,0 +1,122 @@
+"""A node without power control: it is rebooted over ssh, and a person unplugs it when it hangs."""
+
+from __future__ import annotations
+
+from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import as_root, refused_root, root_cure
+from pytest_pinet.lab.deploy.board import GONE_POLL_S, SHUTDOWN_S, boot_id
+from pytest_pinet.lab.deploy.boot import PLAIN
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.ssh import SshShell
+
+# For a person who has to find the board.
+HAND_S = 300.0
+
+
+class UnpoweredSession(NodeSession):
+    """The session on a node that only its own system can reboot. It is never switched off."""
+
+    # The id of the boot that was requested to end.
+    _ending: str | None = None
+    # Whether the system hangs, so that a request to reboot has no effect.
+    _hangs = False
+    # How long the next boot may take, if a person has to start it.
+    _patience_s = 0.0
+
+    @property
+    def last_attempt(self) -> str:  # type: ignore[override]  # depends on the deadline
+        """What was tried when a silent node stays silent."""
+        return f"also {self._patience_s:.0f} s after the request to unplug it and to plug it in again"
+
+    def hang(self) -> None:
+        self._hangs = True
+        super().hang()
+
+    def _begin_shutdown(self) -> None:
+        """Request a reboot, so that several nodes shut down at the same time. Raises ShutdownError if it is refused."""
+        if self._ending is not None or self._hangs:
+            return
+        try:
+            shell = self._shell or self._connect_alone()
+            self._request(shell)
+        except ShutdownError:
+            raise
+        except Exception:
+            # labgrid raises several kinds of errors for a node without an answer.
+            self._hangs = True
+        self._shell = None
+
+    def _request(self, shell: SshShell) -> None:
+        before = boot_id(shell)
+        if before is None:
+            raise SshError(f"{self.node.name} does not answer")
+        done = shell.run(as_root("true"))
+        if (why := refused_root(done)) is not None:
+            message = f"{self.node.name} cannot be rebooted: {why}"
+            raise ShutdownError(message, root_cure(self.node.name))
+        shell.run(as_root(f"{{ {PLAIN}; }} </dev/null >/dev/null 2>&1 &"))
+        self._ending = before
+
+    def _power_off(self) -> None:
+        """Reboot the node: it goes on by itself. If it hangs, ask a person to unplug it."""
+        self._begin_shutdown()
+        self._shell = None
+        self.strategy.await_boot()
+        self._patience_s = 0.0
+        if self._hangs:
+            self._patience_s = HAND_S + self.node.boot_timeout_s
+            self.announce(
+                f"no power control: unplug {self.node.name} and plug it in again; "
+                f"waiting up to {self._patience_s:.0f} s for it"
+            )
+        self._hangs = False
+
+    def _start(self) -> None:
+        """Wait for the boot that has begun, or that a person begins."""
+        self.reset_due = False
+        self.fresh = True
+        self._boot = Deadline(max(self._patience_s, self.node.boot_timeout_s))
+
+    def switch_on(self) -> None:
+        if self.reset_due:
+            self.reset()
+        if self._ending is not None or self._patience_s:
+            self._start()
+
+    def _connect(self, timeout_s: float) -> None:
+        deadline = Deadline(max(timeout_s, self._patience_s))
+        while True:
+            super()._connect(max(deadline.remaining_s, 1.0))
+            if self._ending is None or boot_id(self.shell) not in (self._ending, None):
+                break
+            # The system that was requested to end still answers.
+            if not Deadline(SHUTDOWN_S).wait_until(lambda: boot_id(self.shell) != self._ending, GONE_POLL_S):
+                self._ending = None
+                self.hang()
+                message = f"{self.node.name} did not shut down within {SHUTDOWN_S:.0f} s after a request to reboot"
+                raise ShutdownError(message, self.where_to_look)
+            self._shell = None
+            self.strategy.await_boot()
+        self._ending = None
+        self._patience_s = 0.0
+
+    def _power_cycle(self) -> None:
+        """Leave the node for its next user in a reboot. Raises LabError if it does not answer."""
+        try:
+            self._request(self._shell or self._connect_alone())
+        except LabError:
+            raise
+        except Exception as error:
+            raise LabError(
+                f"no power control: {self.node.name} does not answer and was not rebooted: {first_line(error)}",
+                f"unplug {self.node.name} and plug it in again",
+            ) from error
+        finally:
+            self._ending = None
+
+    def _forget(self) -> bool:
+        self._ending = None
+        self._hangs = False
+        self._patience_s = 0.0
+        return super()._forget()
