@@ -211,6 +211,7 @@ class CardOnDisk:
 
     name = NODE
     boots = True
+    has_power = True
     record = None
 
     def __post_init__(self) -> None:

@@ -150,6 +150,7 @@ class CardBoard:
     name = "pi4b-1"
     model = "pi4b"
     boots = True
+    has_power = True
     record = None
     knows_tryboot = True
 

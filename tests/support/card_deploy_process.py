@@ -60,7 +60,7 @@ class ToldShell(SshShell):
 class Client:
     """The board, seen from a process other than the one that simulates its hardware."""
 
-    name, model, boots, record = CardBoard.name, CardBoard.model, True, None
+    name, model, boots, has_power, record = CardBoard.name, CardBoard.model, True, True, None
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder, self._port = folder, port

@@ -20,6 +20,8 @@ from pytest_pinet.execution.shell import as_root, root_cure
 from pytest_pinet.tuning.files import reason
 
 FOLDER = "/var/lib/pinet-lease"
+_RUN = "/run/pinet-lease"
+BEAT_FILE = f"{_RUN}/beat"
 ANSWER_S = 10.0
 CONNECT_S = 15.0
 # Reads requests `VERB COUNT OWNER`, and answers each with `is COUNT OWNER`: the present heartbeat and owner.
@@ -27,7 +29,7 @@ CONNECT_S = 15.0
 # flock of busybox has no time limit (-w).
 AGENT = f"""
 umask 022
-d={FOLDER} r=/run/pinet-lease
+d={FOLDER} r={_RUN}
 mkdir -p $d 2>/dev/null && [ -w $d ] || d=$r
 mkdir -p $d $r && exec 9>>$r/mutex || exit 1
 held() {{ o=; [ ! -s $d/lock ] || read -r o <$d/lock || :; }}
@@ -115,6 +117,7 @@ class Agent:
             self._end()
 
     def _start(self) -> None:
+        self._end()
         self._received = b""
         # A session of its own, so that Ctrl-C does not end the connection before the lock is released.
         self._process = subprocess.Popen(
@@ -171,7 +174,7 @@ class Agent:
         said = self._process.stderr.read().decode("utf-8", "replace").strip()
         why = reason(said) if said else "the connection was lost"
         if "sudo" in said:
-            return LeaseError(f"{self._board} cannot be leased: {why}", root_cure(self._board))
+            return LeaseError(f"{self._board} cannot be leased: {said.splitlines()[-1]}", root_cure(self._board))
         if _REFUSED.search(said):
             return LeaseError(f"{self._board} refuses the login ({self.login}): {why}", f"ssh-copy-id {self.login}")
         return SshError(f"{self._board} does not answer over ssh ({self.login}): {why}", self._act)

@@ -39,6 +39,8 @@ class BoardLocks:
         self._looked: dict[str, float] = {}
         self._watches = {place: Watch(DEAD_S) for place in agents}
         self._hearts: dict[str, _Heart] = {}
+        # The owner's lines in locks that we have released while their boards did not answer.
+        self._owed: dict[str, str] = {}
 
     def sync(self) -> None:
         """Make the next ``holding`` of each place ask its board."""
@@ -105,18 +107,21 @@ class BoardLocks:
             )
         if state.owner != owner:
             return False
+        self._owed.pop(place, None)
         self._hearts[place] = _Heart(self._agents[place], owner)
         return True
 
     def release(self, place: str, holder: Identity) -> None:
         """Remove the lock if ``holder`` still holds it. Raises LeaseError.
 
-        If the board does not answer, the lock stays. Others remove it later, since its heartbeat has stopped.
+        If the board does not answer, the lock is removed when we close. If it does not answer then either, others remove
+        the lock later, since its heartbeat has stopped.
         """
         heart = self._hearts.pop(place, None) if holder == self.identity else None
         if heart is not None:
             heart.stop()
-            self._request(place, "drop", owner=heart.owner)
+            if self._request(place, "drop", owner=heart.owner) is None:
+                self._owed[place] = heart.owner
         elif (held := self._known_holding(place)) is not None and held.holder == holder:
             self._request(place, "drop", owner=self._known[place].owner)
 
@@ -126,6 +131,10 @@ class BoardLocks:
 
     def close(self) -> None:
         """End the connections. Locks that are still held stay, without a heartbeat."""
+        for place, owner in self._owed.items():
+            with suppress(SshError, LeaseError):
+                self._agents[place].request("drop", owner=owner)
+        self._owed.clear()
         for heart in self._hearts.values():
             heart.stop()
         self._hearts.clear()

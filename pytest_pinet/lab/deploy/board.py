@@ -34,6 +34,9 @@ class BoardSession(Protocol):
     @property
     def where_to_look(self) -> str: ...
 
+    @property
+    def has_power(self) -> bool: ...
+
     def await_boot(self) -> None: ...
 
     def reset(self) -> None: ...
@@ -55,6 +58,7 @@ class LeasedBoard:
         self.name = session.node.name
         self.model = session.node.board.name
         self.boots = session.boots
+        self.has_power = session.has_power
         self.driver = session.driver
         self.power_off = session.reset
 

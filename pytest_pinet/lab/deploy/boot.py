@@ -43,6 +43,7 @@ from pytest_pinet.lab.deploy.known_good import (
     tryboot_text,
 )
 from pytest_pinet.lab.deploy.root_files import RootFiles
+from pytest_pinet.lab.deploy.trial_guard import TrialGuard, read_guard
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
 from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 from pytest_pinet.tuning.files import reason
@@ -92,6 +93,8 @@ class Booted:
         self._bits: int | None = None
         self._container = False
         self._warned: set[str] = set()
+        # None for a board whose power can be switched.
+        self._guard: TrialGuard | None = None
         self._space = DiskSpace()
         # Whether files of ours may be on the board.
         self.begun = False
@@ -131,6 +134,8 @@ class Booted:
 
     def _find_known_good(self, card: Card, shell: FeedingShell) -> KnownGood:
         name = self._board.name
+        if not self._board.has_power:
+            self._guard = read_guard(self._board.shell)
         report = read_boot_report(self._board.shell)
         self._identity, self._bits = (report.serial, report.firmware, report.build_timestamp), report.bits
         self._container = report.container
@@ -268,6 +273,9 @@ class Booted:
             act = f"look at the place of its boot files ({self._store.name})"
             raise LabError(f"{why}; when {build} was checked, pinet could read the boot files", act) from None
         known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
+        if self._guard is not None:
+            more = self._guard.lines(more)
+            run_as_root(self._board.shell, self._guard.installed(), "write the guard of a trial", WRITE_TIMEOUT_S)
         texts: dict[str, Content] = {
             f"{DRAFT}": self.tryboot(build, card, known, more).encode(),
             f"{folder_of(build)}/{CMDLINE}": cmdline_text(known, build, more).encode(),
@@ -287,6 +295,11 @@ class Booted:
     def tryboot(self, build: Build, card: Card, known: KnownGood, more: BootLines = NO_LINES) -> str:
         """Return the tryboot.txt that boots a checked build with ``more`` lines."""
         return tryboot_text(card, self._model, known, build, self._initramfs_names(build, known), more)
+
+    @property
+    def risk(self) -> str:
+        """What a build that hangs needs, on a board without power control; empty for other boards. After ``check``."""
+        return self._guard.risk(self._board.name) if self._guard is not None else ""
 
     @property
     def arming(self) -> str:

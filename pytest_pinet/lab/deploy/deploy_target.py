@@ -44,6 +44,10 @@ class DeployableBoard(Protocol):
         """Whether the deployment can boot this board."""
 
     @property
+    def has_power(self) -> bool:
+        """Whether its power can be switched."""
+
+    @property
     def record(self) -> ConsoleRecord | None:
         """The record of what its console printed, or None if nothing records it."""
 

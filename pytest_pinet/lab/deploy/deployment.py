@@ -141,6 +141,10 @@ class Deployment:
         """Return whether a start of this build, which was checked, boots the board."""
         return self._ways[build.key].boots
 
+    def risk(self, build: Build) -> str:
+        """Return what a person must know before this build, which was checked, is booted; empty if nothing."""
+        return self._booting().risk if self.boots(build) else ""
+
     # -- start ----------------------------------------------------------------------------------------------------
 
     def start(self, build: Build | None, tuning: Tuning | None = None) -> RunningBuild:

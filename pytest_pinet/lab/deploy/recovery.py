@@ -13,11 +13,12 @@ from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, locked
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.lab.deploy.root_files import parked
+from pytest_pinet.lab.deploy.trial_guard import PATH, REMOVED
 from pytest_pinet.model.build import MARKER
 
 _ROOT = (
     f"for m in /lib/modules/*/.{OURS}; do [ ! -e $m ] || rm -rf ${{m%/*}}; done;"
-    f" rm -rf {parked('*')} /var/lib/{OURS}; sync"
+    f" rm -rf {parked('*')} /var/lib/{OURS}; {REMOVED}; sync"
 )
 
 
@@ -49,7 +50,7 @@ def put_back(shell: FeedingShell, server: PartitionAccess | None = None) -> Left
 
     ``server`` is the TFTP server that has the boot files of the board, if it boots from the network.
     """
-    on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}"]
+    on_root = [f"/lib/modules/*/.{OURS}", parked("*"), f"/var/lib/{OURS}", PATH]
     ours = " ".join([*(f"{folder}/{OURS}" for folder in PLACES), *on_root])
     # A boot partition may be readable for root only.
     done = shell.run(

@@ -35,7 +35,7 @@ def answer_timeout_s(node: Node) -> float:
     return max(ANSWER_TIMEOUT_S, SILENT_SHARE * node.boot_timeout_s)
 
 
-class _NoAnswer(Exception):
+class NoAnswer(Exception):
     """The node does not answer; a power cycle may help. ``error`` is raised if the power cycle does not help."""
 
     def __init__(self, error: LabError) -> None:
@@ -129,6 +129,11 @@ class NodeSession:
     @property
     def ready(self) -> bool:
         return self._shell is not None
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the power of the node can be switched."""
+        return bool(self.strategy.has_power)
 
     @property
     def where_to_look(self) -> str:
@@ -240,7 +245,7 @@ class NodeSession:
     def _connect_in_time(self) -> None:
         try:
             self._connect(self.node.boot_timeout_s)
-        except _NoAnswer as silence:
+        except NoAnswer as silence:
             raise silence.error from silence
 
     def _reboot(self) -> None:
@@ -255,13 +260,13 @@ class NodeSession:
             self._connect(least_s if boot is None else max(least_s, boot.remaining_s))
             self._undo_leftovers()
             return
-        except _NoAnswer as silence:
+        except NoAnswer as silence:
             first = silence.error
         self._power_off()
         self._start()
         try:
             self._connect(self.node.boot_timeout_s)
-        except _NoAnswer as silence:
+        except NoAnswer as silence:
             again = silence.error
             message = f"{again.message} ({self.last_attempt})"
             error = type(again)(message, again.act)
@@ -432,7 +437,7 @@ class NodeSession:
             finding.kind is KernelEventKind.PANIC for finding in self.record.findings
         )
 
-    def _no_answer(self, trouble: LabError, error: Exception) -> _NoAnswer:
+    def _no_answer(self, trouble: LabError, error: Exception) -> NoAnswer:
         """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one."""
         from pytest_pinet.lab.console.login import BootPanic
 
@@ -445,7 +450,7 @@ class NodeSession:
         if record is not None:
             trouble.excerpt = record.excerpt(panics[0]) if panics else record.tail()
             record.take()
-        return _NoAnswer(trouble)
+        return NoAnswer(trouble)
 
     def take_unreported(self) -> list[KernelFinding]:
         """Return the kernel problems on the console that were not reported to any test; the record forgets them."""

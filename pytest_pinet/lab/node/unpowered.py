@@ -7,11 +7,13 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, refused_root, root_cure
 from pytest_pinet.lab.deploy.board import GONE_POLL_S, SHUTDOWN_S, boot_id
 from pytest_pinet.lab.deploy.boot import PLAIN
-from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.deploy.trial_guard import SILENCE_S
+from pytest_pinet.lab.node.node_session import NoAnswer, NodeSession
 from pytest_pinet.lab.ssh import SshShell
 
 # For a person who has to find the board.
 HAND_S = 300.0
+STEP_S = 10.0
 
 
 class UnpoweredSession(NodeSession):
@@ -23,6 +25,8 @@ class UnpoweredSession(NodeSession):
     _hangs = False
     # How long the next boot may take, if a person has to start it.
     _patience_s = 0.0
+    # How much longer a trial boot may take.
+    _trial_s = 0.0
 
     @property
     def last_attempt(self) -> str:  # type: ignore[override]  # depends on the deadline
@@ -32,6 +36,14 @@ class UnpoweredSession(NodeSession):
     def hang(self) -> None:
         self._hangs = True
         super().hang()
+
+    def await_boot(self) -> None:
+        # The guard of a trial ends a boot that cannot be reached. Then the known-good build boots.
+        self._trial_s = SILENCE_S
+        try:
+            super().await_boot()
+        finally:
+            self._trial_s = 0.0
 
     def _begin_shutdown(self) -> None:
         """Request a reboot, so that several nodes shut down at the same time. Raises ShutdownError if it is refused."""
@@ -66,11 +78,13 @@ class UnpoweredSession(NodeSession):
         self._patience_s = 0.0
         if self._hangs:
             self._patience_s = HAND_S + self.node.boot_timeout_s
-            self.announce(
-                f"no power control: unplug {self.node.name} and plug it in again; "
-                f"waiting up to {self._patience_s:.0f} s for it"
-            )
+            self._ask_person(self._patience_s)
         self._hangs = False
+
+    def _ask_person(self, seconds: float) -> None:
+        self.announce(
+            f"no power control: unplug {self.node.name} and plug it in again; waiting up to {seconds:.0f} s for it"
+        )
 
     def _start(self) -> None:
         """Wait for the boot that has begun, or that a person begins."""
@@ -85,9 +99,17 @@ class UnpoweredSession(NodeSession):
             self._start()
 
     def _connect(self, timeout_s: float) -> None:
-        deadline = Deadline(max(timeout_s, self._patience_s))
+        deadline = Deadline(max(timeout_s + self._trial_s, self._patience_s))
         while True:
-            super()._connect(max(deadline.remaining_s, 1.0))
+            try:
+                # In short steps, since the network forgets a board that is off, and remembers it late.
+                super()._connect(max(1.0, min(STEP_S, deadline.remaining_s)))
+            except NoAnswer:
+                if deadline.expired:
+                    raise
+                if self._patience_s:
+                    self._ask_person(deadline.remaining_s)
+                continue
             if self._ending is None or boot_id(self.shell) not in (self._ending, None):
                 break
             # The system that was requested to end still answers.

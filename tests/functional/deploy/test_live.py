@@ -107,7 +107,7 @@ def test_builds_that_this_board_cannot_run(board: CardBoard, tmp_path: Path) -> 
 class NamespaceBoard:
     """A board that shares this machine's kernel, as in the virtual lab."""
 
-    name, model, boots, record = "pi4b-1", "pi4b", True, None
+    name, model, boots, has_power, record = "pi4b-1", "pi4b", True, True, None
 
     def __init__(self, namespace: str) -> None:
         # Its own host name, as every container has.
