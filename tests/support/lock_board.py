@@ -107,7 +107,7 @@ def lock_boards(folder: Path, *names: str) -> Iterator[dict[str, LockBoard]]:
 
 
 def elsewhere(identity: Identity) -> Identity:
-    """Return the identity of this process as if it ran on another machine, which nobody here can look into."""
+    """Return the identity of this process as if it ran on another machine, whose processes cannot be seen here."""
     user = identity.user.split("-")
     return Identity("otherhost", "-".join([*user[:4], "0123abcd", *user[5:]]))
 

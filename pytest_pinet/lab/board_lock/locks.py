@@ -114,8 +114,8 @@ class BoardLocks:
     def release(self, place: str, holder: Identity) -> None:
         """Remove the lock if ``holder`` still holds it. Raises LeaseError.
 
-        If the board does not answer, the lock is removed when we close. If it does not answer then either, others remove
-        the lock later, since its heartbeat has stopped.
+        If the board does not answer, the lock is removed when we close. If it does not answer then, others remove the
+        lock later, since its heartbeat has stopped.
         """
         heart = self._hearts.pop(place, None) if holder == self.identity else None
         if heart is not None:

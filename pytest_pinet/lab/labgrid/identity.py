@@ -110,7 +110,7 @@ class Holding:
 
     @property
     def whom(self) -> str:
-        """Whom to talk to about this lease, and where."""
+        """The name and the host of the user to talk to about this lease."""
         return f"{self.person or self.holder.user} on {self.holder.host}"
 
     def __str__(self) -> str:

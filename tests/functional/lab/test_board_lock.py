@@ -164,7 +164,7 @@ def test_a_lease_survives_the_reboot_of_its_board(boards: dict[str, LockBoard], 
     with pytest.raises(LeaseError, match="held by"):
         other.acquire(["pi1"], 0.5)
     board.off()
-    # A board that does not answer has not given its lock away, to whoever asks.
+    # A board that does not answer has not given its lock away.
     own.check(["pi1"])
     with pytest.raises(LeaseError, match=r"held by .* since"):
         other.acquire(["pi1"], STILL_HELD_S)

@@ -64,7 +64,7 @@ def board(tmp_path: Path) -> Iterator[CardBoard]:
 
 @pytest.fixture
 def told() -> list[str]:
-    """What the user was told."""
+    """The sentences that the user sees during the run."""
     return []
 
 
