@@ -32,9 +32,9 @@ class BoardLocks:
     def __init__(self, identity: Identity, agents: Mapping[str, Agent]) -> None:
         self.identity = identity
         self._agents = dict(agents)
-        # The last known state of each lock, and the places whose boards were asked since the last ``sync``.
+        # The last known state of each lock, and the places whose boards have answered or failed since the last ``sync``.
         self._known: dict[str, LockState] = {}
-        self._asked: set[str] = set()
+        self._fresh: set[str] = set()
         self._silent: dict[str, SshError] = {}
         self._looked: dict[str, float] = {}
         self._watches = {place: Watch(DEAD_S) for place in agents}
@@ -44,7 +44,7 @@ class BoardLocks:
 
     def sync(self) -> None:
         """Make the next ``holding`` of each place ask its board."""
-        self._asked.clear()
+        self._fresh.clear()
 
     def reconnect(self, wait: bool) -> None:
         """Never called: no connection of all places can be lost."""
@@ -59,7 +59,7 @@ class BoardLocks:
 
     def holding(self, place: str) -> Holding | None:
         """Return the holder of this place; the last known one if the board does not answer. Raises LeaseError."""
-        if place not in self._asked:
+        if place not in self._fresh:
             self._request(place, "look")
         if place in self._silent and place in self._hearts:
             # A board that does not answer has given its lock to no other process.
@@ -144,7 +144,7 @@ class BoardLocks:
 
     def _request(self, place: str, verb: str, count: int = 0, owner: str = "") -> LockState | None:
         """Send a request to a board. Return None, and remember why, if it does not answer."""
-        self._asked.add(place)
+        self._fresh.add(place)
         agent = self._agents.get(place)
         if agent is None:
             raise LeaseError(f"this lab has no board for place {place!r} (it has: {', '.join(self.places())})")

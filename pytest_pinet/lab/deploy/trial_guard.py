@@ -81,11 +81,11 @@ class TrialGuard:
         if self.watchdog:
             return (
                 f"{node} has no power control. A watchdog and panic=10 bring its known-good build back, except if the "
-                "kernel hangs before it has mounted the root file system: then somebody must unplug it"
+                "kernel hangs before it has mounted the root file system: then you must unplug it"
             )
         return (
             f"{node} has neither power control nor a hardware watchdog (/dev/watchdog). panic=10 brings its known-good "
-            "build back after a panic, but if the kernel hangs, somebody must unplug it"
+            "build back after a panic, but if the kernel hangs, you must unplug it"
         )
 
 
