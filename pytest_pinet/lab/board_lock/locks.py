@@ -32,7 +32,7 @@ class BoardLocks:
     def __init__(self, identity: Identity, agents: Mapping[str, Agent]) -> None:
         self.identity = identity
         self._agents = dict(agents)
-        # The last known state of each lock, and the places whose boards have answered or failed since the last ``sync``.
+        # The last known state of each lock, and the places that were looked at since the last ``sync``.
         self._known: dict[str, LockState] = {}
         self._fresh: set[str] = set()
         self._silent: dict[str, SshError] = {}
