@@ -240,19 +240,20 @@ def end_workers(workers: Sequence[XdistWorker], folder: Path, on_wait: Callable[
     Raises OSError if the stop file cannot be written; the workers then end after their current test.
     """
     stop_file = folder / STOP_FILE
-    try:
-        stop_file.touch()
-        failed = None
-    except OSError as error:
-        failed = error
-    for worker in workers:
-        if hasattr(worker, "channel"):
-            worker.shutdown()
+    failed: OSError | None = None
 
     def over() -> bool:
         return all(_has_ended(worker) for worker in workers)
 
+    # Everything from the stop file on: a second Ctrl-C can come at any moment after it.
     with suppress(KeyboardInterrupt):
+        try:
+            stop_file.touch()
+        except OSError as error:
+            failed = error
+        for worker in workers:
+            if hasattr(worker, "channel"):
+                worker.shutdown()
         if not Deadline(QUIET_S).wait_until(over):
             on_wait(f"waiting until {_names(workers)} restored the lab (at most {UNDO_S:.0f} s)")
             Deadline(UNDO_S).wait_until(over)

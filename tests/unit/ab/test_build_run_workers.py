@@ -161,16 +161,20 @@ INTERRUPTING = """
 import os, signal, time
 from pathlib import Path
 
-TIMES = list(range({times}))
+SENT = []
 
 def interrupt(side, boot):
     time.sleep(0.5)
-    if boot == 2 and os.environ["PYTEST_XDIST_WORKER"] == "gw0" and TIMES:
-        if TIMES.pop(0):
-            # A second signal while pytest handles the first would end pytest itself.
-            late = time.monotonic() + 20
-            while not list(Path(".pinet/runs").glob("*/stop")) and time.monotonic() < late:
-                time.sleep(0.1)
+    if boot != 2 or os.environ["PYTEST_XDIST_WORKER"] != "gw0" or SENT:
+        return
+    for number in range({times}):
+        # A second signal while pytest handles the first would end pytest itself. This worker sends the second one
+        # before it looks for the stop file, which ends it.
+        late = time.monotonic() + 60
+        while number and not list(Path(".pinet/runs").glob("*/stop")):
+            assert time.monotonic() < late, "no stop file within 60 s of Ctrl-C"
+            time.sleep(0.01)
+        SENT.append(number)
         os.kill(os.getppid(), signal.SIGINT)
 
 PLAN = Plan(ratio={{"onboard": 0.99}}, traffic=interrupt, leaving_s=12)

@@ -31,7 +31,10 @@ BOOT_S = 60.0
 
 
 class Answering(LocalShell):
-    """Replaces the node over ssh: a shell without leftovers, until the node is requested to halt."""
+    """Replaces the node over ssh: a shell without leftovers, until the node is requested to halt.
+
+    No command runs on this machine, whose journal belongs to other tests: an undo would be theirs.
+    """
 
     # The log of the board that was made last.
     log: ClassVar[list[str]] = []
@@ -47,7 +50,7 @@ class Answering(LocalShell):
             return Completed(0, "", "")
         if self._halted:
             raise SshError(f"the ssh connection to {self.name} was lost")
-        return super().run(command, timeout_s)
+        return Completed(0, "", "")
 
 
 @pytest.fixture(autouse=True)
