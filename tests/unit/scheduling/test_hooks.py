@@ -10,9 +10,7 @@ import pytest
 from pytest_pinet.scheduling.hooks import STOP_FILE, end_workers
 
 
-@pytest.mark.parametrize(
-    "moment", ["while the stop file is written", "while the workers are stopped", "during the wait"]
-)
+@pytest.mark.parametrize("moment", ["while the stop file is written", "while workers are stopped", "during the wait"])
 def test_a_second_ctrl_c_ends_the_wait_at_any_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -34,7 +32,8 @@ def test_a_second_ctrl_c_ends_the_wait_at_any_moment(
         shutdown=lambda: reach("while workers are stopped"),
     )
     monkeypatch.setattr(Path, "touch", touch)
-    monkeypatch.setattr("pytest_pinet.scheduling.hooks.QUIET_S", 0.0)
+    for name in ("QUIET_S", "UNDO_S"):
+        monkeypatch.setattr(f"pytest_pinet.scheduling.hooks.{name}", 0.0)
     end_workers([worker], tmp_path, lambda _: reach("during the wait"))
     assert said[-1] == moment
     assert not (tmp_path / STOP_FILE).exists()
