@@ -27,6 +27,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.virtual.pi_firmware import NoKernel, choose
 from tests.support import build_files as made
+from tests.support.sshd_settings import sshd_settings
 
 CONFIG = "# mine\ndtparam=audio=on\nauto_initramfs=1\n[all]\nkernel=kernel8.img\n"
 CMDLINE = "console=ttyAMA0 root=/dev/mmcblk0p2 rootwait\n"
@@ -110,19 +111,6 @@ _UNLOAD = """\
 grep -q "^$1 " /proc/modules || { echo "rmmod: ERROR: Module $1 is not currently loaded" >&2; exit 1; }
 left=$(grep -v "^$1 " /proc/modules); echo "$left" > /proc/modules; rm -rf /sys/module/$1
 """
-_SSHD = """\
-ListenAddress 127.0.0.1
-Port {port}
-HostKey {folder}/key
-AuthorizedKeysFile {folder}/key.pub
-PidFile none
-StrictModes no
-UsePAM no
-UseDNS no
-KexAlgorithms curve25519-sha256
-PermitRootLogin prohibit-password
-SetEnv PATH={path} CARD={folder}
-"""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Tools that a board needs and that busybox does not have in this form.
 _BESIDE_BUSYBOX = ("depmod", "unshare")
@@ -174,12 +162,11 @@ class CardBoard:
         for name, script in commands.items():
             (folder / "bin" / name).write_text(script)
             (folder / "bin" / name).chmod(0o755)
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key"], check=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
-        path = f"{folder}/bin:{_PATH}"
-        config = _SSHD.format(port=self.port, folder=folder, path=path if without is None else f"{folder}/bin")
+        path = f"{folder}/bin:{_PATH}" if without is None else f"{folder}/bin"
+        config = sshd_settings(folder, "127.0.0.1", self.port) + f"SetEnv PATH={path} CARD={folder}\n"
         if without is not None:
             _install_busybox(folder / "bin", without)
             config += f'ForceCommand exec {folder}/bin/sh -c "$SSH_ORIGINAL_COMMAND"\n'

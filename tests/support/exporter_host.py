@@ -14,19 +14,9 @@ from pathlib import Path
 from pytest_pinet.execution.deadline import Deadline
 from tests.support.linux_switch import IP, LinuxBench
 from tests.support.snmpd_agent import inside
+from tests.support.sshd_settings import sshd_settings
 
 HOST, AGENT, PORT = "10.98.0.2", "10.99.0.2", 2222
-_SSHD = """\
-ListenAddress {host}
-Port {port}
-HostKey {folder}/key
-AuthorizedKeysFile {folder}/key.pub
-PidFile none
-StrictModes no
-UsePAM no
-UseDNS no
-PermitRootLogin prohibit-password
-"""
 _NO_PYTHON = "SetEnv PATH=/nonexistent\n"
 _START = "mount --make-rprivate / && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && "
 # The start-up files of this machine's root could set another PATH.
@@ -64,8 +54,7 @@ def exporter_host(bench: LinuxBench, python: bool = True) -> Iterator[ExporterHo
     folder.mkdir()
     switch = bench.shell.namespace
     host, runner = f"{switch}-exp", f"{switch}-run"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")], check=True, timeout=20)
-    (folder / "sshd_config").write_text(_SSHD.format(host=HOST, port=PORT, folder=folder) + _NO_PYTHON * (not python))
+    (folder / "sshd_config").write_text(sshd_settings(folder, HOST, PORT) + _NO_PYTHON * (not python))
     lines = [
         f"netns add {host}",
         f"netns add {runner}",

@@ -127,3 +127,11 @@ class Tftp(OverSsh):
         return PartitionAccess(
             SshShell(f"the TFTP server of {self._board.name}", prefix), (provider.internal.rstrip("/"),)
         )
+
+
+def store_of(board: DeployableBoard) -> BootFileStore:
+    """Return where this board has its boot files: in the SD mux or on the TFTP server of the lab, else on the board."""
+    for kind in (SdMux, Tftp):
+        if kind.serves(board):
+            return kind(board)
+    return OverSsh(board)

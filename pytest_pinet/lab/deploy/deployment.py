@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from pytest_pinet.builds.config_txt import TRYBOOT
-from pytest_pinet.builds.device_trees import TreeProof
-from pytest_pinet.builds.matching import changed_values, mismatches, missing_modules, not_proved
 from pytest_pinet.errors import (
     BuildError,
     BuildMismatch,
@@ -21,9 +18,10 @@ from pytest_pinet.errors import (
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.deploy.boot import COPY, PLAIN, Booted
-from pytest_pinet.lab.deploy.boot_file_store import BootFileStore, OverSsh, SdMux, Tftp
+from pytest_pinet.lab.deploy.boot_file_store import store_of
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget, Refused
 from pytest_pinet.lab.deploy.failed_boot import both_down, fallen_back, healed
+from pytest_pinet.lab.deploy.identification import Identification
 from pytest_pinet.lab.deploy.live import Live
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 from pytest_pinet.model.tuning import Tuning
@@ -129,12 +127,7 @@ class Deployment:
 
     def _booting(self) -> Booted:
         if self._booted is None:
-            board = self._board
-            store: BootFileStore = OverSsh(board)
-            for other in (Tftp, SdMux):
-                if other.serves(board):
-                    store = other(board)
-            self._booted = Booted(board, store)
+            self._booted = Booted(self._board, store_of(self._board))
         return self._booted
 
     def boots(self, build: Build) -> bool:
@@ -318,8 +311,7 @@ class Deployment:
         running = self._read(build)
         if running.marker is None:
             self._trial = None
-            is_proof = build is COPY and not self.tuning
-            raise fallen_back(self._what(build), self._board.name, record, is_proof)
+            raise fallen_back(self._what(build), self._board.name, record, build is COPY and not self.tuning)
         return running
 
     def _fall_back(self, build: Build, error: LabError) -> None:
@@ -341,31 +333,15 @@ class Deployment:
         return read_running(self._board.shell, options, [name for name, _ in build.sysctls])
 
     def _identified(self, build: Build, running: RunningBuild) -> RunningBuild:
-        """Return ``running`` if it is this build, with what is not proved.
-
-        Raises BuildError if a driver is missing, and BuildMismatch.
-        """
-        missing = missing_modules(build, running)
-        if missing:
-            raise BuildError(f"{' and '.join(missing)} of {build} is not loaded on {self._board.name}", "no driver")
-        # The mark on the command line may be that of a boot tuning.
-        now = running if self.boots(build) or self._trial is not COPY else replace(running, cmdline="")
-        before = self._before.get(build.key)
-        found = mismatches(build, now, self.boots(build), before)
-        same = self._known_good
-        if not found and build.kernel is None and same is not None and running.version != same.version:
-            found = [f"the running kernel has version '{running.version}', but the known-good kernel '{same.version}'"]
-        trees = TreeProof()
-        if not found and self._booted is not None and self.boots(build):
-            trees = self._booted.compare_trees(build, lines_of(self.tuning))
-            found = [trees.difference] * bool(trees.difference)
-        if found:
-            raise BuildMismatch(f"{self._board.name} does not run {build}: {'; '.join(found)}")
-        return replace(
-            running,
-            changed=changed_values(build, running, before),
-            not_proved=(*not_proved(build, running), *trees.not_compared),
+        """Return ``running`` if it is this build, with what is not proved. Raises BuildError, BuildMismatch."""
+        how = Identification(
+            self.boots(build),
+            self._trial is COPY,
+            self._before.get(build.key),
+            self._known_good,
+            lambda: self._booting().compare_trees(build, lines_of(self.tuning)),
         )
+        return how.identify(self._board.name, build, running)
 
     def _start_known_good(self) -> RunningBuild:
         if any(way.boots for way in self._ways.values()) and not (self.tuning and self._trial is None):
@@ -377,8 +353,7 @@ class Deployment:
             return self._boot_tuned()
         running = read_running(self._board.shell)
         if running.marker is not None:
-            message = f"{self._board.name} still runs build {running.marker} after a boot with config.txt"
-            raise BuildMismatch(message)
+            raise BuildMismatch(f"{self._board.name} still runs build {running.marker} after a boot with config.txt")
         return running
 
     def _boot_known_good(self) -> None:
