@@ -24,6 +24,7 @@ WANTED = (
     "drivers/char/hw_random/*",
     "drivers/char/virtio_console.ko*",
     "drivers/mmc/host/bcm2835.ko*",
+    "drivers/net/ethernet/intel/e100.ko*",
     "drivers/net/ethernet/intel/e1000/*",
     "drivers/net/ethernet/intel/e1000e/*",
     "drivers/net/ethernet/intel/igb/*",

@@ -56,6 +56,8 @@ VIRT = Machine(
         "virtio_net": "virtio-net-pci",
         "vmxnet3": "vmxnet3",
         "cdc_ether": "usb-net",
+        # The 82551 needs microcode, which its driver requests when the NIC is brought up.
+        "e100": "i82551",
     },
     "ttyAMA0",
     "/dev/vda",

@@ -125,10 +125,10 @@ def card_or_skip() -> Iterator[None]:
 
 
 @contextmanager
-def emulated_session(folder: Path) -> Iterator[LabSession]:
-    """Yield a session on the emulated lab, in a separate lab."""
+def emulated_session(folder: Path, edit: Callable[[str], str] = lambda text: text) -> Iterator[LabSession]:
+    """Yield a session on the emulated lab, whose file ``edit`` may change, in a separate lab."""
     file = folder / "emulated.yaml"
-    file.write_text(patient((LAB / "emulated.yaml").read_text()))
+    file.write_text(edit(patient((LAB / "emulated.yaml").read_text())))
     found = labfile.load(str(file))
     launcher = launcher_of(found)
     assert launcher is not None
