@@ -195,6 +195,7 @@ def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
     notes = [note for one in every for measurement in one.measurements for note in measurement.notes]
     notes += [event.text for one in every for event in one.events]
     notes += [*kernel_notes(every), *management_notes(every)]
+    notes += [note for turn in series.turns for note in turn.notes]
     notes += [f"{side}: {text}" for side, ran in ran_records(boots, "").items() for text in ran.changed]
     for side in Side:
         own = [boot for boot in boots if boot.side is side]

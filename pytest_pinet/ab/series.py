@@ -16,8 +16,10 @@ from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
+from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
+from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import DROPS_MAX, MeasureContext, Runs
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.conditions import Conditions
@@ -43,6 +45,7 @@ class Turn:
     conditions: Sequence[Conditions]
     settings: Mapping[str, str]
     build: Mapping[str, str | None] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     @property
     def kept(self) -> tuple[Try, ...]:
@@ -98,7 +101,10 @@ class TurnSeries:
         return [one for turn in self.of(side) for one in turn.kept]
 
     def take(self, context: MeasureContext, boot: MadeBoot) -> None:
-        """Measure in the current boot, and judge all turns. Raises the errors of ``Runs``."""
+        """Measure in the current boot, and judge all turns.
+
+        Raises the errors of ``Runs``, and InvalidMeasurement if ssh disturbed the traffic on its interface.
+        """
         link = context.link
         lasts_s = (self.connections + DROPS_MAX) * (self.traffic.seconds + BESIDE_TRAFFIC_S)
         settings = read_settings(link.dut.shell, link.dut.device)
@@ -106,9 +112,11 @@ class TurnSeries:
         with Runs(context, lasts_s) as runs:
             while sum(not one.excluded for one in runs.tries) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
+                # Octets that only one build sends look like a change.
+                refuse(management_trouble(runs.tries))
             runs.finish(self.traffic)
-            tries, before = tuple(runs.tries), runs.conditions.before
-            turn = Turn(boot.side, boot.number, boot.started_s, replace(link), tries, before, settings, build)
+            tries, before, own = tuple(runs.tries), runs.conditions.before, runs.management.uncounted
+            turn = Turn(boot.side, boot.number, boot.started_s, replace(link), tries, before, settings, build, own)
         self.add(turn)
 
     def add(self, turn: Turn) -> None:

@@ -25,6 +25,7 @@ from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.virtual.status import ssh_command
 from tests.support.emulated_gate import NEEDS, card_or_skip, patient
 from tests.support.gate_project import BIN, GateLab, Project, wait_until
+from tests.support.labgrid_head import labgrid_head
 from tests.support.small_virtual_lab import BOARD_ANSWER_S, Bench, bench_up
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -68,25 +69,9 @@ pinet:
     for port, host in enumerate(HOSTS, 9)
 )
 # The same hosts as a user's lab sees them: on two managed switches with an uplink.
-TWO_SWITCHES = """\
-options: {coordinator_address: !template "$LG_COORDINATOR"}
-imports: [pytest_pinet.lab.drivers]
-targets:
-  h1:
-    resources: {RemotePlace: {name: h1}}
-    drivers: &drivers
-      NetworkPowerDriver: {}
-      PiSerialDriver: {}
-      PiShellDriver:
-        prompt: '(?:\\x1b\\[[?]2004h)?root@\\S+:.*# '
-        login_prompt: ' login: '
-        username: root
-        password: !template "$LG_CONSOLE_PASSWORD"
-      PiSSHDriver: {keyfile: !template "$LG_KEYFILE"}
-      PiStrategy: {}
-  h5:
-    resources: {RemotePlace: {name: h5}}
-    drivers: *drivers
+TWO_SWITCHES = (
+    labgrid_head("h1", "h5")
+    + """\
 pinet:
   name: two-switches
   switches:
@@ -98,6 +83,7 @@ pinet:
     h1: {board: pi4b, boot_timeout: 8 s, interfaces: {onboard: {port: front/swp1}}}
     h5: {board: pi4b, boot_timeout: 8 s, interfaces: {onboard: {port: back/swp1}}}
 """
+)
 # One bridge per switch. VLAN 50 is tagged on the uplink: another network of the lab, which no test may cut.
 SET_UP = (
     "modprobe -a bridge 8021q && ip link add br0 type bridge vlan_filtering 1 && ip link set br0 up && "

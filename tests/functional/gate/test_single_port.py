@@ -62,6 +62,25 @@ def test_kept(link, gate):
     gate.tcp(link, "tx")
 """
 
+# A program that prints steadily over ssh while both builds are measured.
+BUILDS = {
+    "good.yaml": "sysctls: {net.ipv4.tcp_autocorking: 1}\n",
+    "new.yaml": "sysctls: {net.ipv4.tcp_autocorking: 1}\nname: new\n",
+}
+GATED = """
+import pytest
+
+
+@pytest.mark.pinet(board="pi4b", nic="onboard")
+def test_rate(link, gate):
+    a_tenth = {bytes_a_second} // 10
+    noise = link.dut.shell.spawn(f"while sleep 0.1; do head -c {{a_tenth}} /dev/zero; done")
+    try:
+        gate.tcp(link, "tx")
+    finally:
+        noise.stop()
+"""
+
 SERIAL = """
 import pytest
 
@@ -121,6 +140,25 @@ def test_ssh_that_takes_too_much_is_named_and_cutting_settings_are_skipped(on_on
     assert not any("ssh" in note for note in results["test_quiet"]["notes"])
     text = output.stdout.str()
     assert "mtu may take down the link of pi4b-1:onboard" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("bytes_a_second", "verdict"), [(1_000_000, "invalid"), (40_000, "")])
+def test_ssh_is_counted_in_a_gate_of_builds_too(on_one_port: NewProject, bytes_a_second: int, verdict: str) -> None:
+    # At a tenth of its rate, the link moves 11.8 Mbyte/s: 0.1 % are 12 kbyte/s, 1 % are 118 kbyte/s.
+    project = on_one_port({"test_it.py": GATED.format(bytes_a_second=bytes_a_second), **BUILDS})
+    options = ("--pinet-build=new.yaml", "--pinet-baseline=good.yaml", "--pinet-boots=4")
+    project.pytest(*options, timeout_s=300)
+    (result,) = project.results["results"]
+    said = "the ssh connections to pi4b-1:onboard used its interface, too: "
+    if verdict:
+        assert result["verdict"] == verdict
+        assert said in " ".join(result["message"].split())
+        assert "(at most 1 % is allowed)" in " ".join(result["message"].split())
+    else:
+        assert result["verdict"] not in ("invalid", "error")
+        (note,) = (one for one in result["notes"] if said in one)
+        assert "(at most 0.1 % is allowed)" in note
 
 
 def test_check_matrix_and_doctor_name_the_mode_and_its_cost(one_port: GateLab) -> None:
