@@ -91,6 +91,7 @@ class Setup:
         # The namespace of its host name. A container does not have the first.
         self.uts = FIRST_UTS
         self.free: int | None = None
+        self.root_free: int | None = None
         self.tools: tuple[str, ...] = ()
 
     @property
@@ -153,6 +154,10 @@ class Setup:
         commands |= dict.fromkeys(self.tools, "")
         if self.free is not None:
             commands["df"] = f"echo /dev/mmcblk0p1 261108 0 {self.free // 1024} 74% /boot/firmware"
+        if self.root_free is not None:
+            other = commands.get("df", 'exec /bin/df "$@"')
+            root = f"echo /dev/mmcblk0p2 30368972 0 {self.root_free // 1024} 99% /"
+            commands["df"] = f'case "$*" in *" /lib/modules") {root} ;; *) {other} ;; esac'
         for name, script in commands.items():
             _make(place / "bin" / name, f"#!/bin/sh\n{script}\n".encode())
             (place / "bin" / name).chmod(0o755)

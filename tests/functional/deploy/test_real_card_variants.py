@@ -428,6 +428,21 @@ def test_modules_need_a_root_file_system_that_keeps_them(
     assert refusal(setup.boot(tmp_path / "card"), build_of(folder, "made")) == ROOT.format(full)
 
 
+def test_modules_need_space_on_the_root_file_system(tmp_path: Path) -> None:
+    module = made.module("r8169") + bytes(4_000_000)
+    made.write(tmp_path / "build", {"Image": made.image(), "initrd": b"070701", **made.tree(r8169=module)})
+    (tmp_path / "build" / "build.yaml").write_text("name: modules\nkernel: Image\ninitramfs: initrd\nmodules: .\n")
+    setup = Setup(PI_OS, "pi4b")
+    setup.tools = ("depmod",)
+    setup.root_free = 3_000_000
+    assert refusal(setup.boot(tmp_path / "card"), build_of(tmp_path / "build", "made")) == (
+        "the modules of build modules take 4 MB, but NODE has only 3 MB left: delete files that are not needed there, "
+        "or strip the modules (INSTALL_MOD_STRIP=1)"
+    )
+    setup.root_free = 5_000_000
+    setup.boot(tmp_path / "larger").booted().check(build_of(tmp_path / "build", "made"))
+
+
 def test_an_initramfs_that_the_board_cannot_make_must_be_in_the_build(tmp_path: Path, made_build: Builds) -> None:
     assert refusal(Setup("alpine-3.22", "pi4b").boot(tmp_path), made_build("arm64", False)) == (
         "NODE boots with an initramfs, but has no mkinitramfs: install initramfs-tools there, or add an initramfs to "
