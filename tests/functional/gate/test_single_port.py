@@ -176,6 +176,9 @@ def test_check_matrix_and_doctor_name_the_mode_and_its_cost(one_port: GateLab) -
     (first, *_) = json.loads(pinet("matrix", "--lab", file, "--json"))
     assert first["management"] == {"pi3b-1": "same", "pi4b-1": "same"}
     found = json.loads(pinet("doctor", "--lab", file, "--json", "pi4b-1"))
+    # The state of the switch port and the cable are checked as for other nodes.
+    by_check = {one["check"]: one["status"] for one in found if one["node"] == "pi4b-1"}
+    assert (by_check["switch port agrees"], by_check["cabling"]) == ("ok", "ok")
     (finding,) = (one for one in found if one["check"] == "management")
     assert (finding["status"], finding["node"], finding["message"]) == ("ok", "pi4b-1", f"same: {cost}")
 
