@@ -33,7 +33,7 @@ BOOT_S = 60.0
 class Answering(LocalShell):
     """Replaces the node over ssh: a shell without leftovers, until the node is requested to halt.
 
-    No command runs on this machine, whose journal belongs to other tests: an undo would be theirs.
+    No command uses the journal and the guards of this machine, which belong to other tests.
     """
 
     # The log of the board that was made last.
@@ -50,7 +50,7 @@ class Answering(LocalShell):
             return Completed(0, "", "")
         if self._halted:
             raise SshError(f"the ssh connection to {self.name} was lost")
-        return Completed(0, "", "")
+        return super().run(command.replace("/run/pytest-pinet", "/nonexistent"), timeout_s)
 
 
 @pytest.fixture(autouse=True)
