@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "export": "Write a run for Prometheus or github-action-benchmark.",
     },
     "Set up and check a lab": {
+        "init": "Look at boards over ssh; write a lab file for them.",
         "check": "Check a lab file without using the lab.",
         "doctor": "Check a whole lab; report faults and who must fix them.",
         "discover": "Find the switch port of each NIC; correct the lab file.",

@@ -23,7 +23,8 @@ _RATE = {"type": "string", "pattern": f"^{RATE_PATTERN}$"}
 PERCENT = {"type": "string", "pattern": rf"^{NUMBER} ?%$"}
 _TIME = {"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"}
 # Names are part of test ids, host names and shell commands.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
+NAME_FORM = "a name of letters, digits and '._+-', at most 63"
 _MAC = re.compile(r"[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}")
 _DRIVER = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
@@ -129,8 +130,8 @@ def _ports(value: object) -> object:
 
 Name = Annotated[
     str,
-    BeforeValidator(_matching(_NAME, "a name of letters, digits and '._+-', at most 63", numbers=True)),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{_NAME.pattern}$"}),
+    BeforeValidator(_matching(NAME, NAME_FORM, numbers=True)),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{NAME.pattern}$"}),
 ]
 Tool = Annotated[Name, _registered(TRAFFIC_TOOLS)]
 Backend = Annotated[Name, _registered(SWITCH_BACKENDS)]

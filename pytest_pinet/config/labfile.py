@@ -31,7 +31,12 @@ def load(path: str | Path) -> LabOfFile:
 
     Raises ConfigError: one sentence with the path as it was given, the line, the offending value and what is accepted.
     """
-    document = parse(_text(str(path)), str(path))
+    return resolve(_text(str(path)), str(path))
+
+
+def resolve(text: str, path: str) -> LabOfFile:
+    """Check and resolve the text of a lab file. ``path`` is for messages, and for paths in the file."""
+    document = parse(text, path)
     data = _top_level(document)
     try:
         section = PinetSection.model_validate(data["pinet"])

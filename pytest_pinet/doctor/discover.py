@@ -5,12 +5,12 @@ It also writes how each NIC can be found on its node: MAC address, driver, and p
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_pinet.config.lab_text import identity, mapping
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.cabling import reporting_switches, sightings
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
@@ -18,13 +18,10 @@ from pytest_pinet.doctor.finding import WIDTH, Status
 from pytest_pinet.errors import LabError, first_line
 from pytest_pinet.judge.hardware import fitting, identify
 from pytest_pinet.lab.switch.switchport import Capability
-from pytest_pinet.model.hardware import FoundBoard, FoundNic
+from pytest_pinet.model.hardware import FoundBoard
 from pytest_pinet.model.lab import ONBOARD, Interface, Lab, PortRef
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.report.table import text_table
-
-# Text that needs no quotes, and that YAML does not read as a number.
-_PLAIN = re.compile(r"[A-Za-z_][\w/.+-]*")
 
 
 class SearchOutcome(StrEnum):
@@ -167,22 +164,11 @@ def lab_file_lines(found: Discovery) -> list[str]:
             if nic is None:
                 continue
             listed.add(nic.device)
-            own = [] if interface.name == ONBOARD else [f"nic: {interface.nic.name}"]
-            own.append(f"port: {_quoted(str(ports[interface]))}")
+            own = {} if interface.name == ONBOARD else {"nic": interface.nic.name}
+            own["port"] = str(ports[interface])
             if interface.speed_mbps != interface.nic.speed_mbps:
-                own.append(f"speed: {Bitrate.mbps(interface.speed_mbps)}")
-            lines.append(f"        {interface.name}: {{{', '.join([*own, *_identity(nic)])}}}")
+                own["speed"] = str(Bitrate.mbps(interface.speed_mbps))
+            lines.append(f"        {interface.name}: {mapping(own | identity(nic))}")
         others = (nic for nic in board.nics.values() if nic.bus is not None and nic.device not in listed)
-        lines += [f"        # not in the lab file: {nic.device}: {{{', '.join(_identity(nic))}}}" for nic in others]
+        lines += [f"        # not in the lab file: {nic.device}: {mapping(identity(nic))}" for nic in others]
     return lines
-
-
-def _identity(nic: FoundNic) -> list[str]:
-    """Return the keys of an interface that find and check this NIC."""
-    keys = {"mac": nic.permanent_mac or nic.mac, "driver": nic.driver, "bus_info": nic.bus_info}
-    return [f"{key}: {_quoted(value)}" for key, value in keys.items() if value is not None]
-
-
-def _quoted(value: str) -> str:
-    """Return a text for YAML. In quotes, YAML reads no address as a number, and no comma as the end of the value."""
-    return value if _PLAIN.fullmatch(value) else "'" + value.replace("'", "''") + "'"

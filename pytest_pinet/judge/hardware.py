@@ -62,10 +62,15 @@ def find(interface: Interface, board: FoundBoard) -> FoundNic | Mismatch:
 def compare_board(node: Node, model: str | None) -> list[Mismatch]:
     """Compare the model of a board with the lab file. A model that either side does not know is not compared."""
     expected = node.board.model
-    if model is None or expected is None or _plain(model) in {_plain(expected), _plain(f"{expected} Model B")}:
+    if model is None or expected is None or is_model(model, expected):
         return []
     act = f"correct `board:` in {node.where}, or connect the right board"
     return [Mismatch(f"the board is a {model!r}, the lab file has {node.board.name} ({expected})", act)]
+
+
+def is_model(model: str, expected: str) -> bool:
+    """Return whether a model as its device tree names it is this model of the catalogue."""
+    return _plain(model) in {_plain(expected), _plain(f"{expected} Model B")}
 
 
 def _plain(model: str) -> str:

@@ -170,6 +170,14 @@ def _completed(returncode: int, output: bytes, error_text: str) -> Completed:
     return Completed(returncode, output.decode("utf-8", "replace"), error_text)
 
 
+class NoSshConnection(SshError):
+    """No connection. ``why`` is all that ssh printed about it."""
+
+    def __init__(self, message: str, act: str, why: str) -> None:
+        super().__init__(message, act)
+        self.why = why
+
+
 def ssh_words(address: str, keyfile: str | None) -> tuple[list[str], list[str]]:
     """Return the options of ssh, and the words for the destination ``ssh://user@host:port`` or ``user@host``."""
     url = urlsplit(address if "://" in address else f"ssh://{address}")
@@ -187,17 +195,28 @@ def ssh_words(address: str, keyfile: str | None) -> tuple[list[str], list[str]]:
 
 
 class SshConnection:
-    """One master connection that all commands share. ``address`` is ``ssh://user@host:port`` or ``user@host``."""
+    """One master connection that all commands share. Raises NoSshConnection.
 
-    def __init__(self, name: str, address: str, keyfile: str | None = None) -> None:
+    ``address`` is for messages. ``words`` are the options of ssh and the words for the destination (``ssh_words``).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        words: tuple[Sequence[str], Sequence[str]],
+        timeout_s: float = CONNECT_TIMEOUT_S + 3,
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="pinet-ssh-"))
-        options, destination = ssh_words(address, keyfile)
-        options += ["-o", f"ControlPath={self._folder / 'control'}"]
+        self._timeout_s = timeout_s
+        options, destination = words
+        options = [*options, "-o", f"ControlPath={self._folder / 'control'}"]
         self._exit = ["ssh", *options, "-O", "exit", *destination]
         why = self._open(["ssh", "-f", "-N", "-M", *options, *destination])
         if why is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-            raise SshError(f"no ssh connection to {name} at {address}: {why}", "check its address, user and key")
+            message = f"no ssh connection to {name} at {address}: {why}"
+            raise NoSshConnection(message, "check its address, user and key", why)
         self.shell = SshShell(name, ["ssh", *options, *destination])
 
     def _open(self, master: list[str]) -> str | None:
@@ -210,12 +229,12 @@ class SshConnection:
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=stream,
-                    timeout=CONNECT_TIMEOUT_S + 3,
+                    timeout=self._timeout_s,
                     check=False,
                     start_new_session=True,
                 )
             except subprocess.TimeoutExpired:
-                return f"no answer within {CONNECT_TIMEOUT_S + 3} s"
+                return f"no answer within {self._timeout_s:.0f} s"
         return None if done.returncode == 0 else log.read_text(errors="replace").strip() or f"exit {done.returncode}"
 
     def close(self) -> None:

@@ -59,7 +59,10 @@ class Board:
 
 @dataclass(frozen=True)
 class Nic:
-    """A NIC by its chip. ``speeds_mbps`` are the link speeds that it negotiates, ascending."""
+    """A NIC by its chip. ``speeds_mbps`` are the link speeds that it negotiates, ascending.
+
+    ``ids`` are the vendor and device numbers of the chip, such as ``usb:0bda:8153``.
+    """
 
     name: str
     title: str
@@ -69,6 +72,7 @@ class Nic:
     speeds_mbps: tuple[int, ...]
     mtu_max: int = 1500
     products: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 

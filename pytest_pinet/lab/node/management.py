@@ -50,7 +50,11 @@ class FoundManagement:
 
     def of(self, node: Node) -> Management:
         """Return the form of ``management:`` that describes this."""
-        if any(interface.device in self.carriers for interface in node.interfaces):
+        return self.beside(interface.device for interface in node.interfaces)
+
+    def beside(self, tested: Iterable[str]) -> Management:
+        """Return the form of ``management:`` that describes this, if these devices are under test."""
+        if any(device in self.carriers for device in tested):
             mode = ManagementMode.SAME if self.vlan is None else ManagementMode.VLAN
             return Management(mode, self.vlan)
         return Management(ManagementMode.WIFI if self.wifi else ManagementMode.SEPARATE)

@@ -17,7 +17,7 @@ from typing import Any
 from pytest_pinet.config.switches import default_vlan
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.shell import Shell, as_root
-from pytest_pinet.lab.ssh import SshConnection
+from pytest_pinet.lab.ssh import SshConnection, ssh_words
 from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
 from pytest_pinet.model.lab import Switch
@@ -241,6 +241,7 @@ def _first(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> LinuxSwitch:
     """Connect: ``address`` (``ssh://user@host:port``), ``keyfile``, ``default_group`` (bridge of the default VLAN)."""
-    connection = SshConnection(f"switch {switch.name}", settings["address"], settings.get("keyfile"))
+    address = settings["address"]
+    connection = SshConnection(f"switch {switch.name}", address, ssh_words(address, settings.get("keyfile")))
     bridges = Bridges(default_vlan(switch), settings.get("default_group", "br0"))
     return LinuxSwitch(switch, connection.shell, bridges, connection)

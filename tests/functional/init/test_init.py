@@ -1,0 +1,95 @@
+"""``pinet init`` as a user calls it, against real ssh servers on a desk of namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from tests.support.desk_bench import DeskBench, desk_bench
+
+PI, OTHER = "root@192.0.2.5", "root@192.0.2.6"
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskBench]:
+    with desk_bench(tmp_path_factory.mktemp("desk") / "bench") as made:
+        yield made
+
+
+def test_one_board_and_this_machine(bench: DeskBench) -> None:
+    done = bench.pinet("init", PI)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1:] == [
+        "  pinet doctor --lab desk.yaml",
+        "  pytest --pyargs pytest_pinet.suites --pinet-lab=desk.yaml",
+    ]
+    lab = load(bench.folder / "desk.yaml")
+    pi, pc = lab.nodes.values()
+    assert (pi.name, str(pi.management), [one.device for one in pi.interfaces]) == ("pi-1", "same", ["eth0"])
+    assert (pc.runner, [one.device for one in pc.interfaces]) == (True, ["enp3s0"])
+    checked = bench.pinet("check", "desk.yaml")
+    assert (checked.returncode, "lab desk: 2 nodes, 2 interfaces" in checked.stdout) == (0, True)
+    before = (bench.folder / "desk.yaml").read_text()
+    again = bench.pinet("init", PI)
+    assert again.returncode == 4
+    assert "desk.yaml exists already, and is not changed; choose another file with --output" in again.stderr
+    assert (bench.folder / "desk.yaml").read_text() == before
+
+
+def test_two_boards_by_the_settings_of_ssh_without_root_rights(bench: DeskBench) -> None:
+    """``shelf`` stands in ~/.ssh/config, with address and user."""
+    done = bench.pinet("init", "shelf", OTHER, "--name", "two")
+
+    assert done.returncode == 0, done.stderr
+    assert "pi-1: user pi has no root rights" in done.stderr
+    assert "-> on pi-1: sudo raspi-config nonint do_sudo_pass 1" in done.stderr
+    assert list(load(bench.folder / "two.yaml").nodes) == ["pi-1", "pi-2"]
+    text = (bench.folder / "two.yaml").read_text()
+    assert "NetworkService: {address: shelf, username: pi}" in text
+
+
+def test_all_boards_that_fail_are_named_at_once(bench: DeskBench) -> None:
+    done = bench.pinet("init", "nouser@192.0.2.5", OTHER, "root@192.0.2.9", "nohost.invalid", "-o", "no.yaml")
+
+    assert done.returncode == 2
+    assert "192.0.2.5 refused nouser@192.0.2.5" in done.stderr
+    assert "no answer from 192.0.2.9" in done.stderr
+    assert "nohost.invalid is no host that this machine knows" in done.stderr
+    assert "192.0.2.6 " not in done.stderr.partition("...")[2]
+    assert not (bench.folder / "no.yaml").exists()
+
+
+def test_host_keys_are_the_user_s_business(bench: DeskBench) -> None:
+    try:
+        bench.know_hosts(known=False)
+        unknown = bench.pinet("init", PI, "-o", "no.yaml")
+        bench.know_hosts(key=" ".join((bench.folder / "key.pub").read_text().split()[:2]))
+        changed = bench.pinet("init", PI, "-o", "no.yaml")
+    finally:
+        bench.know_hosts()
+
+    assert (unknown.returncode, changed.returncode) == (2, 2)
+    assert "does not know the host key of 192.0.2.5\n  -> log in once and accept the key: ssh" in unknown.stderr
+    assert "another board or another card answers there\n  -> if this is right: ssh-keygen -R" in changed.stderr
+
+
+def test_without_a_terminal_each_missing_value_is_an_option(bench: DeskBench) -> None:
+    done = bench.pinet("init", "-o", "no.yaml")
+
+    assert done.returncode == 4
+    assert done.stderr == "pinet: Login of the board, such as pi@192.0.2.5: give it with LOGIN\n"
+    wrong = bench.pinet("init", "pi@", "-o", "no.yaml")
+    assert (wrong.returncode, "LOGIN: expected a login such as" in wrong.stderr) == (4, True)
+
+
+def test_a_terminal_is_asked_only_what_is_missing(bench: DeskBench) -> None:
+    status, text = bench.converse({"Login of the board": PI}, "init", "-o", "answered.yaml")
+
+    assert status == 0, text
+    assert text.count("?") == 0
+    assert "answered.yaml is written" in text
+    status, text = bench.converse({}, "init", PI, "-o", "complete.yaml")
+    assert (status, "complete.yaml is written" in text) == (0, True), text
