@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import Any
 
@@ -29,11 +30,19 @@ FIGURES: list[dict[str, Any]] = PUBLISHED["figures"]
 def test_every_key_of_an_entry_is_used(name: str) -> None:
     keys = {
         "boards.yaml": {"title", "clock_mhz", "cores", "buses", "onboard", "sources"},
-        "nics.yaml": {"title", "chip", "driver", "bus", "speeds_mbps", "mtu_max", "products", "traits", "sources"},
+        "nics.yaml": {
+            *("title", "chip", "driver", "bus", "speeds_mbps", "mtu_max", "products", "ids", "traits", "sources")
+        },
         "raspberry_pi_models.yaml": {"titles", "filters", "kernels", "device_trees", "architectures"},
     }[name]
     for entry in read(name).values():
         assert set(entry) <= keys
+
+
+def test_numbers_of_chips_have_the_form_of_the_kernel() -> None:
+    numbers = [number for nic in CATALOGUE.nics.values() for number in nic.ids]
+    assert numbers
+    assert all(re.fullmatch(r"(usb|pci):[0-9a-f]{4}:[0-9a-f]{4}", number) for number in numbers)
 
 
 def test_every_entry_has_sources() -> None:
