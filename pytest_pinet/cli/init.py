@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import click
 
@@ -13,19 +13,20 @@ from pytest_pinet.cli.options import print_lines
 from pytest_pinet.config.fields import NAME, NAME_FORM
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
 from pytest_pinet.execution.names import shown
+from pytest_pinet.init import bench, bench_file, desk, desk_file, missing, new_file
+from pytest_pinet.init.answers import Answers
+from pytest_pinet.init.login import Login
+from pytest_pinet.init.login import parse as parse_login
+from pytest_pinet.init.machine import Machine, look_at, this_machine
 
-if TYPE_CHECKING:
-    from pytest_pinet.init.desk import Wishes
-    from pytest_pinet.init.login import Login
-    from pytest_pinet.init.machine import Machine
-
+T = TypeVar("T")
 FAILED = 2
 
 
 @click.command()
 @click.argument("logins", metavar="[LOGIN]...", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="The lab file to write; by default NAME.yaml. It must not exist.")
-@click.option("--name", metavar="NAME", default="desk", show_default=True, help="The name of the lab.")
+@click.option("--name", metavar="NAME", help="The name of the lab. Default: desk, or bench with --bench.")
 @click.option(
     "--peer", metavar="PEER",
     help="The other end of a single board: runner (this machine, the default), none, or the LOGIN of another board.",
@@ -40,6 +41,23 @@ FAILED = 2
 @click.option("-i", "--keyfile", metavar="FILE", help="The ssh key. Default: ssh's own keys and settings.")
 @click.option("--install-iperf3", is_flag=True, help="Install iperf3 where it is missing. Needs root rights there.")
 @click.option("-y", "--yes", is_flag=True, help="Take the default of each question without asking. Installs nothing.")
+@click.option(
+    "--bench", "is_bench", is_flag=True,
+    help="A lab with a labgrid coordinator: ask for places, power, consoles and switch. LOGINs are not necessary.",
+)  # fmt: skip
+@click.option("--coordinator", metavar="HOST:PORT", help="With --bench: the address of labgrid's coordinator.")
+@click.option(
+    "--board", "boards", metavar="NAME=MODEL", multiple=True,
+    help="With --bench: a place and the model of its board, such as pi4b-1=pi4b. Repeatable.",
+)  # fmt: skip
+@click.option("--power", type=click.Choice(bench.POWERS), help="With --bench: the power control of the boards.")
+@click.option("--console", type=click.Choice(bench.CONSOLES), help="With --bench: the consoles of the boards.")
+@click.option("--switch", "backend", type=click.Choice(bench.BACKENDS), help="With --bench: how the switch is managed.")
+@click.option("--switch-address", metavar="ADDRESS", help="With --bench: the address of the switch.")
+@click.option("--switch-family", metavar="FAMILY", help="With --bench: the family of a switch with a command line.")
+@click.option(
+    "--port", "ports", metavar="NAME=PORT", multiple=True, help="With --bench: the switch port of a board. Repeatable."
+)
 def init(
     logins: tuple[str, ...],
     output: str | None,
@@ -50,6 +68,15 @@ def init(
     keyfile: str | None,
     install_iperf3: bool,
     yes: bool,
+    is_bench: bool,
+    coordinator: str | None,
+    boards: tuple[str, ...],
+    power: str | None,
+    console: str | None,
+    backend: str | None,
+    switch_address: str | None,
+    switch_family: str | None,
+    ports: tuple[str, ...],
 ) -> None:
     """Look at boards over ssh, and write a lab file for them.
 
@@ -57,25 +84,36 @@ def init(
     boards against each other. Nothing is changed on the boards. On a terminal, the command asks for what it cannot
     find; without one, options give it.
 
+    With --bench the lab has a labgrid coordinator, power switches, consoles and a switch; each is explained.
+
     Exit code: 0 if the file was written; 2 if a board could not be read; 4 if an option or an answer is wrong.
     """
-    from pytest_pinet.init import desk, desk_file, missing, new_file
-    from pytest_pinet.init.answers import Answers
-    from pytest_pinet.init.machine import this_machine
-
     answers = Answers(sys.stdin.isatty(), yes)
-    wishes = _wishes(name, peer, interfaces, speed, keyfile)
-    file = output or f"{wishes.name}.yaml"
+    name = name or ("bench" if is_bench else "desk")
+    wishes = _wishes(name, desk.PEER_NONE if is_bench else peer, interfaces, speed, keyfile)
+    file = output or f"{name}.yaml"
     new_file.check_free(file)
-    texts = [*logins] or [answers.text("Login of the board, such as pi@192.0.2.5", str, "LOGIN")]
-    if peer is not None and wishes.peer is None:
-        texts.append(peer)
-    addresses = [_login(text) for text in texts]
-    say(f"Looking at {', '.join(map(str, addresses))} ...")
-    machines = _look(addresses, keyfile)
-    plan = desk.plan(machines, this_machine(), wishes, answers)
+    if not logins and not is_bench:
+        logins = (answers.text("Login of the board, such as pi@192.0.2.5", str, "LOGIN"),)
+    texts = [*logins, *([peer] if peer is not None and wishes.peer is None else [])]
+    addresses = [_parsed("LOGIN", parse_login, text) for text in texts]
+    plan = desk.plan(_look(addresses, keyfile), this_machine(), wishes, answers)
     plan = missing.with_iperf3(plan, install_iperf3, answers, say)
-    lab = new_file.write(file, desk_file.text(plan, file))
+    if is_bench:
+        chosen = bench.BenchWishes(
+            coordinator and _parsed("--coordinator", bench.parse_coordinator, coordinator),
+            dict(_parsed("--board", bench.parse_board, text) for text in boards),
+            power,
+            console,
+            backend,
+            switch_address,
+            switch_family and _parsed("--switch-family", bench.parse_family, switch_family),
+            dict(_parsed("--port", bench.parse_port, text) for text in ports),
+        )
+        made = bench.ask(plan.nodes, chosen, answers)
+        lab = new_file.write(file, bench_file.text(name, made, plan.nodes, plan.hardware, file))
+    else:
+        lab = new_file.write(file, desk_file.text(plan, file))
     say(f"{file} is written: lab {lab.name} with {' and '.join(lab.nodes)}")
     for line in missing.to_do(plan):
         say(line)
@@ -87,35 +125,32 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _wishes(name: str, peer: str | None, interfaces: Sequence[str], speed: str | None, keyfile: str | None) -> Wishes:
-    from pytest_pinet.init.desk import PEER_NONE, PEER_RUNNER, Wishes, speed_of
-
+def _wishes(
+    name: str, peer: str | None, interfaces: Sequence[str], speed: str | None, keyfile: str | None
+) -> desk.Wishes:
     if not NAME.fullmatch(name):
         raise ConfigError(f"--name: expected {NAME_FORM}, got {shown(name)}")
-    chosen: dict[str, str] = {}
-    for text in interfaces:
-        node, _, device = text.rpartition("=")
-        chosen[node] = device
-    mbps = None
-    if speed is not None:
-        with mistake_in("--speed"):
-            mbps = speed_of(speed)
     if keyfile is not None and not Path(keyfile).expanduser().is_file():
         raise ConfigError(f"--keyfile: there is no file {keyfile}")
-    return Wishes(name, peer if peer in (PEER_RUNNER, PEER_NONE) else None, chosen, mbps, keyfile)
+    return desk.Wishes(
+        name,
+        peer if peer in (desk.PEER_RUNNER, desk.PEER_NONE) else None,
+        dict(text.rpartition("=")[::2] for text in interfaces),
+        None if speed is None else _parsed("--speed", desk.speed_of, speed),
+        keyfile,
+    )
 
 
-def _login(text: str) -> Login:
-    from pytest_pinet.init.login import parse
-
-    with mistake_in("LOGIN"):
+def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
+    """Return the parsed value of an option. Raises ConfigError."""
+    with mistake_in(option):
         return parse(text)
 
 
 def _look(logins: Sequence[Login], keyfile: str | None) -> list[Machine]:
     """Look at all boards. A board that cannot be read ends the command, after the sentences of all such boards."""
-    from pytest_pinet.init.machine import look_at
-
+    if logins:
+        say(f"Looking at {', '.join(map(str, logins))} ...")
     found = look_at(logins, keyfile)
     machines = [one for one in found if not isinstance(one, PinetError)]
     if len(machines) < len(found):

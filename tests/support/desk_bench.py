@@ -36,6 +36,7 @@ _INIT = """\
 set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs /root; mount -t tmpfs -o mode=755 tmpfs /run; mkdir -p /run/sshd
+mount -t tmpfs -o mode=755 tmpfs /var/lib
 # sshd reads the keys as the user who logs in, who cannot read the folder of the test.
 cp {folder}/key.pub /run/
 for file in passwd group shadow; do cp /etc/$file {folder}/$file; done

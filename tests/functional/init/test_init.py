@@ -93,3 +93,33 @@ def test_a_terminal_is_asked_only_what_is_missing(bench: DeskBench) -> None:
     assert "answered.yaml is written" in text
     status, text = bench.converse({}, "init", PI, "-o", "complete.yaml")
     assert (status, "complete.yaml is written" in text) == (0, True), text
+
+
+def test_a_bench_is_asked_with_examples(bench: DeskBench) -> None:
+    answers = {
+        "address of the coordinator [": "bench.example.org:20408",
+        "places and models: ": "pi4b-1, pi5-1",
+        "power of the boards (outlet, poe, none) [outlet]: ": "poe",
+        "consoles of the boards (serial, none) [serial]: ": "",
+        "kind of the switch (fixed, snmp, cli, linux) [fixed]: ": "snmp",
+        "address of the switch": "192.0.2.2",
+        "switch port of pi4b-1: ": "gi1",
+        "switch port of pi5-1: ": "gi2",
+    }
+    status, text = bench.converse(answers, "init", "--bench")
+
+    assert status == 0, text
+    assert "Example: pi4b-1=pi4b, pi5-1=pi5." in text
+    assert [node.board.name for node in load(bench.folder / "bench.yaml").nodes.values()] == ["pi4b", "pi5"]
+    assert bench.pinet("check", "bench.yaml").returncode == 0
+
+
+def test_a_bench_by_options_with_a_board_that_is_looked_at(bench: DeskBench) -> None:
+    words = ["--bench", "--coordinator", "127.0.0.1:1", "--power", "none", "--console", "none", "--switch", "fixed"]
+    done = bench.pinet("init", PI, *words, "-o", "mixed.yaml", "--port", "pi-1=p1")
+
+    assert done.returncode == 0, done.stderr
+    (node,) = load(bench.folder / "mixed.yaml").nodes.values()
+    assert (node.name, [one.device for one in node.interfaces]) == ("pi-1", ["eth0"])
+    wrong = bench.pinet("init", "--bench", "-o", "no.yaml")
+    assert (wrong.returncode, "address of the coordinator: give it with --coordinator" in wrong.stderr) == (4, True)
