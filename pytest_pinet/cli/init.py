@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import click
 
+from pytest_pinet.cli.command import PINET, PinetCommand, sections
+from pytest_pinet.cli.exit_codes import LAB_ERROR
 from pytest_pinet.cli.options import print_lines
 from pytest_pinet.config.fields import NAME, NAME_FORM
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
@@ -20,10 +22,17 @@ from pytest_pinet.init.login import parse as parse_login
 from pytest_pinet.init.machine import Machine, look_at, this_machine
 
 T = TypeVar("T")
-FAILED = 2
 
 
-@click.command()
+@sections(
+    {
+        "A lab with a labgrid coordinator": [
+            *("--bench", "--coordinator", "--board", "--power", "--console"),
+            *("--switch", "--switch-address", "--switch-family", "--port"),
+        ]
+    }
+)
+@click.command(cls=PinetCommand)
 @click.argument("logins", metavar="[LOGIN]...", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="The lab file to write; by default NAME.yaml. It must not exist.")
 @click.option("--name", metavar="NAME", help="The name of the lab. Default: desk, or bench with --bench.")
@@ -45,19 +54,17 @@ FAILED = 2
     "--bench", "is_bench", is_flag=True,
     help="A lab with a labgrid coordinator: ask for places, power, consoles and switch. LOGINs are not necessary.",
 )  # fmt: skip
-@click.option("--coordinator", metavar="HOST:PORT", help="With --bench: the address of labgrid's coordinator.")
+@click.option("--coordinator", metavar="HOST:PORT", help="The address of labgrid's coordinator.")
 @click.option(
     "--board", "boards", metavar="NAME=MODEL", multiple=True,
-    help="With --bench: a place and the model of its board, such as pi4b-1=pi4b. Repeatable.",
+    help="A place and the model of its board, such as pi4b-1=pi4b. Repeatable.",
 )  # fmt: skip
-@click.option("--power", type=click.Choice(bench.POWERS), help="With --bench: the power control of the boards.")
-@click.option("--console", type=click.Choice(bench.CONSOLES), help="With --bench: the consoles of the boards.")
-@click.option("--switch", "backend", type=click.Choice(bench.BACKENDS), help="With --bench: how the switch is managed.")
-@click.option("--switch-address", metavar="ADDRESS", help="With --bench: the address of the switch.")
-@click.option("--switch-family", metavar="FAMILY", help="With --bench: the family of a switch with a command line.")
-@click.option(
-    "--port", "ports", metavar="NAME=PORT", multiple=True, help="With --bench: the switch port of a board. Repeatable."
-)
+@click.option("--power", type=click.Choice(bench.POWERS), help="The power control of the boards.")
+@click.option("--console", type=click.Choice(bench.CONSOLES), help="The consoles of the boards.")
+@click.option("--switch", "backend", type=click.Choice(bench.BACKENDS), help="How the switch is managed.")
+@click.option("--switch-address", metavar="ADDRESS", help="The address of the switch.")
+@click.option("--switch-family", metavar="FAMILY", help="The family of a switch with a command line.")
+@click.option("--port", "ports", metavar="NAME=PORT", multiple=True, help="The switch port of a board. Repeatable.")
 def init(
     logins: tuple[str, ...],
     output: str | None,
@@ -156,6 +163,6 @@ def _look(logins: Sequence[Login], keyfile: str | None) -> list[Machine]:
     if len(machines) < len(found):
         for one in found:
             if isinstance(one, PinetError):
-                say(f"pinet: {one}")
-        sys.exit(FAILED)
+                say(f"{PINET} {one}")
+        sys.exit(LAB_ERROR)
     return machines
