@@ -13,28 +13,13 @@ from pathlib import Path
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.virtual.status import ssh_command
 from tests.support.gate_project import GateLab, Project, wait_until
+from tests.support.labgrid_head import labgrid_head
 
 # Several times the boot time of an idle machine, for a busy one.
 BOOT_S = 240.0
-LAB = """\
-options: {coordinator_address: !template "$LG_COORDINATOR"}
-imports: [pytest_pinet.lab.drivers]
-targets:
-  board:
-    resources: {RemotePlace: {name: board}}
-    drivers: &drivers
-      NetworkPowerDriver: {}
-      PiSerialDriver: {}
-      PiShellDriver:
-        prompt: '(?:\\x1b\\[[?]2004h)?root@\\S+:.*# '
-        login_prompt: ' login: '
-        username: root
-        password: !template "$LG_CONSOLE_PASSWORD"
-      PiSSHDriver: {keyfile: !template "$LG_KEYFILE"}
-      PiStrategy: {}
-  peer:
-    resources: {RemotePlace: {name: peer}}
-    drivers: *drivers
+LAB = (
+    labgrid_head("board", "peer")
+    + """\
 pinet:
   name: managed
   launcher: virtual
@@ -64,6 +49,7 @@ pinet:
       boot_timeout: 20 s
       interfaces: {pcie: {nic: veth, port: sw1/p2}}
 """
+)
 # What the managers and the kernel say of all interfaces. Addresses without the lifetimes.
 _STATE = """
 PATH=$PATH:/usr/sbin:/sbin
