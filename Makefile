@@ -102,13 +102,14 @@ site: .venv/developer
 	$(BIN)/python -m sphinx --builder html --doctree-dir .pinet/site-doctrees -E -a -n -W --keep-going -q docs $(SITE)
 	@echo "The documentation is in $(SITE)/index.html"
 
-# The browser tests make the pictures of README.md from measurements of the virtual lab.
+# The browser tests make the pictures of reports; the casts of terminals are recorded from commands on the virtual lab.
 PICTURES := $(CURDIR)/.pinet/pictures
 pictures: .venv/developer
 	tools/install-allure
 	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m smoke tests/functional/report/test_page_browser.py \
-		tests/functional/report/test_allure_report.py $(ARGS)
+		tests/functional/report/test_allure_report.py tests/functional/documentation/test_site.py $(ARGS)
 	cp $(PICTURES)/report-page.png $(PICTURES)/report-allure.png docs/pictures/
+	$(BIN)/python -m tools.site.casts docs/pictures
 
 clean:
 	test ! -x $(BIN)/pinet || $(BIN)/pinet lab down --lab=$(LAB)

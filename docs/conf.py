@@ -21,7 +21,8 @@ extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nitpicky = True
-suppress_warnings: list[str] = []
+# Commands in texts keep their quotes.
+smartquotes = False
 
 html_theme = "furo"
 html_title = f"pytest-pinet {release}"

@@ -22,8 +22,9 @@ class Browser:
     def __init__(self, driver: Any) -> None:
         self._driver = driver
 
-    def open(self, path: Path, anchor: str = "") -> None:
-        self._driver.get(f"file://{path.absolute()}{f'#{anchor}' if anchor else ''}")
+    def open(self, path: Path, anchor: str = "", query: str = "") -> None:
+        """Open a file. ``query`` is what a search page searches for."""
+        self._driver.get(f"file://{path.absolute()}{f'?q={query}' if query else ''}{f'#{anchor}' if anchor else ''}")
 
     @property
     def text(self) -> str:

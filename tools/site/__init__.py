@@ -15,6 +15,7 @@ from tools.site.docstrings import errors, fixtures, hooks, public_names
 from tools.site.metrics import evidence, junit, openmetrics_families
 from tools.site.options import ini_keys, options
 from tools.site.schemas import lab_file, results
+from tools.site.troubleshooting import mistakes, troubles
 
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
@@ -29,6 +30,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "openmetrics": openmetrics_families,
     "junit": junit,
     "evidence": evidence,
+    "troubles": troubles,
+    "mistakes": mistakes,
 }
 LINE = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
 

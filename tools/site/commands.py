@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from tools.site.markdown import code, table
+from tools.site.markdown import code, plain, table
 
 
 def commands() -> str:
@@ -42,10 +42,10 @@ def _prose(text: str) -> str:
     shown = []
     for part in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in part.splitlines()]
-        shown.append("\n".join(["```text", *lines[1:], "```"]) if lines[0] == "\b" else " ".join(lines))
-    return "\n\n".join(shown).replace("<", "\\<")
+        shown.append("\n".join(["```text", *lines[1:], "```"]) if lines[0] == "\b" else plain(" ".join(lines)))
+    return "\n\n".join(shown)
 
 
 def _option(one: click.Parameter, context: click.Context) -> list[str] | None:
     record = one.get_help_record(context)
-    return None if record is None else [code(record[0]), record[1].replace("<", "\\<")]
+    return None if record is None else [code(record[0]), plain(record[1])]

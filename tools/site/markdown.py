@@ -22,6 +22,12 @@ def code(text: object) -> str:
     return f"`{text}`" if str(text) else ""
 
 
+def plain(text: str) -> str:
+    """Return a text of a program as Markdown: a glob is no emphasis. Text in backticks stays code."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if number % 2 else re.sub(r"([*<\\])", r"\\\1", part) for number, part in enumerate(parts))
+
+
 def of_docstring(text: str) -> str:
     """Return a docstring as Markdown: names in code style, and blocks after ``::`` as code."""
     parts = re.split(r"^::\n\n((?:    .*\n?|\n)+)", text.strip() + "\n", flags=re.MULTILINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _pytest.config.argparsing import Parser
 
-from tools.site.markdown import code, table
+from tools.site.markdown import code, plain, table
 
 
 def _declared() -> Parser:
@@ -22,11 +22,11 @@ def options() -> str:
         attributes = option.attrs()
         value = attributes.get("metavar") or "|".join(attributes.get("choices") or ())
         name = " ".join(filter(None, [", ".join(option.names()), str(value)]))
-        rows.append([code(name), str(attributes.get("help", "")).replace("%%", "%")])
+        rows.append([code(name), plain(str(attributes.get("help", "")).replace("%%", "%"))])
     return table(["option", "meaning"], rows)
 
 
 def ini_keys() -> str:
     """Return a table of all ini keys."""
     known = _declared()._inidict
-    return table(["key", "meaning"], [[code(name), entry[0] or ""] for name, entry in sorted(known.items())])
+    return table(["key", "meaning"], [[code(name), plain(entry[0] or "")] for name, entry in sorted(known.items())])

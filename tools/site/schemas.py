@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tools.site.markdown import code, of_docstring, table
+from tools.site.markdown import code, of_docstring, plain, table
 
 Schema = dict[str, Any]
 
@@ -48,7 +48,7 @@ def _section(title: str, section: Schema, known: dict[str, Schema]) -> str:
     rows = []
     for key, value in section.get("properties", {}).items():
         default = "required" if key in required else _default(value)
-        rows.append([code(key), _form(value, known), default, value.get("description", "")])
+        rows.append([code(key), _form(value, known), default, plain(value.get("description", ""))])
     head = f"## {title}\n\n{of_docstring(section.get('description', ''))}\n"
     if "enum" in section:
         head += f"\n{_form(section, known)}\n"

@@ -11,12 +11,10 @@ import pytest
 import yaml
 
 from pytest_pinet.cli import pinet
+from tests.support.console_blocks import DOCS, PAGES, ROOT
 from tools.site import LINE, PARTS, generated
 from tools.site.commands import walk
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 

@@ -1,0 +1,172 @@
+"""``python -m tools.site.casts FOLDER [NAME ...]``: pictures of terminals, recorded from real commands, as SVG.
+
+A cast shows each line at the time at which it was printed, when the picture is opened. Long waits are shortened. A
+reader who prefers reduced motion, or a program without animations, sees all lines at once.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+COLUMNS, LIMIT_S, LONGEST_WAIT_S, LAST_LINES = 96, 240.0, 1.5, 44
+CHAR, LINE, PAD = 8.0, 18.0, 14.0
+COLOURS = {31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea", 90: "#8b949e"}
+COLOURS |= {code + 60: colour for code, colour in COLOURS.items() if code < 40}
+SGR = re.compile(r"\x1b\[([0-9;]*)m")
+OTHER = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][0-9A-B])")
+
+
+class Cast(NamedTuple):
+    """``shown`` is the command in the picture, ``command`` what runs. ``before`` and ``after`` are not shown."""
+
+    shown: str
+    command: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    moving: bool = True
+
+
+GATE = "pytest test_line_rate.py --pinet-lab={lab} -k 'pi3b and onboard'"
+CASTS = {
+    "failing-gate": Cast(
+        GATE.format(lab="my-bench.yaml"),
+        GATE.format(lab="lab.yaml"),
+        ("pinet lab up --lab lab.yaml", "pinet lab degrade --lab lab.yaml pi3b-1:onboard --rate 0.9 --direction tx"),
+        ("pinet lab restore --lab lab.yaml", "pinet lab down --lab lab.yaml"),
+        moving=False,
+    ),
+    "demo": Cast("pinet demo", "pinet demo --yes"),
+}
+
+
+def record(cast: Cast, folder: Path) -> list[tuple[float, str]]:
+    """Run the command on a terminal of its own. Return what it printed, with the time since its start."""
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "TERM": "xterm-256color"}
+    environment |= {"COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT), "FORCE_COLOR": "1"}
+    for command in cast.before:
+        subprocess.run(["bash", "-c", command], cwd=folder, env=environment, check=True, timeout=LIMIT_S)
+    try:
+        mine, its = pty.openpty()
+        started, chunks = time.monotonic(), []
+        process = subprocess.Popen(
+            ["bash", "-c", f"stty cols {COLUMNS}; {cast.command}"],
+            cwd=folder,
+            env=environment,
+            stdin=its,
+            stdout=its,
+            stderr=its,
+        )
+        os.close(its)
+        while time.monotonic() - started < LIMIT_S:
+            if select.select([mine], [], [], 0.2)[0]:
+                try:
+                    data = os.read(mine, 65536)
+                except OSError:
+                    break
+                if not data:
+                    break
+                chunks.append((time.monotonic() - started, data.decode(errors="replace")))
+            elif process.poll() is not None:
+                break
+        else:
+            process.kill()
+            raise TimeoutError(f"{cast.command} did not end within {LIMIT_S:g} s")
+        process.wait()
+        return chunks
+    finally:
+        for command in cast.after:
+            subprocess.run(["bash", "-c", command], cwd=folder, env=environment, check=False, timeout=LIMIT_S)
+
+
+def lines_of(chunks: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Return the lines that stay on the screen. A carriage return overwrites the line, as progress does."""
+    done: list[tuple[float, str]] = []
+    line, at = "", 0.0
+    for at, text in chunks:
+        for part in re.split(r"(\r\n|\n|\r)", text):
+            if part in ("\r\n", "\n"):
+                done.append((at, OTHER.sub(lambda code: code[0] if SGR.fullmatch(code[0]) else "", line)))
+                line = ""
+            elif part == "\r":
+                line = ""
+            else:
+                line += part
+    if line.strip():
+        done.append((at, line))
+    return done
+
+
+def svg(title: str, lines: list[tuple[float, str]], moving: bool) -> str:
+    """Return the picture."""
+    width, height = COLUMNS * CHAR + 2 * PAD, len(lines) * LINE + 2 * PAD
+    shown, clock, before = [], 0.0, 0.0
+    for number, (at, text) in enumerate(lines):
+        clock, before = clock + min(at - before, LONGEST_WAIT_S), at
+        style = f' style="animation-duration:{clock:.2f}s"' if moving and clock > 0 else ""
+        shown.append(f'<text x="{PAD:g}" y="{PAD + (number + 0.75) * LINE:g}"{style}>{spans(text)}</text>')
+    motion = (
+        "text{animation:show 0s step-end backwards}@keyframes show{from{opacity:0}to{opacity:1}}"
+        "@media(prefers-reduced-motion:reduce){text{animation:none!important}}"
+    )
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img">',
+            f"<title>{escape(title)}</title>",
+            "<style>text{font:13px ui-monospace,'DejaVu Sans Mono',Menlo,monospace;fill:#e6edf3;white-space:pre}"
+            f"{motion if moving else ''}</style>",
+            f'<rect width="{width:g}" height="{height:g}" rx="8" fill="#0d1117"/>',
+            *shown,
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def spans(text: str) -> str:
+    """Return a line with its colours. Each piece is as wide as its characters, whatever the font."""
+    pieces, column, colour, bold = [], 0, "", False
+    for number, part in enumerate(SGR.split(text)):
+        if number % 2:
+            for code in [int(one or 0) for one in part.split(";")]:
+                colour = COLOURS.get(code, "" if code in (0, 39) else colour)
+                bold = (bold or code == 1) and code not in (0, 22)
+        elif part:
+            style = (f' fill="{colour}"' if colour else "") + (' font-weight="bold"' if bold else "")
+            x, length = PAD + column * CHAR, len(part) * CHAR
+            pieces.append(f'<tspan x="{x:g}" textLength="{length:g}"{style}>{escape(part)}</tspan>')
+            column += len(part)
+    return "".join(pieces)
+
+
+def main(words: list[str]) -> None:
+    """Write the pictures."""
+    folder = Path(words[0])
+    for name in words[1:] or list(CASTS):
+        cast = CASTS[name]
+        with tempfile.TemporaryDirectory() as work:
+            shutil.copy(ROOT / "lab" / "virtual.yaml", Path(work) / "lab.yaml")
+            shutil.copy(ROOT / "tests" / "gate" / "test_line_rate.py", work)
+            (Path(work) / "pytest.ini").write_text("[pytest]\n")
+            lines = lines_of(record(cast, Path(work)))
+            lines = [(at, text.replace(work, "~")) for at, text in lines][-LAST_LINES:]
+        start = lines[0][0] if lines else 0.0
+        picture = svg(cast.shown, [(start, f"\x1b[32m$\x1b[0m \x1b[1m{cast.shown}\x1b[0m"), *lines], cast.moving)
+        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+        print(f"{folder / name}.svg: {len(lines)} lines")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
