@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.site.commands import commands
-from tools.site.docstrings import errors, fixtures, hooks, public_names
+from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
 from tools.site.metrics import evidence, junit, openmetrics_families
 from tools.site.options import ini_keys, options
 from tools.site.schemas import lab_file, results
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "lab-file": lab_file,
     "results": results,
     "fixtures": fixtures,
+    "gate-calls": gate_calls,
     "hooks": hooks,
     "public-names": public_names,
     "errors": errors,

@@ -21,6 +21,25 @@ def _docstring(module: ModuleType, name: str) -> str:
     return inspect.cleandoc(value.__doc__ or getattr(value, "_fixture_function", value).__doc__ or "")
 
 
+def gate_calls() -> str:
+    """Return a section for each method of the gate, with its arguments and their defaults."""
+    from pytest_pinet import Gate
+
+    sections = []
+    for name, method in vars(Gate).items():
+        if not name.startswith("_") and inspect.isfunction(method):
+            words = [_argument(one) for one in inspect.signature(method).parameters.values() if one.name != "self"]
+            text = f"```text\ngate.{name}({', '.join(words)})\n```\n\n{of_docstring(inspect.getdoc(method) or '')}"
+            sections.append(f"### gate.{name}\n\n{text}")
+    return "\n".join(sections)
+
+
+def _argument(one: inspect.Parameter) -> str:
+    if one.kind is inspect.Parameter.VAR_KEYWORD:
+        return f"**{one.name}"
+    return one.name if one.default is inspect.Parameter.empty else f"{one.name}={one.default!r}"
+
+
 def hooks() -> str:
     """Return a section for each hook, with its signature and its example."""
     from pytest_pinet import hookspecs
