@@ -13,14 +13,14 @@ from typing import Any
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
 from tools.site.metrics import evidence, junit, openmetrics_families
-from tools.site.options import ini_keys, options
+from tools.site.options import environment, options
 from tools.site.schemas import lab_file, results
 from tools.site.troubleshooting import mistakes, troubles
 
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "options": options,
-    "ini-keys": ini_keys,
+    "environment": environment,
     "lab-file": lab_file,
     "results": results,
     "fixtures": fixtures,

@@ -1,32 +1,47 @@
-"""The reference of the options and ini keys of pytest, from the plugin's declarations."""
+"""The reference of the settings of a run, from their one declaration, and of all other environment variables."""
 
 from __future__ import annotations
 
-from _pytest.config.argparsing import Parser
+import re
+from pathlib import Path
 
 from tools.site.markdown import code, plain, table
 
-
-def _declared() -> Parser:
-    from pytest_pinet import plugin
-
-    parser = Parser(_ispytest=True)
-    plugin.pytest_addoption(parser)
-    return parser
+# Variables that are read besides those of the settings. A test compares the names with the source.
+OTHERS = {
+    "FORCE_COLOR": "commands print colour even if their output is no terminal",
+    "LG_COORDINATOR": "address of labgrid's coordinator, if the lab file does not name one",
+    "NO_COLOR": "commands print no colour, if it has any value",
+    "PINET_ALLURE": "the Allure command for `pinet report`",
+    "TERM": "`dumb` is a terminal without colour",
+    "XDG_CACHE_HOME": "folder for caches: fetched packages, cards of emulated boards, trials of link rates",
+    "XDG_RUNTIME_DIR": "folder for the state of a running virtual lab",
+    "XDG_STATE_HOME": "folder for the notes by which changes of switch ports are undone after a crash",
+}
+_READ = re.compile(r"""environ(?:\.get\(|\[|\.pop\()\s*["']([A-Z][A-Z0-9_]+)["']|getenv\(["']([A-Z0-9_]+)["']""")
+# Set for programs that we start, read from pytest-xdist or PATH, or an example.
+NOT_OURS = {"PATH", "CI_JOB_ID", "PYTEST_XDIST_TESTRUNUID", "LG_HOSTNAME", "LG_USERNAME", "PINET_ALLURE"}
 
 
 def options() -> str:
-    """Return a table of all options."""
+    """Return a table of all settings: option, values and default."""
+    from pytest_pinet.session.option_table import SETTINGS
+
     rows = []
-    for option in _declared().getgroup("pinet").options:
-        attributes = option.attrs()
-        value = attributes.get("metavar") or "|".join(attributes.get("choices") or ())
-        name = " ".join(filter(None, [", ".join(option.names()), str(value)]))
-        rows.append([code(name), plain(str(attributes.get("help", "")).replace("%%", "%"))])
-    return table(["option", "meaning"], rows)
+    for one in SETTINGS:
+        name = code(" ".join(filter(None, [one.option, one.metavar])))
+        default = code(one.default) if one.default else plain(one.otherwise)
+        rows.append([name, default, plain(one.help) + (" (repeatable)" if one.repeatable else "")])
+    return table(["option", "default", "meaning"], rows)
 
 
-def ini_keys() -> str:
-    """Return a table of all ini keys."""
-    known = _declared()._inidict
-    return table(["key", "meaning"], [[code(name), plain(entry[0] or "")] for name, entry in sorted(known.items())])
+def environment() -> str:
+    """Return a table of the environment variables that are no setting of a run."""
+    return table(["variable", "meaning"], [[code(name), meaning] for name, meaning in OTHERS.items()])
+
+
+def variables_in_source() -> set[str]:
+    """Return the names of the environment variables that the package reads."""
+    folder = Path(__file__).parents[2] / "pytest_pinet"
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
+    return {first or second for text in texts for first, second in _READ.findall(text)} - NOT_OURS

@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from pytest_pinet.cli import pinet
+from pytest_pinet.session.option_table import SETTINGS
 from tests.support.console_blocks import DOCS, PAGES, ROOT
 from tools.site import LINE, PARTS, generated
 from tools.site.commands import walk
+from tools.site.options import OTHERS, variables_in_source
 
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
@@ -26,6 +28,12 @@ def test_each_option_of_pytest_is_in_the_reference_and_pages_name_no_other(pytes
 
     assert set(option.findall(PARTS["options"]())) == there
     assert {found for page in TEXT.values() for found in option.findall(page)} <= there
+
+
+def test_each_environment_variable_of_the_source_is_in_the_reference() -> None:
+    settings = {one.variable for one in SETTINGS}
+
+    assert variables_in_source() - settings == set(OTHERS) - {"PINET_ALLURE"}
 
 
 def test_each_command_is_in_the_reference() -> None:
