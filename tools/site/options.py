@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.site.markdown import code, plain, table
 
-# Variables that are read besides those of the settings. A test compares the names with the source.
+# Variables that are read besides the settings. A test compares the names with the source.
 OTHERS = {
     "FORCE_COLOR": "commands print colour even if their output is no terminal",
     "LG_COORDINATOR": "address of labgrid's coordinator, if the lab file does not name one",
