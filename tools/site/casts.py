@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-COLUMNS, LIMIT_S, LONGEST_WAIT_S, LAST_LINES = 96, 240.0, 1.5, 44
+COLUMNS, LIMIT_S, LONGEST_WAIT_S = 96, 240.0, 1.5
 CHAR, LINE, PAD = 8.0, 18.0, 14.0
 COLOURS = {31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea", 90: "#8b949e"}
 COLOURS |= {code + 60: colour for code, colour in COLOURS.items() if code < 40}
@@ -30,23 +30,31 @@ OTHER = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][0-9A-B])")
 
 
 class Cast(NamedTuple):
-    """``shown`` is the command in the picture, ``command`` what runs. ``before`` and ``after`` are not shown."""
+    """``shown`` is the command in the picture, ``command`` what runs. ``before`` and ``after`` are not shown.
+
+    ``last`` is how many of its last lines are shown.
+    """
 
     shown: str
     command: str
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     moving: bool = True
+    last: int = 60
 
 
-GATE = "pytest test_line_rate.py --pinet-lab={lab} -k 'pi3b and onboard'"
+GATE = "pytest test_line_rate.py --pinet-lab=my-bench.yaml -k 'pi3b and onboard'"
 CASTS = {
     "failing-gate": Cast(
-        GATE.format(lab="my-bench.yaml"),
-        GATE.format(lab="lab.yaml"),
-        ("pinet lab up --lab lab.yaml", "pinet lab degrade --lab lab.yaml pi3b-1:onboard --rate 0.9 --direction tx"),
-        ("pinet lab restore --lab lab.yaml", "pinet lab down --lab lab.yaml"),
+        GATE,
+        GATE,
+        (
+            "pinet lab up --lab my-bench.yaml",
+            "pinet lab degrade --lab my-bench.yaml pi3b-1:onboard --rate 0.9 --direction tx",
+        ),
+        ("pinet lab restore --lab my-bench.yaml", "pinet lab down --lab my-bench.yaml"),
         moving=False,
+        last=32,
     ),
     "demo": Cast("pinet demo", "pinet demo --yes"),
 }
@@ -58,35 +66,28 @@ def record(cast: Cast, folder: Path) -> list[tuple[float, str]]:
     environment |= {"COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT), "FORCE_COLOR": "1"}
     for command in cast.before:
         subprocess.run(["bash", "-c", command], cwd=folder, env=environment, check=True, timeout=LIMIT_S)
+    process = None
     try:
         mine, its = pty.openpty()
-        started, chunks = time.monotonic(), []
-        process = subprocess.Popen(
-            ["bash", "-c", f"stty cols {COLUMNS}; {cast.command}"],
-            cwd=folder,
-            env=environment,
-            stdin=its,
-            stdout=its,
-            stderr=its,
-        )
+        started = time.monotonic()
+        chunks: list[tuple[float, str]] = []
+        words = ["bash", "-c", f"stty cols {COLUMNS}; exec {cast.command}"]
+        process = subprocess.Popen(words, cwd=folder, env=environment, stdin=its, stdout=its, stderr=its)
         os.close(its)
         while time.monotonic() - started < LIMIT_S:
             if select.select([mine], [], [], 0.2)[0]:
                 try:
                     data = os.read(mine, 65536)
-                except OSError:
-                    break
-                if not data:
-                    break
+                except OSError:  # The terminal has no writer any more.
+                    return chunks
                 chunks.append((time.monotonic() - started, data.decode(errors="replace")))
             elif process.poll() is not None:
-                break
-        else:
-            process.kill()
-            raise TimeoutError(f"{cast.command} did not end within {LIMIT_S:g} s")
-        process.wait()
-        return chunks
+                return chunks
+        raise TimeoutError(f"{cast.command} did not end within {LIMIT_S:g} s")
     finally:
+        if process is not None:
+            process.terminate()
+            process.wait(LIMIT_S)
         for command in cast.after:
             subprocess.run(["bash", "-c", command], cwd=folder, env=environment, check=False, timeout=LIMIT_S)
 
@@ -157,11 +158,11 @@ def main(words: list[str]) -> None:
     for name in words[1:] or list(CASTS):
         cast = CASTS[name]
         with tempfile.TemporaryDirectory() as work:
-            shutil.copy(ROOT / "lab" / "virtual.yaml", Path(work) / "lab.yaml")
+            shutil.copy(ROOT / "lab" / "virtual.yaml", Path(work) / "my-bench.yaml")
             shutil.copy(ROOT / "tests" / "gate" / "test_line_rate.py", work)
             (Path(work) / "pytest.ini").write_text("[pytest]\n")
             lines = lines_of(record(cast, Path(work)))
-            lines = [(at, text.replace(work, "~")) for at, text in lines][-LAST_LINES:]
+            lines = [(at, text.replace(work, "~")) for at, text in lines][-cast.last :]
         start = lines[0][0] if lines else 0.0
         picture = svg(cast.shown, [(start, f"\x1b[32m$\x1b[0m \x1b[1m{cast.shown}\x1b[0m"), *lines], cast.moving)
         (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
