@@ -197,6 +197,14 @@ GROUPS = (
         "Nothing is lost: the next run that leases the board undoes the rest. `pinet doctor NODE` shows its state.",
     ),
     Group(
+        "pinet init and pinet demo",
+        ("LabError",),
+        ("init/*", "cli/init.py", "cli/demo.py"),
+        "What was found does not suffice for a lab file: no wired way between the two ends, a NIC below a bridge, "
+        "no root rights, a system that is not supported.",
+        "Do what the message names, or choose with the options `--peer` and `--interface`. Nothing was changed.",
+    ),
+    Group(
         "Settings and evidence on a node",
         ("LabError",),
         ("lab/link/*", "lab/node/*", "lab/console/*", "lab/ssh.py", "tuning/*", "doctor/*"),

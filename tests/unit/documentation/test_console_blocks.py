@@ -12,7 +12,7 @@ from tests.support.console_blocks import ConsoleBlock, console_blocks
 
 BLOCKS = console_blocks()
 # Commands that other branches add. Remove each name when its command is there.
-PLANNED = {"demo", "init"}
+PLANNED = {"demo"}
 
 
 def test_each_block_is_run_or_says_why_not() -> None:
