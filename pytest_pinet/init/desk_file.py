@@ -19,7 +19,7 @@ def _head(file: str) -> list[str]:
         "# A bench on a desk, written by `pinet init`. Comments say what was found. Change what you like.",
         f"#   pinet check {file}                without the boards",
         f"#   pinet doctor --lab {file}         with the boards",
-        "# docs/lab.md explains all keys.",
+        '# The page "Labs" of the documentation explains all keys.',
         "",
         "imports:",
         "  - pytest_pinet.lab.drivers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.config.lab_text import Value, identity, mapping
+from pytest_pinet.config.lab_text import Value, mapping
 from pytest_pinet.init.desk import DeskNode
 from pytest_pinet.init.hardware import Hardware, TestedNic
 from pytest_pinet.init.machine import Machine, NicFacts
@@ -68,13 +68,12 @@ def node_lines(node: DeskNode, port: str, keys: Sequence[str] = ()) -> list[str]
         lines += comment(_way(machine, node.management), "      ")
         lines.append(f"      management: {node.management}")
     lines.append("      interfaces:")
-    lines += comment(_nic_words(tested.found, tested.facts), "        ")
+    lines += comment(_nic_words(machine, tested.found), "        ")
     if tested.speed_mbps is not None:
         lines.append(f"        # rated for {Bitrate.mbps(tested.nic.speed_mbps)}, but the link has less")
     lines.append(f"        {tested.key}: {mapping(_interface(node, tested, port))}")
     for other in node.others:
-        facts = machine.facts.get(other.device, NicFacts())
-        lines += comment(f"not tested: {_nic_words(other, facts)}; {mapping(identity(other))}", "        ")
+        lines += comment(f"not tested: {_nic_words(machine, other)}", "        ")
     return lines
 
 
@@ -112,9 +111,11 @@ def _way(machine: Machine, management: Management) -> str:
     return f"ssh comes in by {device}{cost}"
 
 
-def _nic_words(nic: FoundNic, facts: NicFacts) -> str:
+def _nic_words(machine: Machine, nic: FoundNic) -> str:
+    facts = machine.facts.get(nic.device, NicFacts())
     place = nic.bus_info or nic.bus or "no bus"
     link = "Wi-Fi" if facts.wireless else "no link" if not facts.carrier else "link of unknown speed"
     if facts.carrier and facts.linked_mbps is not None and not facts.wireless:
         link = f"link {Bitrate.mbps(facts.linked_mbps)}"
-    return f"{nic.device}: driver {nic.driver or 'unknown'}, {place}, MAC {nic.permanent_mac or nic.mac}, {link}"
+    words = [f"driver {nic.driver or 'unknown'}", place, f"MAC {nic.permanent_mac or nic.mac}", link]
+    return f"{nic.device}: {', '.join([*words, *machine.addresses.get(nic.device, ())])}"

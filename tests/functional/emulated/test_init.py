@@ -1,0 +1,164 @@
+"""From a login to a measurement: `pinet init` on emulated boards with three set-ups; then check, doctor and a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.labfile import load
+from tests.support.emulated_gate import NEEDS, card_or_skip
+from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
+BOOT_S = 280.0
+HIDDEN = """\
+options: {coordinator_address: !template "$LG_COORDINATOR"}
+imports: [pytest_pinet.lab.drivers]
+targets:
+  plain: &target
+    resources: {RemotePlace: {name: plain}}
+    drivers: {NetworkPowerDriver: {}, PiSSHDriver: {keyfile: !template "$LG_KEYFILE"}, PiStrategy: {}}
+  raspios: {<<: *target, resources: {RemotePlace: {name: raspios}}}
+  server: {<<: *target, resources: {RemotePlace: {name: server}}}
+  peer: {<<: *target, resources: {RemotePlace: {name: peer}}}
+pinet:
+  name: hidden
+  launcher: virtual
+  boards:
+    virt: {title: QEMU virt, clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio}
+    like-pi4b: {title: Raspberry Pi 4 Model B Rev 1.4, clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio}
+    peer: {clock_mhz: 1000, cores: 1, buses: [pcie3x1]}
+  nics:
+    virtio: {driver: virtio_net, bus: soc, speeds_mbps: [1000]}
+    veth: {driver: veth, bus: pcie3x1, speeds_mbps: [1000]}
+  switches:
+    sw1:
+      backend: snmp
+      address: !template "$LG_SWITCH_SW1"
+      community: !template "$LG_SNMP_READ_COMMUNITY"
+      write_community: !template "$LG_SNMP_COMMUNITY"
+      ports: p1-p4
+  nodes:
+    plain:
+      board: virt
+      machine: virt
+      management: same
+      user: pi
+      boot_timeout: 240 s
+      interfaces: {onboard: {port: sw1/p1}}
+    raspios:
+      board: like-pi4b
+      machine: virt
+      manager: NetworkManager
+      boot_timeout: 240 s
+      interfaces: {onboard: {port: sw1/p2}}
+    server:
+      board: virt
+      machine: virt
+      manager: systemd-networkd
+      boot_timeout: 240 s
+      interfaces: {onboard: {port: sw1/p3}}
+    peer:
+      board: peer
+      boot_timeout: 30 s
+      interfaces: {pcie: {nic: veth, port: sw1/p4}}
+"""
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board={board!r}, peer="peer*", min="5 Mbit/s")
+def test_rx(link, gate):
+    gate.tcp(link, direction="rx", duration="2 s")
+"""
+# What must not be wrong on any bench. A busy machine may disturb the noise of the links and the clock.
+CHECKS = ("lab file", "places free", "ssh", "root rights", "management", "iperf3 versions", "board and NIC")
+
+
+class Desk:
+    """The boards as a user sees them: an address, a user and a key."""
+
+    def __init__(self, lab: GateLab, folder: Path) -> None:
+        self.lab = lab
+        self.folder = folder
+        self.ports = {node["name"]: node["ssh"] for node in lab.status()["nodes"]}
+        wrapper = folder / "bin" / "ssh"
+        wrapper.parent.mkdir()
+        options = f"-F none -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile={folder}/known_hosts"
+        wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/ssh {options} "$@"\n')
+        wrapper.chmod(0o755)
+        self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+
+    def login(self, node: str, user: str) -> str:
+        return f"{user}@127.0.0.1:{self.ports[node]}"
+
+    def pinet(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [PINET, *words],
+            env=self.environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
+        return done
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", HIDDEN) as lab:
+        lab.switch_power(True, "peer")
+        wait_until("the peer", lambda: lab.answers("peer"), 60.0)
+        yield Desk(lab, tmp_path_factory.mktemp("desk"))
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "way", "model", "board"),
+    [
+        ("plain", "pi", "same", "QEMU virt", "qemu-virt"),
+        ("raspios", "root", "separate", "Raspberry Pi 4 Model B Rev 1.4", "pi4b"),
+        ("server", "root", "separate", "QEMU virt", "qemu-virt"),
+    ],
+)
+def test_a_login_is_enough_for_a_lab_and_a_measurement(
+    desk: Desk, tmp_path: Path, name: str, user: str, way: str, model: str, board: str
+) -> None:
+    desk.lab.switch_power(True, name)
+    try:
+        wait_until(f"the boot of {name}", lambda: desk.lab.answers(name), BOOT_S)
+        peer = desk.lab.pinet("exec", "peer", "--", "uname", "-n").strip().lower()
+        keyfile = desk.lab.environment["LG_KEYFILE"]
+        words = ["--peer", desk.login("peer", "root"), "-i", keyfile, "--interface", f"{peer}=eth0", "--speed", "1G"]
+        words += ["--interface", f"{name}=eth0", "--name", name]
+        done = desk.pinet("init", desk.login(name, user), *words)
+        assert done.returncode == 0
+        assert done.stderr.count("->") == 0
+        file = desk.folder / f"{name}.yaml"
+        text = file.read_text()
+        print(text)  # noqa: T201
+        assert f"{user}@127.0.0.1:{desk.ports[name]}: {model}; " in text
+        assert f"user {user} has root rights; iperf3 3." in text
+        lab = load(file)
+        assert (lab.nodes[name].board.name, str(lab.nodes[name].management)) == (board, way)
+        assert desk.pinet("check", str(file)).returncode == 0
+
+        found = json.loads(desk.pinet("doctor", "--lab", str(file), "--json").stdout)
+        assert {one["check"] for one in found} >= set(CHECKS)
+        assert [one for one in found if one["status"] == "wrong" and one["check"] in CHECKS] == []
+
+        project = Project(tmp_path, desk.lab)
+        project.write("test_desk.py", TEST.format(board=board))
+        output = project.pytest("-p", "no:cacheprovider", f"--pinet-run-dir={tmp_path}", lab_file=file, timeout_s=300)
+        print(output.outlines)  # noqa: T201
+        assert output.ret == 0
+        assert set(project.verdicts.values()) <= {"pass", "marginal"}
+        assert project.verdicts
+    finally:
+        desk.lab.switch_power(False, name)
