@@ -29,7 +29,13 @@ UsePAM no
 UseDNS no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
-{more}
+SetEnv PATH={folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+"""
+# A package manager with one package.
+_APT_GET = """\
+#!/bin/sh
+echo "$*" >> {folder}/installed
+[ "$*" = "install -y iperf3" ] && umount /usr/bin/iperf3
 """
 # The board has accounts of its own, and not the start-up files of this machine's root.
 _INIT = """\
@@ -44,6 +50,7 @@ echo 'pi:x:4711:4711::/tmp:/bin/sh' >> {folder}/passwd
 echo 'pi:x:4711:' >> {folder}/group
 echo 'pi:*:19000:0:99999:7:::' >> {folder}/shadow
 for file in passwd group shadow; do mount --bind {folder}/$file /etc/$file; done
+[ {number} = 0 ] || mount --bind /dev/null /usr/bin/iperf3
 exec /usr/sbin/sshd -D -e -f {folder}/sshd_config
 """
 _WRAPPER = '#!/bin/sh\nexec /usr/bin/ssh -F {folder}/ssh_config "$@"\n'
@@ -143,14 +150,16 @@ class DeskBench:
         lines = [f"{address} {line}\n" for address in self.boards] if known else []
         (self.folder / "known_hosts").write_text("".join(lines))
 
-    def _serve(self, number: int, more: str = "") -> None:
+    def _serve(self, number: int) -> None:
         folder = self.folder / f"b{number}"
         folder.mkdir()
         for name in ("key.pub", "host_key"):
             shutil.copy(self.folder / name, folder / name)
-        (folder / "sshd_config").write_text(_SSHD.format(folder=folder, port=22, more=more))
+        (folder / "sshd_config").write_text(_SSHD.format(folder=folder, port=22))
+        (folder / "apt-get").write_text(_APT_GET.format(folder=folder))
+        (folder / "apt-get").chmod(0o755)
         argv = self.inside(f"b{number}", "unshare", "--mount", "--uts", "sh", "-c")
-        argv.append(f"hostname pi-{number + 1}; {_INIT.format(folder=folder)}")
+        argv.append(f"hostname pi-{number + 1}; {_INIT.format(folder=folder, number=number)}")
         with (folder / "log").open("wb") as log:
             self._servers.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
         ready = Deadline(20).wait_until(lambda: "Server listening" in (folder / "log").read_text(errors="replace"))
@@ -177,7 +186,10 @@ class DeskBench:
 
 @contextmanager
 def desk_bench(folder: Path, boards: Sequence[str] = ("192.0.2.5", "192.0.2.6")) -> Iterator[DeskBench]:
-    """Yield a desk whose boards have these addresses. Users there: root, and pi without root rights."""
+    """Yield a desk whose boards have these addresses. Users there: root, and pi without root rights.
+
+    Only the first board has iperf3; ``apt-get`` of the others installs it.
+    """
     if os.geteuid() != 0:
         pytest.skip("namespaces need root")
     if not Path("/usr/sbin/sshd").exists():

@@ -51,6 +51,24 @@ def test_two_boards_by_the_settings_of_ssh_without_root_rights(bench: DeskBench)
     assert "NetworkService: {address: shelf, username: pi}" in text
 
 
+def test_iperf3_is_installed_only_if_the_user_agrees(bench: DeskBench) -> None:
+    installed = bench.folder / "b1" / "installed"
+    silent = bench.pinet("init", OTHER, "-o", "silent.yaml", "--yes")
+    status, refused = bench.converse(
+        {"Install iperf3 on root@192.0.2.6 now? [y/N]: ": "n"}, "init", OTHER, "-o", "n.yaml"
+    )
+
+    assert (silent.returncode, status, installed.exists()) == (0, 0, False), silent.stderr + refused
+    assert "-> ssh -t root@192.0.2.6 'DEBIAN_FRONTEND=noninteractive apt-get install -y iperf3'" in silent.stderr
+    assert "This command installs it there: DEBIAN_FRONTEND=noninteractive apt-get install -y iperf3" in refused
+    status, agreed = bench.converse(
+        {"Install iperf3 on root@192.0.2.6 now? [y/N]: ": "y"}, "init", OTHER, "-o", "y.yaml"
+    )
+    assert (status, installed.read_text()) == (0, "install -y iperf3\n"), agreed
+    assert "user root has root rights; iperf3 3." in " ".join((bench.folder / "y.yaml").read_text().split())
+    assert "->" not in agreed
+
+
 def test_all_boards_that_fail_are_named_at_once(bench: DeskBench) -> None:
     done = bench.pinet("init", "nouser@192.0.2.5", OTHER, "root@192.0.2.9", "nohost.invalid", "-o", "no.yaml")
 
