@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from pytest_pinet.cli.command import PINET, PinetCommand, sections
 from pytest_pinet.cli.exit_codes import LAB_ERROR
 from pytest_pinet.cli.options import print_lines
-from pytest_pinet.config.fields import NAME, NAME_FORM
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
 from pytest_pinet.execution.names import shown
-from pytest_pinet.init import bench, bench_file, desk, desk_file, missing, new_file
-from pytest_pinet.init.answers import Answers
-from pytest_pinet.init.login import Login
-from pytest_pinet.init.login import parse as parse_login
-from pytest_pinet.init.machine import Machine, look_at, this_machine
+from pytest_pinet.init.choices import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS
+
+if TYPE_CHECKING:
+    from pytest_pinet.init.desk import Wishes
+    from pytest_pinet.init.login import Login
+    from pytest_pinet.init.machine import Machine
 
 T = TypeVar("T")
 
@@ -59,9 +59,9 @@ T = TypeVar("T")
     "--board", "boards", metavar="NAME=MODEL", multiple=True,
     help="A place and the model of its board, such as pi4b-1=pi4b. Repeatable.",
 )  # fmt: skip
-@click.option("--power", type=click.Choice(bench.POWERS), help="The power control of the boards.")
-@click.option("--console", type=click.Choice(bench.CONSOLES), help="The consoles of the boards.")
-@click.option("--switch", "backend", type=click.Choice(bench.BACKENDS), help="How the switch is managed.")
+@click.option("--power", type=click.Choice(POWERS), help="The power control of the boards.")
+@click.option("--console", type=click.Choice(CONSOLES), help="The consoles of the boards.")
+@click.option("--switch", "backend", type=click.Choice(BACKENDS), help="How the switch is managed.")
 @click.option("--switch-address", metavar="ADDRESS", help="The address of the switch.")
 @click.option("--switch-family", metavar="FAMILY", help="The family of a switch with a command line.")
 @click.option("--port", "ports", metavar="NAME=PORT", multiple=True, help="The switch port of a board. Repeatable.")
@@ -95,9 +95,14 @@ def init(
 
     Exit code: 0 if the file was written; 2 if a board could not be read; 4 if an option or an answer is wrong.
     """
+    from pytest_pinet.init import bench, bench_file, desk, desk_file, missing, new_file
+    from pytest_pinet.init.answers import Answers
+    from pytest_pinet.init.login import parse as parse_login
+    from pytest_pinet.init.machine import this_machine
+
     answers = Answers(sys.stdin.isatty(), yes)
     name = name or ("bench" if is_bench else "desk")
-    wishes = _wishes(name, desk.PEER_NONE if is_bench else peer, interfaces, speed, keyfile)
+    wishes = _wishes(name, PEER_NONE if is_bench else peer, interfaces, speed, keyfile)
     file = output or f"{name}.yaml"
     new_file.check_free(file)
     if not logins and not is_bench:
@@ -132,18 +137,19 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _wishes(
-    name: str, peer: str | None, interfaces: Sequence[str], speed: str | None, keyfile: str | None
-) -> desk.Wishes:
+def _wishes(name: str, peer: str | None, interfaces: Sequence[str], speed: str | None, keyfile: str | None) -> Wishes:
+    from pytest_pinet.config.fields import NAME, NAME_FORM
+    from pytest_pinet.init.desk import Wishes, speed_of
+
     if not NAME.fullmatch(name):
         raise ConfigError(f"--name: expected {NAME_FORM}, got {shown(name)}")
     if keyfile is not None and not Path(keyfile).expanduser().is_file():
         raise ConfigError(f"--keyfile: there is no file {keyfile}")
-    return desk.Wishes(
+    return Wishes(
         name,
-        peer if peer in (desk.PEER_RUNNER, desk.PEER_NONE) else None,
+        peer if peer in (PEER_RUNNER, PEER_NONE) else None,
         dict(text.rpartition("=")[::2] for text in interfaces),
-        None if speed is None else _parsed("--speed", desk.speed_of, speed),
+        None if speed is None else _parsed("--speed", speed_of, speed),
         keyfile,
     )
 
@@ -156,6 +162,8 @@ def _parsed(option: str, parse: Callable[[str], T], text: str) -> T:
 
 def _look(logins: Sequence[Login], keyfile: str | None) -> list[Machine]:
     """Look at all boards. A board that cannot be read ends the command, after the sentences of all such boards."""
+    from pytest_pinet.init.machine import look_at
+
     if logins:
         say(f"Looking at {', '.join(map(str, logins))} ...")
     found = look_at(logins, keyfile)

@@ -13,12 +13,10 @@ from pytest_pinet.config.fields import NAME, NAME_FORM
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import shown, unknown
 from pytest_pinet.init.answers import Answers
+from pytest_pinet.init.choices import BACKENDS, CLI, CONSOLES, FIXED, LINUX, OUTLET, POE, POWERS, SERIAL, SNMP
 from pytest_pinet.init.desk import DeskNode
 from pytest_pinet.init.hardware import guess_board
 
-POWERS = (OUTLET, POE, NONE) = ("outlet", "poe", "none")
-CONSOLES = (SERIAL, NONE) = ("serial", "none")
-BACKENDS = (FIXED, SNMP, CLI, LINUX) = ("fixed", "snmp", "cli", "linux")
 # A coordinator on this machine, at labgrid's port.
 _COORDINATOR = "127.0.0.1:20408"
 _PORT = re.compile(r"[!-~]{1,64}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.config.lab_text import Value, mapping, scalar
-from pytest_pinet.init.bench import CLI, FIXED, LINUX, NONE, OUTLET, POE, SERIAL, SNMP, Bench
+from pytest_pinet.init.bench import Bench
+from pytest_pinet.init.choices import CLI, FIXED, LINUX, NONE, OUTLET, POE, SERIAL, SNMP
 from pytest_pinet.init.desk import DeskNode
 from pytest_pinet.init.hardware import Hardware
 from pytest_pinet.init.lab_lines import hardware_lines, node_lines

@@ -13,16 +13,8 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.init import bench_file
 from pytest_pinet.init.answers import Answers
-from pytest_pinet.init.bench import (
-    BACKENDS,
-    CONSOLES,
-    POWERS,
-    BenchWishes,
-    ask,
-    families,
-    parse_board,
-    parse_coordinator,
-)
+from pytest_pinet.init.bench import BenchWishes, ask, families, parse_board, parse_coordinator
+from pytest_pinet.init.choices import BACKENDS, CONSOLES, POWERS
 from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.hardware import Hardware
 from tests.support.init_machines import direct, machine
