@@ -15,6 +15,7 @@ from pytest_pinet.lab.node.management import missing as missing_command
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Endpoint
 from pytest_pinet.model.lab import PortRef
+from pytest_pinet.tuning.journal import JournalEntry
 
 # The commands of the managers take seconds each on a slow board.
 READ_TIMEOUT_S = 30.0
@@ -95,9 +96,14 @@ def change(shell: Shell, command: str, timeout_s: float = 10.0) -> None:
         raise LinkError(f"{shell.name} refused '{command}': {done.stderr.strip() or f'exit {done.returncode}'}")
 
 
-def undo_by(end: End, what: str, command: str, undo: UndoStack) -> None:
-    """Make ``undo`` run this command on the node of ``end``; ``what`` names the change that it undoes."""
-    undo.add(what, lambda: change(end.shell, command), end.shell.name)
+def undo_by(end: End, what: str, command: str, undo: UndoStack) -> str:
+    """Make ``undo`` run this command on the node of ``end``; ``what`` names the change that it undoes.
+
+    Return the root command that writes the undo to the journal of the node, to be run before the change.
+    """
+    entry = JournalEntry.new(what, command)
+    undo.add(what, lambda: change(end.shell, entry.undone()), end.shell.name)
+    return entry.kept()
 
 
 def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
@@ -107,12 +113,14 @@ def bring_up(end: End, around: Surroundings, undo: UndoStack) -> InterfaceState:
     if not found.admin_up:
         # A manager that took the device down, or gets it back, brings it up by itself.
         if around.to_take is None:
-            undo_by(end, f"{end.device} up on {end.shell.name}", f"ip link set {end.device} down", undo)
+            commands.append(
+                undo_by(end, f"{end.device} up on {end.shell.name}", f"ip link set {end.device} down", undo)
+            )
         commands.append(f"ip link set {end.device} up")
     # If the address is gone already, the undo succeeds.
     gone = f"! ip -o addr show dev {end.device} | grep -qF ' {end.address} '"
     what = f"address {end.address} on {end.shell.name} {end.device}"
-    undo_by(end, what, f"ip addr del {end.address} dev {end.device} || {gone}", undo)
+    commands.append(undo_by(end, what, f"ip addr del {end.address} dev {end.device} || {gone}", undo))
     # "replace", because a killed runner may have left the same address behind.
     commands.append(f"ip addr replace {end.address} dev {end.device}")
     change(end.shell, " && ".join(commands))

@@ -183,8 +183,8 @@ def _forward(end: End, undo: UndoStack) -> None:
     before = end.shell.run(f"cat {setting}").stdout.strip()
     if before == "1":
         return
-    undo_by(end, f"forwarding of {end.device} on {end.shell.name}", f"echo {before or 0} > {setting}", undo)
-    change(end.shell, f"echo 1 > {setting}")
+    kept = undo_by(end, f"forwarding of {end.device} on {end.shell.name}", f"echo {before or 0} > {setting}", undo)
+    change(end.shell, f"{kept} && echo 1 > {setting}")
     if end.shell.run(f"cat {setting}").stdout.strip() != "1":
         raise LinkError(f"{end.shell.name} accepted forwarding on {end.device}, but {setting} is still not 1")
 
@@ -193,8 +193,8 @@ def _route(end: End, gateway: End, target: End, undo: UndoStack) -> None:
     route = f"{target.address.network} via {gateway.ip} dev {end.device}"
     gone = f"! ip route show {target.address.network} | grep -q ."
     what = f"route to {target.address.network} on {end.shell.name}"
-    undo_by(end, what, f"ip route del {route} || {gone}", undo)
-    change(end.shell, f"ip route replace {route}")
+    kept = undo_by(end, what, f"ip route del {route} || {gone}", undo)
+    change(end.shell, f"{kept} && ip route replace {route}")
 
 
 def _check_forwarding(near: End, far: End, dut: End) -> None:

@@ -19,24 +19,26 @@ COMMAND_TIMEOUT_S = 30.0
 def take(end: End, around: Surroundings, undo: UndoStack) -> None:
     """Make the manager of the device release it, until ``undo`` or until the guard of the node gives it back.
 
-    Call it before the switch ports change, so that the manager sees the device only in its own network. The guard also
-    removes our address, so a device that stays managed has one, too. Does nothing without a manager. Raises LinkError.
+    Call it before the switch ports change, so that the manager sees the device only in its own network. A device that
+    stays managed is checked at ``undo``, too. Does nothing without a manager. Raises LinkError.
     """
-    if around.holding is None:
+    before, holding = around.holding, around.to_take
+    if before is None:
         return
-    what = f"address {end.address} of {end.shell.name} {end.device}"
-    script = f"ip addr del {end.address} dev {end.device} 2>/dev/null"
-    holding = around.to_take
-    if holding is not None:
-        what = f"{end.device} of {end.shell.name} taken from {holding.manager}"
-    # The exit status of the script is that of its last command. An address that is gone is no failure.
-    entry = JournalEntry.new(what, f"{script}\n{':' if holding is None else holding.giving_back(end.device)}")
-    before = around.holding
     end.session.guard.start()
-    undo.add(what, lambda: _give_back(end, before, entry), end.shell.name)
-    change(end.shell, entry.kept())
     if holding is None:
+        what = f"use of {end.device} of {end.shell.name} beside {before.manager}"
+        undo.add(what, lambda: _await_as_before(end, before), end.shell.name)
         return
+    what = f"{end.device} of {end.shell.name} taken from {holding.manager}"
+    entry = JournalEntry.new(what, holding.giving_back(end.device))
+
+    def give_back() -> None:
+        change(end.shell, entry.undone(), COMMAND_TIMEOUT_S)
+        _await_as_before(end, before)
+
+    undo.add(what, give_back, end.shell.name)
+    change(end.shell, entry.kept())
     change(end.shell, holding.taking(end.device), COMMAND_TIMEOUT_S)
     # NetworkManager answers first; only later it releases the device and takes it down.
     if not Deadline(RELEASE_TIMEOUT_S).wait_until(lambda: read_surroundings(end).to_take is None):
@@ -47,9 +49,8 @@ def take(end: End, around: Surroundings, undo: UndoStack) -> None:
         )
 
 
-def _give_back(end: End, before: Holding, entry: JournalEntry) -> None:
-    """Give the device back, and wait until the manager has configured it as before. Raises LinkError."""
-    change(end.shell, entry.undone(), COMMAND_TIMEOUT_S)
+def _await_as_before(end: End, before: Holding) -> None:
+    """Wait until the manager has configured the device as before. Raises LinkError."""
     now: Holding | None = None
 
     def as_before() -> bool:

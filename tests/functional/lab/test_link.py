@@ -28,6 +28,7 @@ from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.management import Management
 from pytest_pinet.model.tuning import SettingOutcome, Tuning
+from pytest_pinet.tuning.journal import replay
 from tests.support.namespaces import NamespaceShell, ip
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
@@ -59,6 +60,7 @@ case "$*" in
 esac
 """
 
+STATE = "ip -o addr; cat /sys/class/net/eth0/flags; ip route; grep . /proc/sys/net/ipv4/conf/*/arp_*"
 ARP = "cat /proc/sys/net/ipv4/conf/eth0/arp_*"
 # The files of guards, and entries of the journal.
 LEFT = "find /run/pytest-pinet/ -type f"
@@ -142,6 +144,18 @@ def test_a_link_comes_up_and_leaves_nothing(bench: Bench) -> None:
     assert bench.left.addresses() == [str(found.dut.address)]
     assert bench.undo.close() == []
     assert bench.left.addresses() == bench.right.addresses() == []
+
+
+def test_the_next_lease_undoes_what_a_killed_run_left(bench: Bench) -> None:
+    before = bench.left.run(STATE).stdout
+    found = bench.connect()
+    assert bench.left.run(STATE).stdout != before
+    assert replay(bench.left).done == (
+        "ARP settings of left",
+        f"address {found.dut.address} on left eth0",
+        "eth0 up on left",
+    )
+    assert bench.left.run(STATE).stdout == before
 
 
 def test_values_that_the_driver_does_not_report_stay_unknown(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,9 +264,9 @@ def test_an_address_that_is_gone_already_counts_as_undone(bench: Bench) -> None:
 
 
 def test_an_address_that_cannot_be_removed_is_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.connect()
     run = bench.left.run
     monkeypatch.setattr(bench.left, "run", lambda command, timeout_s=10.0: run(command.replace("addr del", "addr no")))
+    bench.connect()
     failures = bench.undo.close()
     assert len(failures) == 1
     assert failures[0].startswith("could not undo address 198.1")
