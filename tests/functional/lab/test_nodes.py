@@ -99,7 +99,8 @@ def test_a_lost_node_is_neither_switched_off_nor_rewired(connect: Connect, gate_
         pass
     assert set(gate_lab.port_groups().values()) == {"br0"}
     # Her lease did not know of them.
-    assert session.close() == ["undid ARP settings of pi3b-1, which an interrupted run left on pi3b-1"]
+    left = ("ARP settings of pi3b-1", f"address {link.dut.address} on pi3b-1 eth0")
+    assert session.close() == [f"undid {what}, which an interrupted run left on pi3b-1" for what in left]
     assert gate_lab.nodes_on() == {"pi3b-1"}
 
 
