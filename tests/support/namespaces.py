@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+import weakref
 from dataclasses import dataclass, field
 
 from pytest_pinet.execution.shell import Completed, Process
@@ -19,16 +21,25 @@ def ip(command: str) -> None:
 
 @dataclass
 class NamespaceShell:
-    """A node in a network namespace. ``before`` begins each command, such as a mount that this node sees only."""
+    """A node in a network namespace.
+
+    It has its own folder for journal and guard. Else another test, which leases this machine, would undo the changes
+    of the node on this machine.
+    """
 
     name: str
     namespace: str
     environment: dict[str, str] = field(default_factory=lambda: {"PATH": os.environ["PATH"]})
-    before: str = ""
+
+    def __post_init__(self) -> None:
+        self._run = tempfile.mkdtemp(prefix="pinet-run-")
+        weakref.finalize(self, shutil.rmtree, self._run, ignore_errors=True)
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        # The mount is that of this process only.
+        own = f"mkdir -p /run/pytest-pinet && mount --bind {self._run} /run/pytest-pinet"
         done = subprocess.run(
-            [IP, "netns", "exec", self.namespace, "/bin/sh", "-c", self.before + command],
+            [IP, "netns", "exec", self.namespace, "/bin/sh", "-c", f"{own} || exit 126; {command}"],
             env=self.environment,
             capture_output=True,
             text=True,

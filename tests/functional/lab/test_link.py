@@ -101,13 +101,7 @@ class Bench:
         self.journal = Journal(str(file), folder / "journal")
         self.switch = ManagedSwitch(self.fixed, FixedSwitch(), self.journal)
         self.undo = UndoStack()
-        shells = (self.left, self.right)
-        # Each has the journal and the guard of its own machine.
-        for shell in shells:
-            own = folder / f"run-{shell.name}"
-            own.mkdir()
-            shell.before = f"mkdir -p /run/pytest-pinet && mount --bind {own} /run/pytest-pinet && "
-        self.guards = {shell.name: guard.Guard(shell) for shell in shells}
+        self.guards = {shell.name: guard.Guard(shell) for shell in (self.left, self.right)}
 
     def declare(self, node: str, management: str, device: str = "eth0", driver: str = "veth") -> None:
         """Set ``management:`` of a node, and the device of its interface."""
