@@ -280,3 +280,8 @@ def attach_results(report: object, results: Iterable[ResultRecord]) -> None:
 def attached_results(report: object) -> list[ResultRecord]:
     """Return the results of a report; none for a report of another test."""
     return [ResultRecord.model_validate(one) for one in getattr(report, _ATTRIBUTE, ())]
+
+
+def attached_verdicts(report: object) -> list[Verdict]:
+    """Return the verdicts of the results of a report, without reading the whole results."""
+    return [Verdict(one["verdict"]) for one in getattr(report, _ATTRIBUTE, ())]

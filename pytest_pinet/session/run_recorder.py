@@ -32,6 +32,7 @@ from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
 from pytest_pinet.session.settings import settings
+from pytest_pinet.session.status_words import write_unjudged
 from pytest_pinet.version import __version__
 
 
@@ -257,7 +258,8 @@ class RunRecorder:
         return chosen or str(self.folder.path.parent.parent / "history.db")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the table of results, the worst first."""
+        """Print the texts of tests without a verdict, and the table of results, the worst first."""
+        write_unjudged(terminalreporter, self.config)
         verbosity = self.config.get_verbosity()
         color = bool(getattr(terminalreporter._tw, "hasmarkup", False))
         json_path = self.config.getoption("--pinet-json")

@@ -53,6 +53,7 @@ from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.result_builder import ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder
 from pytest_pinet.session.settings import settings
+from pytest_pinet.session.status_words import StatusWords
 from pytest_pinet.tuning.registry import boot_part, read_tuning
 
 # Set if the lab caused an error during a measurement: its nodes must be logged into again.
@@ -119,6 +120,8 @@ class PinetSession:
         self.recorder = RunRecorder(config, self.lab, self.access, self.dry_run)
         self.access.folder = lambda: self.recorder.folder.path
         config.pluginmanager.register(self.recorder, "pinet-run-recorder")
+        if not self.is_worker:
+            config.pluginmanager.register(StatusWords(config), "pinet-status-words")
         if self.lab is not None and self.is_worker:
             boards_whole = bool(config.getoption("--pinet-build"))
             hooks = WorkerHooks(config, self.lab, case_of, boards_whole, self.access, self.recorder)

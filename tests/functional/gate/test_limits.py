@@ -175,7 +175,8 @@ def test_a_figure_above_the_physical_limit_is_invalid_and_not_a_pass(
     assert figures["goodput_bps"] > 1.5 * figures["oracle_bps"]
     output.stdout.fnmatch_lines(
         [
-            "* ERROR at setup of test_too_fast*",
+            "*= INVALID =*",
+            "_* test_too_fast*",
             "tx * Mbit/s is above the physical limit 426.0 Mbit/s (usb2 bus, 426.0*",
             "pi4b:tester/pair * tx * 10.0 Mbit/s * INVALID",
         ]
