@@ -18,13 +18,13 @@ class ReferenceData:
     """
 
     def __init__(self, lab: LabOfFile | None = None, gated: bool = True) -> None:
-        self._baselines = load_baselines(lab) if lab is not None and gated else {}
+        self.baselines = load_baselines(lab) if lab is not None and gated else {}
         self._calibration = load_calibration(lab) if lab is not None else {}
 
     def of(self, key: MetricKey) -> Reference:
         """Return the reference data of this metric."""
         name = str(key)
-        baseline = self._baselines[name].baseline if name in self._baselines else None
+        baseline = self.baselines[name].baseline if name in self.baselines else None
         if name not in self._calibration:
             return Reference(baseline=baseline)
         calibration = self._calibration[name]

@@ -22,7 +22,7 @@ from pytest_pinet.report.change_table import (
 from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
-from pytest_pinet.report.terminal import WORDS, by_reason, count_line
+from pytest_pinet.report.terminal import WORDS, by_reason, change_text, count_line, spread_text
 from pytest_pinet.report.text_wrap import copyable, rate
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
@@ -98,9 +98,12 @@ def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
 def _table(rows: Sequence[ResultRow]) -> list[str]:
     if not rows:
         return []
-    cells: list[tuple[str, ...]] = [("combination", "dir", "goodput", "limit", "of max", "verdict")]
+    compared, spread = (any(getattr(row, name) is not None for row in rows) for name in ("change", "spread"))
+    more = ["change"] * compared + ["spread"] * spread
+    cells: list[tuple[str, ...]] = [("combination", "dir", "goodput", "limit", "of max", *more, "verdict")]
     for row in rows:
         share = row.share
+        extra = [change_text(row.change)] * compared + [spread_text(row.spread)] * spread
         cells.append(
             (
                 "<br>".join(map(escaped, (row.label, *row.extra))),
@@ -108,10 +111,11 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
                 "-" if row.goodput_bps is None else rate(row.goodput_bps),
                 "-" if row.limit_bps is None else rate(row.limit_bps),
                 "-" if share is None else f"{share * 100:.1f} %",
+                *(one.replace("%", " %") for one in extra),
                 f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
             )
         )
-    return markdown_table(cells, "<<>>><")
+    return markdown_table(cells, f"<<>>>{'>' * len(more)}<")
 
 
 def _message(result: ResultRecord) -> str:

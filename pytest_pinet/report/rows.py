@@ -22,9 +22,11 @@ _EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MARG
 class ResultRow:
     """One row of the table. A field is None where nothing was measured or no limit was set.
 
-    ``per_flow`` means that each flow has the limit, not the sum. ``notes`` explain why there is no judgement or why a
-    value is not good. Only the first row of a result has ``limited_by`` and ``extra``: results beside goodput, such as
-    round trips or how flows shared the link. ``extra`` is also part of ``notes``.
+    ``change`` is relative to the accepted baseline, or to state or build A of a comparison. ``spread`` is the highest
+    minus the lowest connection that counts, relative to the goodput. ``per_flow`` means that each flow has the limit,
+    not the sum. ``notes`` explain why there is no judgement or why a value is not good. Only the first row of a result
+    has ``limited_by`` and ``extra``: results beside goodput, such as round trips or how flows shared the link.
+    ``extra`` is also part of ``notes``.
     """
 
     label: str
@@ -34,6 +36,8 @@ class ResultRow:
     goodput_bps: float | None = None
     limit_bps: float | None = None
     oracle_bps: float | None = None
+    change: float | None = None
+    spread: float | None = None
     notes: tuple[str, ...] = ()
     per_flow: bool = False
     limited_by: str = ""
@@ -63,6 +67,10 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     test = result.test.rpartition("::")[2].partition("[")[0]
     notes = tuple(result.notes)
     rows = [_measured(label, test, name, direction, notes) for name, direction in result.directions.items()]
+    compared = result.change or result.comparison
+    if compared is not None:
+        sides = compared.directions
+        rows = [replace(row, change=sides[row.direction].change) if row.direction in sides else row for row in rows]
     rows += [
         _measured(f"{label} {flow.name}", test, flow.direction or "", flow, ())
         for flow in result.flows
@@ -98,8 +106,18 @@ def _measured(label: str, test: str, name: str, direction: DirectionRecord, note
         direction.goodput_bps,
         direction.limit_bps,
         direction.oracle_bps,
+        direction.baseline.difference if direction.baseline is not None else None,
+        _spread(direction),
         () if verdict is Verdict.PASS else (*reasons, *notes),
     )
+
+
+def _spread(direction: DirectionRecord) -> float | None:
+    """Return the spread of the connections that count; None for fewer than two."""
+    counted = [attempt.goodput_bps for attempt in direction.attempts if not attempt.excluded]
+    if len(counted) < 2 or not direction.goodput_bps:
+        return None
+    return (max(counted) - min(counted)) / direction.goodput_bps
 
 
 def _distinct(rows: list[ResultRow]) -> list[ResultRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -106,13 +107,19 @@ class WorkerHooks:
 
 
 class ControllerHooks:
-    """Runs in the controller: makes the scheduler, ends workers, and releases the places of workers that died."""
+    """Runs in the controller: makes the scheduler, ends workers, and releases the places of workers that died.
 
-    def __init__(self, config: pytest.Config, lab: Lab, keeper: RunReporter) -> None:
+    ``header`` returns the lines to print once the workers have collected; arguments: seconds of work, count of workers.
+    """
+
+    def __init__(
+        self, config: pytest.Config, lab: Lab, keeper: RunReporter, header: Callable[[float, int], list[str]]
+    ) -> None:
         self._config = config
         self._workers: list[XdistWorker] = []
         self._lab = lab
         self._keeper = keeper
+        self._header = header
         self._needs: dict[str, Needs] = {}
         self._died = ""
 
@@ -138,6 +145,7 @@ class ControllerHooks:
                 jobs.append(PlannedTest(index, Needs(), FILLER_S, 0.0))
             else:
                 jobs.append(PlannedTest(index, needs, expected.total_s, expected.traffic_s))
+        self._write(*self._header(math.fsum(job.total_s for job in jobs), len(self._workers)))
         return jobs
 
     @pytest.hookimpl(optionalhook=True)
@@ -182,10 +190,14 @@ class ControllerHooks:
         return silent
 
     def _say(self, text: str) -> None:
+        self._write(f"pinet: {text}")
+
+    def _write(self, *lines: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
-            reporter.ensure_newline()
-            reporter.write_line(f"pinet: {text}")
+            for line in lines:
+                reporter.ensure_newline()
+                reporter.write_line(line)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: XdistWorker, error: object | None) -> None:

@@ -77,8 +77,7 @@ class RunRecorder:
             if self._is_worker:
                 self._folder = RunFolder(Path(self.config.workerinput[WORKER_INPUT]))  # type: ignore[attr-defined]
             else:
-                chosen = self.config.getoption("--pinet-run-dir")
-                folder = RunFolder.create(Path(chosen).absolute() if chosen else self._root, self._started)
+                folder = RunFolder.create(self._root, self._started)
                 folder.begin(self._begun(folder.run))
                 self._folder = folder
         return self._folder
@@ -103,8 +102,15 @@ class RunRecorder:
         )
 
     @property
+    def runs(self) -> Path:
+        """The folder of the run folders. It exists once there is a run folder."""
+        return self._root / ".pinet" / "runs"
+
+    @property
     def _root(self) -> Path:
         """The folder of the project. pytest can find a wrong rootdir, because it takes a lab file for a test path."""
+        if chosen := self.config.getoption("--pinet-run-dir"):
+            return Path(chosen).absolute()
         root, here = self.config.rootpath, self.config.invocation_params.dir
         return root if self.config.inipath is not None and here.is_relative_to(root) else here
 
@@ -172,14 +178,6 @@ class RunRecorder:
             self._make_folder()
 
     # -- results --------------------------------------------------------------------------------------------------
-
-    def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> str | None:
-        """Print one line on the lab if a test will measure."""
-        if self.lab is None or self.config.get_verbosity() < 0:
-            return None
-        if not any(item.get_closest_marker("pinet") for item in items):
-            return None
-        return f"pinet: lab {self.lab.name} ({len(self.lab.nodes)} nodes, {len(self.lab.interfaces())} interfaces)"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the results that a report brings."""

@@ -7,11 +7,13 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
 
 from pytest_pinet.config import labfile
+from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import (
     BuildError,
     CapabilityError,
@@ -45,6 +47,7 @@ from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
+from pytest_pinet.session.header import RunHeader
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.marker import read_profile
 from pytest_pinet.session.options import check_axes, check_tunings, command_line_limits
@@ -126,8 +129,6 @@ class PinetSession:
             boards_whole = bool(config.getoption("--pinet-build"))
             hooks = WorkerHooks(config, self.lab, case_of, boards_whole, self.access, self.recorder)
             config.pluginmanager.register(hooks, "pinet-xdist-worker")
-        elif self.lab is not None and getattr(config.option, "numprocesses", None):
-            config.pluginmanager.register(ControllerHooks(config, self.lab, self.recorder), "pinet-xdist-controller")
         self.parametrizer = Parametrizer(config, self.lab, self.axes, self.recorder.hooks)
         config.pluginmanager.register(self.parametrizer, "pinet-parametrizer")
         if directory := config.getoption("allure_report_dir", None):
@@ -136,7 +137,18 @@ class PinetSession:
             attach(config, directory, self.recorder, self.lab)
         self.results = ResultBuilder(self.recorder)
         self.plain = PlainMeasuring(self.recorder, self.results, self.progress)
+        if self.lab is not None and not self.is_worker:
+            self._register_header(self.lab)
         self.mode: MeasuringMode = self.dry_run or self.plain
+
+    def _register_header(self, lab: LabOfFile) -> None:
+        """Register what prints the header: here, or in the controller of workers."""
+        config, runs = self.config, self.recorder
+        header = RunHeader(config, lab, self.plain.references, self.profile, lambda: runs.runs)
+        config.pluginmanager.register(header, "pinet-header")
+        if getattr(config.option, "numprocesses", None):
+            hooks = ControllerHooks(config, lab, self.recorder, partial(header.of_workers, self.profile(None)))
+            config.pluginmanager.register(hooks, "pinet-xdist-controller")
 
     @contextmanager
     def open_link(self, item: pytest.Item, case: CombinationCase) -> Iterator[Any]:
@@ -168,7 +180,7 @@ class PinetSession:
         finally:
             self.recorder.warn(*self.access.take_warnings())
 
-    def profile(self, item: pytest.Item, called: str | None) -> Profile:
+    def profile(self, item: pytest.Item | None, called: str | None = None) -> Profile:
         """Return the profile: of the call, the command line, the marker or the lab file, in this order."""
         case = case_of(item)
         marked = case.request.profile if case is not None else None

@@ -1,0 +1,97 @@
+"""The lines above the tests of a run that measures: lab, profile, baseline, and about how long the run takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.judge.profile import Profile
+from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.report.text_wrap import wrap
+from pytest_pinet.scheduling.plan import Estimates
+from pytest_pinet.session.parametrizer import case_of
+
+
+class RunHeader:
+    """Registered as a plugin. With workers, the controller prints the lines, which it knows once they have collected.
+
+    ``profile_of`` returns the profile of a test. ``runs`` returns the folder of the run folders.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        lab: LabOfFile,
+        references: ReferenceData,
+        profile_of: Callable[[pytest.Item], Profile],
+        runs: Callable[[], Path],
+    ) -> None:
+        self._config = config
+        self._lab = lab
+        self._references = references
+        self._profile_of = profile_of
+        self._runs = runs
+
+    def pytest_report_collectionfinish(self, items: Sequence[pytest.Item]) -> list[str]:
+        """Print the lines if a test will measure."""
+        if self._config.get_verbosity() < 0 or not any(item.get_closest_marker("pinet") for item in items):
+            return []
+        cases = [(item, case.combination.identity) for item in items if (case := case_of(item)) is not None]
+        if not cases:
+            return self._of_lab()
+        estimates = Estimates.of_earlier_runs(self._runs())
+        seconds = sum(estimates[item.nodeid].total_s for item, _ in cases)
+        profiles = dict.fromkeys(self._profile_of(item).name for item, _ in cases)
+        return self._lines(profiles, self._baseline([combination for _, combination in cases]), about(seconds))
+
+    def of_workers(self, profile: Profile, seconds: float, workers: int) -> list[str]:
+        """Return the lines of the controller, which does not know the combinations and markers of the tests."""
+        if self._config.get_verbosity() < 0:
+            return []
+        shared = f"{about(seconds)} of work for {workers} worker{'s' if workers != 1 else ''}"
+        return self._lines([profile.name], self._baseline(None), shared)
+
+    def _of_lab(self, how_long: str = "") -> list[str]:
+        lab = self._lab
+        sizes = f"{len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces"
+        return wrap(f"pinet: lab {lab.name} ({sizes}){how_long and f'; {how_long}'}", hanging="  ")
+
+    def _lines(self, profiles: Iterable[str], baseline: str, how_long: str) -> list[str]:
+        boots = " in each boot" if self._config.getoption("--pinet-build") else ""
+        names = list(profiles)
+        profile = f"profile{'s' if len(names) > 1 else ''} {', '.join(names)}"
+        return [*self._of_lab(how_long + boots), *wrap(f"pinet: {profile}; {baseline}", hanging="  ")]
+
+    def _baseline(self, combinations: Sequence[CombinationId] | None) -> str:
+        """Return what the values are compared with. None: the combinations of the tests are not known."""
+        chosen, build = (self._config.getoption(f"--pinet-{name}") for name in ("baseline", "build"))
+        if build and chosen != "accepted":
+            return f"baseline {chosen or 'running, the own build of each board'}"
+        known = self._references.baselines
+        if not known:
+            return "no accepted baseline"
+        latest = max(one.date for one in known.values())
+        if combinations is None:
+            return f"{len(known)} accepted baseline{'s' if len(known) != 1 else ''} ({latest})"
+        own = {name.rpartition("/")[0]: one for name, one in known.items()}
+        found = [own[str(one)] for one in combinations if str(one) in own]
+        if not found:
+            return f"no accepted baseline for {'this test' if len(combinations) == 1 else 'these tests'}"
+        latest = max(one.date for one in found)
+        return f"accepted baseline for {len(found)} of {len(combinations)} tests ({latest})"
+
+
+def about(seconds: float) -> str:
+    """Return a rounded duration: ``about 40 s``, ``about 8 min``, ``about 2 h 10 min``."""
+    if seconds < 95:
+        return f"about {max(math.ceil(seconds / 5) * 5, 5)} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"about {minutes} min"
+    hours, rest = divmod(round(minutes / 10) * 10, 60)
+    return f"about {hours} h{f' {rest} min' if rest else ''}"

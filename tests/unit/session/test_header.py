@@ -1,0 +1,84 @@
+"""The lines above the tests: lab, profile, baseline and estimate; nothing for a run without pinet tests."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_pinet.session.header import about
+from tests.support.verdict_project import VerdictProject
+
+pytest_plugins = ["pytester"]
+
+BASELINE = """
+baselines:
+- id: pi4b:onboard/pair/tcp-P1-tx
+  goodput: 94 Mbit/s
+  runs: [93.8 Mbit/s, 93.9 Mbit/s, 94 Mbit/s, 94.1 Mbit/s, 94.2 Mbit/s]
+  build: {uname: "6.12"}
+  date: 2026-11-01
+  reason: what such a link carries
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> VerdictProject:
+    return VerdictProject(pytester, monkeypatch)
+
+
+def header(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if line.startswith("pinet: ")]
+
+
+def test_it_names_lab_profile_baseline_and_estimate(project: VerdictProject) -> None:
+    found = header(project.run("-k", "pass or marginal"))
+    assert found == [
+        "pinet: lab lab (2 nodes, 3 interfaces); about 20 s",
+        "pinet: profile standard; no accepted baseline",
+    ]
+
+
+def test_the_estimate_comes_from_earlier_runs_and_the_baseline_from_the_lab(project: VerdictProject) -> None:
+    (project.path / "baselines").mkdir()
+    (project.path / "baselines" / "pi.yaml").write_text(BASELINE)
+    earlier = project.path / ".pinet" / "runs" / "20261101-120000"
+    earlier.mkdir(parents=True)
+    line = {"test": "test_it.py::test_pass[pi4b:onboard/pair]", "seconds": 600, "traffic_seconds": 590}
+    (earlier / "results.jsonl").write_text(json.dumps(line) + "\n")
+    found = header(project.run("-k", "test_pass", "--pinet-profile=soak"))
+    assert found == [
+        "pinet: lab lab (2 nodes, 3 interfaces); about 10 min",
+        "pinet: profile soak; accepted baseline for 1 of 1 tests (2026-11-01)",
+    ]
+    assert header(project.run("-k", "no_such_test")) == []
+
+
+def test_quiet_and_runs_without_pinet_tests_have_no_header(project: VerdictProject, pytester: pytest.Pytester) -> None:
+    assert header(project.run("-q", "-k", "test_pass")) == []
+    pytester.makepyfile(test_plain="def test_plain():\n    pass\n")
+    assert header(project.run("test_plain.py")) == []
+
+
+def test_a_build_under_test_names_its_baseline_and_the_estimate_of_a_boot(project: VerdictProject) -> None:
+    (project.path / "new.yaml").write_text("sysctls: {net.core.rmem_max: 1000000}\n")
+    assert header(project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only")) == [
+        "pinet: lab lab (2 nodes, 3 interfaces); about 10 s in each boot",
+        "pinet: profile standard; baseline running, the own build of each board",
+    ]
+
+
+def test_with_workers_the_controller_prints_it(project: VerdictProject) -> None:
+    result = project.run("-n2", "-p", "xdist", "-k", "test_pass or test_marginal", subprocess=True)
+    assert header(result) == [
+        "pinet: lab lab (2 nodes, 3 interfaces); about 20 s of work for 2 workers",
+        "pinet: profile standard; no accepted baseline",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "5 s"), (9, "10 s"), (94, "95 s"), (96, "2 min"), (480, "8 min"), (7800, "2 h 10 min"), (7210, "2 h")],
+)
+def test_durations_are_rounded(seconds: float, text: str) -> None:
+    assert about(seconds) == f"about {text}"
