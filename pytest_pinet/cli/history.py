@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def show(
     because no single build caused it.
     """
     from pytest_pinet.history.history import open_history
-    from pytest_pinet.history.text import figure_lines, run_lines, run_record, trend_record
+    from pytest_pinet.history.text import figure_lines, heights_for, run_lines, run_record, trend_record
     from pytest_pinet.history.trends import trend
 
     with open_history(history_url) as store:
@@ -78,7 +79,7 @@ def show(
     found = [one for one in found if one.changes or not changed]
     moved = sum(bool(one.changes) for one in found)
     count = f"{len(found)} result{'s' if len(found) != 1 else ''}, {moved} with a level change"
-    lines = [line for one in found for line in figure_lines(one)]
+    lines = [line for one in found for line in figure_lines(one, heights_for(sys.stdout.encoding))]
     print_result(as_json, lambda: [trend_record(one) for one in found], lambda: [*lines, count])
 
 

@@ -52,11 +52,13 @@ LIFETIME_S = 20.0
 RATE_S = 0.5
 STALE_S = 2.0
 
+_RETRANSMITS = "retransmits"
 # An output line: uptime in seconds, received and sent bytes, carrier, carrier changes, operstate, speed; "-" if a value
 # cannot be read. With bash, a read with a timeout is the tick, so that no process is started. Its input is a sleep that
 # lives as long as the observer may. Other shells start a sleep every 0.2 s, because starting it is most of their cost.
 # The speed is read only after a link change, because some drivers read it from the PHY over USB. A driver that was
-# reloaded has made a new folder of the same name.
+# reloaded has made a new folder of the same name. Once a second, a second sample follows a semicolon: "retransmits" and
+# the TCP segments that this end has retransmitted since its boot.
 _SCRIPT = r"""
 exec 2>/dev/null
 cd /sys/class/net/@device || exit 44
@@ -66,6 +68,7 @@ end=$((${up%%.*} + @seconds))
 if [ $? -gt 128 ]; then tick() { read -t 0.1 x; [ $? -gt 128 ] || exit 0; }
 else tick() { sleep 0.2 || sleep 1; }; fi
 seen=none
+second=
 while :; do
  read -r up x </proc/uptime
  [ "${up%%.*}" -lt "$end" ] || exit 0
@@ -78,6 +81,13 @@ while :; do
   read -r state <operstate; read -r speed <speed
  fi
  line="$up ${rx:--} ${tx:--} ${carrier:--} ${changes:--} ${state:--} ${speed:--}"
+ if [ "${up%%.*}" != "$second" ]; then
+  second=${up%%.*}; sent=
+  while read -r name a b c d e f g h i j k again x; do
+   [ "$name" = Tcp: ] && sent=$again
+  done </proc/net/snmp
+  line="$line;retransmits ${sent:--}"
+ fi
  @print
  tick
 done
@@ -124,6 +134,7 @@ class Observer:
         # From the end's uptime to the runner's monotonic clock.
         self._offset_s: float | None = None
         self._heard_s = 0.0
+        self._retransmits: int | None = None
 
     def __enter__(self) -> Observer:
         self._open = True
@@ -205,6 +216,11 @@ class Observer:
         seconds, received = last.uptime_s - first.uptime_s, last.received_since(first)
         return received * 8 / seconds if seconds > 0 and received is not None else None
 
+    def retransmits(self) -> int | None:
+        """Return the TCP segments that the end has retransmitted since its boot; None if it does not report them."""
+        self._read()
+        return self._retransmits
+
     def events(self, started_s: float, ended_s: float | None = None) -> tuple[Event, ...]:
         """Return carrier changes and counter restarts during traffic. Event times count from the start of the traffic.
 
@@ -237,6 +253,10 @@ class Observer:
         now = time.monotonic()
         readings = [reading for line in lines if (reading := parse_reading(line)) is not None]
         self._lines += lines
+        for line in lines:
+            name, _, count = line.partition(" ")
+            if name == _RETRANSMITS and count.isdigit():
+                self._retransmits = int(count)
         if not readings:
             return
         for reading in readings:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from pytest_pinet.history.builds import name_of
@@ -11,13 +12,14 @@ from pytest_pinet.history.points import LevelChange, Point, StoredRun, Trend
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
-# Eight heights in plain ASCII, the lowest first.
-_HEIGHTS = "_.-~=+*#"
+# Eight heights, the lowest first: for any terminal, and for a terminal that can show block characters.
+ASCII_HEIGHTS = "_.-~=+*#"
+BLOCK_HEIGHTS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 _SPARKS = 40
 _LEAST_RANGE = 0.02
 
 
-def figure_lines(trend: Trend) -> list[str]:
+def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
     """Return a metric's newest value, its course, and where its level moved."""
     last = trend.last
     if last is None:
@@ -28,7 +30,7 @@ def figure_lines(trend: Trend) -> list[str]:
     when = f"{last.time:%Y-%m-%d}  {_runs(len(trend.points))}  lab {trend.lab}"
     lines = [f"{trend.figure}  {value}{emulated}  {last.verdict}  {when}"]
     if len(measured) > 1:
-        lines.append(f"  [{spark(measured)}] {_range(measured)}")
+        lines.append(f"  [{spark(measured, heights)}] {_range(measured)}")
     lines += [f"  {line}" for change in trend.changes for line in change_lines(change)]
     return lines
 
@@ -51,19 +53,37 @@ def change_lines(change: LevelChange) -> list[str]:
     return lines
 
 
-def spark(points: Sequence[Point]) -> str:
-    """Return the course of at most 40 values as one character each; ``!`` for a failed one."""
-    shown = points[-_SPARKS:]
-    values = [point.goodput_bps or 0.0 for point in shown]
+def heights_for(encoding: str | None) -> str:
+    """Return the heights that a terminal or a file of this encoding can show. Without an encoding: plain ASCII.
+
+    The console of Linux and a dumb terminal can decode block characters, but have no such characters in their fonts.
+    """
+    if os.environ.get("TERM") in ("dumb", "linux"):
+        return ASCII_HEIGHTS
+    try:
+        BLOCK_HEIGHTS.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ASCII_HEIGHTS
+    return BLOCK_HEIGHTS
+
+
+def course(values: Collection[float], heights: str = ASCII_HEIGHTS) -> str:
+    """Return the course of values as one character each."""
+    if not values:
+        return ""
     low, high = min(values), max(values)
     # A flat course must look flat, so noise is not enlarged.
     room = max(high - low, high * _LEAST_RANGE, 1.0)
     low = min(low, (low + high - room) / 2)
-    marks = []
-    for point, value in zip(shown, values, strict=True):
-        height = min(math.floor((value - low) / room * len(_HEIGHTS)), len(_HEIGHTS) - 1)
-        marks.append("!" if point.verdict is Verdict.FAIL else _HEIGHTS[height])
-    return "".join(marks)
+    last = len(heights) - 1
+    return "".join(heights[min(math.floor((value - low) / room * len(heights)), last)] for value in values)
+
+
+def spark(points: Sequence[Point], heights: str = ASCII_HEIGHTS) -> str:
+    """Return the course of at most 40 values as one character each; ``!`` for a failed one."""
+    shown = points[-_SPARKS:]
+    marks = course([point.goodput_bps or 0.0 for point in shown], heights)
+    return "".join("!" if point.verdict is Verdict.FAIL else mark for point, mark in zip(shown, marks, strict=True))
 
 
 def _range(points: Sequence[Point]) -> str:

@@ -31,8 +31,9 @@ from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 from pytest_pinet.traffic.virtual_time import in_virtual_time
 
-# Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s).
-ProgressOfWays = Callable[[int, float, Mapping[str, float | None]], None]
+# Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s), and the
+# TCP segments that all ends have retransmitted since its start (None: not known, or not TCP).
+ProgressOfWays = Callable[[int, float, Mapping[str, float | None], int | None], None]
 # The longest time that a run may be observed after the end of its traffic.
 GRACE_S = 15.0
 # Flows that begin further apart than this are measured once more, with more time to start.
@@ -168,6 +169,18 @@ class Runs:
         for run in self._link.combination.topology.runs(traffic.direction):
             for way in run.direction.parts if run.counted else ():
                 receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
+        before: dict[int, int] = {}
+
+        def retransmits() -> int | None:
+            counts = {
+                index: count for index, one in self._observers.items() if (count := one.retransmits()) is not None
+            }
+            for index, count in counts.items():
+                before.setdefault(index, count)
+            return sum(count - before[index] for index, count in counts.items()) if counts else None
+
+        if not traffic.udp:
+            retransmits()
 
         def report(elapsed_s: float) -> None:
             rates: dict[str, float | None] = {}
@@ -175,7 +188,7 @@ class Runs:
                 seen = [self._observers[index].rate() for index in indices if index in self._observers]
                 known = [rate for rate in seen if rate is not None]
                 rates[way] = sum(known) / self._link.scale if known else None
-            on_progress(number, elapsed_s, rates)
+            on_progress(number, elapsed_s, rates, None if traffic.udp else retransmits())
 
         return report
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
+from pytest_pinet.history.text import ASCII_HEIGHTS, course
 from pytest_pinet.report.text_wrap import WIDTH, plain, rate, shorten
 
 # Without a terminal (CI) a line at this interval shows that the run is alive.
 QUIET_INTERVAL_S = 10.0
 _INDENT = "  "
 _LABEL_MIN = 8
+# So many of the latest rates are shown as a course of characters.
+_COURSE = 8
 
 
 class Terminal(Protocol):
@@ -53,7 +57,12 @@ class Progress:
         capture: Capture | None = None,
         verbosity: int = 0,
         clock: Callable[[], float] = time.monotonic,
+        heights: str = ASCII_HEIGHTS,
     ) -> None:
+        self._heights = heights
+        # The latest rates of the connection that is shown, all directions together, and its label and seconds.
+        self._course: deque[float] = deque(maxlen=_COURSE)
+        self._shown = ("", 0.0)
         self._terminal = terminal if verbosity >= 0 else None
         self._capture = capture
         self._clock = clock
@@ -65,18 +74,40 @@ class Progress:
         """Whether progress is shown."""
         return self._terminal is not None
 
-    def update(self, label: str, elapsed_s: float, total_s: float, bps: Mapping[str, float | None]) -> None:
-        """Show the progress of a measurement. ``bps`` is the latest rate by direction, None before the first sample."""
+    def update(
+        self,
+        label: str,
+        elapsed_s: float,
+        total_s: float,
+        bps: Mapping[str, float | None],
+        retransmits: int | None = None,
+    ) -> None:
+        """Show the progress of a measurement.
+
+        ``bps`` is the latest rate by direction, None before the first sample. ``retransmits`` counts from the start of
+        the connection; None if the count is not known.
+        """
         if self._terminal is None:
             return
+        if label != self._shown[0] or elapsed_s < self._shown[1]:
+            self._course.clear()
+        self._shown = (label, elapsed_s)
+        known = [value for value in bps.values() if value is not None]
+        if known:
+            self._course.append(sum(known))
         total = math.ceil(total_s)
         # Elapsed whole seconds. Rounded ones would stay at 2 for three half-second updates, then jump to 4.
         seconds = f"{math.floor(min(elapsed_s, total_s)):{len(str(total))}}/{total} s"
         rates = "  ".join(f"{way} {'-' if value is None else rate(value):>12}" for way, value in bps.items())
         values = f"  {seconds}  {rates}"
+        if retransmits is not None:
+            values += f"  retr {retransmits}"
         # Shorten the label, so that the rate of the second direction stays visible.
-        room = max(_columns() - 1 - len(_INDENT) - len(values), _LABEL_MIN)
-        self.show(shorten([plain(label)], room)[plain(label)] + values)
+        room = max(_columns() - 1 - len(_INDENT) - len(values) - _COURSE - len("  []"), _LABEL_MIN)
+        if self._course:
+            values += f"  [{course(self._course, self._heights)}]"
+        line = _INDENT + shorten([plain(label)], room)[plain(label)] + values
+        self._draw(lambda terminal: self._show(terminal, line))
 
     def show(self, text: str) -> None:
         """Show the current activity or wait in one line."""

@@ -15,7 +15,7 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import LevelChange, Point, Trend
 from pytest_pinet.history.records import figure_of, points_of
 from pytest_pinet.history.results_file import read_whole_run
-from pytest_pinet.history.text import spark
+from pytest_pinet.history.text import ASCII_HEIGHTS, spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
@@ -150,8 +150,11 @@ def run_facts(record: RunRecord, url: str | None) -> RunFacts:
     return RunFacts(run.id, build, len({*known, run.id}) if known else None)
 
 
-def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> list[str]:
-    """Return a line for each metric with earlier runs, worst first. No lines without a history."""
+def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str, heights: str = ASCII_HEIGHTS) -> list[str]:
+    """Return a line for each metric with earlier runs, worst first. No lines without a history.
+
+    ``heights`` are the characters of the course, the lowest first.
+    """
     if url is None or not results:
         return []
     figures = {
@@ -170,11 +173,11 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str) -> l
     labels = shorten([plain(trend.figure) for trend in known], _LABEL)
     widest = max(map(len, labels.values()))
     head = ["", f"trend of the last {_RUNS} runs, newest at the right (!: failed):"]
-    return [*head, *(_line(labels[plain(trend.figure)].ljust(widest), trend) for trend in known)]
+    return [*head, *(_line(labels[plain(trend.figure)].ljust(widest), trend, heights) for trend in known)]
 
 
-def _line(label: str, trend: Trend) -> str:
-    course = spark([point for point in trend.points if point.goodput_bps is not None][-_RUNS:])
+def _line(label: str, trend: Trend, heights: str) -> str:
+    course = spark([point for point in trend.points if point.goodput_bps is not None][-_RUNS:], heights)
     line = f"{label}{_GAP}[{course}]"
     if trend.changes:
         change = trend.changes[-1]

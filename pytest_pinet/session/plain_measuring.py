@@ -112,7 +112,8 @@ class PlainMeasuring:
             return None
         total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
 
-        def show(number: int, elapsed_s: float, rates: Any) -> None:
-            self.progress.update(label if number == 1 else f"{label} #{number}", elapsed_s, total_s, rates)
+        def show(number: int, elapsed_s: float, rates: Any, retransmits: int | None) -> None:
+            name = label if number == 1 else f"{label} #{number}"
+            self.progress.update(name, elapsed_s, total_s, rates, retransmits)
 
         return show

@@ -14,6 +14,7 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.history.history import OFF
 from pytest_pinet.history.save import keep_run
+from pytest_pinet.history.text import heights_for
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess
@@ -39,6 +40,13 @@ from pytest_pinet.version import __version__
 def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
     """Return whether xdist ends the run after enough failures (``-x``), without Ctrl-C."""
     return str(interrupt.value).startswith("stopping after ")
+
+
+def heights_of(config: pytest.Config) -> str:
+    """Return the characters of a course that pytest's terminal or the file that takes its output can show."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    file = getattr(getattr(terminal, "_tw", None), "_file", None)
+    return heights_for(getattr(file, "encoding", None))
 
 
 class RunRecorder:
@@ -280,7 +288,7 @@ class RunRecorder:
                 verbose=verbosity > 0,
             )
             if self._results and self.lab is not None:
-                lines += trend_lines(self.history_url, self._results, self.lab.name)
+                lines += trend_lines(self.history_url, self._results, self.lab.name, heights_of(self.config))
             if verbosity > 0:
                 error_rate = self.config.getoption("--pinet-error-rate")
                 for name in sorted({result.profile for result in self._results} & set(PROFILES)):

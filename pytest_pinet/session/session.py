@@ -54,7 +54,7 @@ from pytest_pinet.session.options import check_axes, check_tunings, command_line
 from pytest_pinet.session.parametrizer import Parametrizer, case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.result_builder import ResultBuilder
-from pytest_pinet.session.run_recorder import RunRecorder
+from pytest_pinet.session.run_recorder import RunRecorder, heights_of
 from pytest_pinet.session.settings import settings
 from pytest_pinet.session.status_words import StatusWords
 from pytest_pinet.tuning.registry import boot_part, read_tuning
@@ -116,6 +116,7 @@ class PinetSession:
             config.pluginmanager.get_plugin("terminalreporter"),
             config.pluginmanager.get_plugin("capturemanager"),
             config.get_verbosity() if not self.is_worker else -1,
+            heights=heights_of(config),
         )
         identity = Identity.of_this_process(worker, os.environ.get("PYTEST_XDIST_TESTRUNUID", "0"))
         self.access = LabAccess(self.lab, identity, config.getoption("--pinet-acquire-timeout"), self.progress.show)

@@ -12,7 +12,7 @@ from pytest_pinet.config.baselines import AcceptedBaseline
 from pytest_pinet.errors import Where
 from pytest_pinet.history.builds import differences, is_dirty, name_of
 from pytest_pinet.history.points import Point, Trend
-from pytest_pinet.history.text import figure_lines, run_lines, spark
+from pytest_pinet.history.text import BLOCK_HEIGHTS, figure_lines, run_lines, spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.run import RunRecord
@@ -117,6 +117,8 @@ def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> Non
 def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:
     assert set(spark(points_of([day(number, 941 + number % 2 * 0.5) for number in range(10)]))) <= {"~", "="}
     assert spark(points_of([day(0, 941), day(1, 700, "fail"), day(2, 941)])) == "#!#"
+    # A failed value keeps its mark among block characters, which have no colour.
+    assert spark(points_of([day(0, 941), day(1, 700, "fail"), day(2, 800)]), BLOCK_HEIGHTS) == "\u2588!\u2584"
 
 
 def test_runs_are_listed_with_what_came_of_them() -> None:

@@ -3,6 +3,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from pytest_pinet.history.text import ASCII_HEIGHTS, BLOCK_HEIGHTS, heights_for
 from pytest_pinet.report.progress import Progress
 
 pytest_plugins = ["pytester"]
@@ -81,7 +82,7 @@ def test_on_a_terminal_one_line_is_rewritten_and_at_last_erased() -> None:
         "newline|",
         "rewrite erase|  pi4b:ax88179/pair  0/5 s  tx            -",
         "flush|",
-        "rewrite erase|  pi4b:ax88179/pair  3/5 s  tx 734.0 Mbit/s",
+        "rewrite erase|  pi4b:ax88179/pair  3/5 s  tx 734.0 Mbit/s  [=]",
         "flush|",
         "rewrite erase|",
         "rewrite|",
@@ -94,16 +95,53 @@ def test_both_directions_are_shown() -> None:
 
     Progress(screen).update("pi5:onboard/pair", 12, 60, {"tx": 538e6, "rx": 1.2e9})
 
-    assert screen.lines == ["rewrite erase|  pi5:onboard/pair  12/60 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s"]
+    assert screen.lines == ["rewrite erase|  pi5:onboard/pair  12/60 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s  [=]"]
+
+
+def test_retransmits_and_the_course_of_the_latest_rates_are_shown() -> None:
+    screen = Screen()
+    progress = Progress(screen, heights=BLOCK_HEIGHTS)
+
+    for half, mbps in enumerate((100, 200, 900, 940, 941, 940, 500, 940, 941, 940)):
+        progress.update("pi5:onboard/pair", half / 2, 60, {"tx": mbps * 1e6}, half)
+    begin, course = screen.lines[-1].split("[")
+    assert begin == "rewrite erase|  pi5:onboard/pair   4/60 s  tx 940.0 Mbit/s  retr 9  "
+    assert course == f"{BLOCK_HEIGHTS[-1] * 4}{BLOCK_HEIGHTS[0]}{BLOCK_HEIGHTS[-1] * 3}]"
+
+    # The next connection begins without a course. Its rates and retransmits are not known yet.
+    progress.update("pi5:onboard/pair #2", 0.5, 60, {"tx": None}, None)
+    assert screen.lines[-1] == "rewrite erase|  pi5:onboard/pair #2   0/60 s  tx            -"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "term", "heights"),
+    [
+        ("utf-8", "xterm", BLOCK_HEIGHTS),
+        ("cp437", "xterm", ASCII_HEIGHTS),
+        ("ascii", "xterm", ASCII_HEIGHTS),
+        ("ISO-8859-15", "xterm", ASCII_HEIGHTS),
+        (None, "xterm", ASCII_HEIGHTS),
+        ("utf-8", "dumb", ASCII_HEIGHTS),
+        ("utf-8", "linux", ASCII_HEIGHTS),
+        ("no-such-encoding", "xterm", ASCII_HEIGHTS),
+    ],
+)
+def test_block_characters_only_where_the_terminal_can(
+    encoding: str | None, term: str, heights: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    assert heights_for(encoding) == heights
 
 
 def test_a_long_label_is_shortened_so_that_the_values_fit() -> None:
     screen = Screen()
 
-    Progress(screen).update("cm4:rtl8125b-on-riser/direct-crossover", 12, 120, {"tx": 538e6, "rx": 1.2e9})
+    progress = Progress(screen)
+    for second in range(4, 13):
+        progress.update("cm4:rtl8125b-on-riser/direct-crossover", second, 120, {"tx": 538e6, "rx": 1.2e9}, 18)
 
-    (line,) = screen.lines
-    assert line == "rewrite erase|  cm4:rtl8125b-on..irect-crossover   12/120 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s"
+    line = screen.lines[-1]
+    assert line == "rewrite erase|  cm4:r..over   12/120 s  tx 538.0 Mbit/s  rx  1.20 Gbit/s  retr 18  [========]"
     assert len(line.removeprefix("rewrite erase|")) <= 79
 
 
@@ -114,7 +152,7 @@ def test_seconds_are_counted_when_they_are_over() -> None:
     for half in range(1, 8):
         progress.update("a", half / 2, 3.5, {"tx": 9e8})
 
-    assert [line.split()[-5] for line in screen.lines] == ["0/4", "1/4", "1/4", "2/4", "2/4", "3/4", "3/4"]
+    assert [line.split()[-6] for line in screen.lines] == ["0/4", "1/4", "1/4", "2/4", "2/4", "3/4", "3/4"]
 
 
 def test_without_a_terminal_a_line_comes_every_ten_seconds() -> None:
@@ -127,8 +165,8 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds() -> None:
     progress.close()
 
     assert screen.lines == [
-        "line|  pi5:onboard/pair  10/60 s  tx 900.0 Mbit/s",
-        "line|  pi5:onboard/pair  20/60 s  tx 900.0 Mbit/s",
+        "line|  pi5:onboard/pair  10/60 s  tx 900.0 Mbit/s  [========]",
+        "line|  pi5:onboard/pair  20/60 s  tx 900.0 Mbit/s  [========]",
     ]
 
 
@@ -142,7 +180,7 @@ def test_short_measurements_in_a_row_show_life_all_the_same() -> None:
             progress.update(f"c{combination}", second, 5, {"tx": 9e8})
         progress.close()
 
-    assert screen.lines == ["line|  c1  5/5 s  tx 900.0 Mbit/s"]
+    assert screen.lines == ["line|  c1  5/5 s  tx 900.0 Mbit/s  [=====]"]
 
 
 def test_isatty_may_be_a_plain_bool_as_in_pytest_8() -> None:
@@ -201,11 +239,13 @@ def test_the_line_never_reaches_the_last_column(monkeypatch: pytest.MonkeyPatch)
     screen = Screen()
     rates = {"tx": 1e300, "rx": 1e300}
 
-    Progress(screen).update("b" * 90, 1e5, 1e5, rates)
+    progress = Progress(screen)
+    for _ in range(8):
+        progress.update("b" * 90, 1e5, 1e5, rates)
     monkeypatch.setenv("COLUMNS", "40")
-    Progress(screen).update("b" * 90, 1e5, 1e5, rates)
+    progress.update("b" * 90, 1e5, 1e5, rates)
 
-    assert [len(line) - len("rewrite erase|") for line in screen.lines] == [79, 39]
+    assert [len(line) - len("rewrite erase|") for line in screen.lines[-2:]] == [79, 39]
 
 
 def test_the_real_reporter_and_capture_of_pytest(pytester: pytest.Pytester) -> None:
@@ -225,6 +265,6 @@ def test_the_real_reporter_and_capture_of_pytest(pytester: pytest.Pytester) -> N
 
     ended = pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
-    assert "  pi5:onboard/pair  3/5 s  tx 900.0 Mbit/s" in ended.outlines
+    assert "  pi5:onboard/pair  3/5 s  tx 900.0 Mbit/s  [=]" in ended.outlines
     ended.stdout.no_fnmatch_line("*swallowed*")
     ended.assert_outcomes(passed=1)
