@@ -187,6 +187,7 @@ class Observer:
         self._readings.clear()
         self._expected = None
         self._offset_s = None
+        self._retransmits = None
         self._start(seconds)
 
     def accept(self, changes: int | None) -> None:

@@ -31,8 +31,8 @@ from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 from pytest_pinet.traffic.virtual_time import in_virtual_time
 
-# Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s), and the
-# TCP segments that all ends have retransmitted since its start (None: not known, or not TCP).
+# Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s), and
+# the TCP segments that all ends have retransmitted since its start (None: not known, or not TCP).
 ProgressOfWays = Callable[[int, float, Mapping[str, float | None], int | None], None]
 # The longest time that a run may be observed after the end of its traffic.
 GRACE_S = 15.0

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from statistics import median
 
 from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -26,21 +27,25 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     even = result.evenness
     if even is not None and even.verdict not in GOOD:
         lines += wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED)
-    for name, direction in sorted(result.directions.items(), key=_severity):
+    bad = [(name, one) for name, one in sorted(result.directions.items(), key=_severity) if one.verdict not in GOOD]
+    for name, direction in bad:
         lines += _headline(name, direction)
-        if direction.verdict not in GOOD:
-            if direction.oracle not in direction.reason:
-                lines += _row("physical", f"{rate(direction.oracle_bps)} ({direction.oracle})")
-            lines += _attempts(direction, alternated)
-            if direction.baseline is not None:
-                lines += _row("baseline", direction.baseline.text)
-            if direction.samples:
-                lines += _row("samples", _samples(direction))
+        if direction.oracle not in direction.reason:
+            lines += _row("physical", f"{rate(direction.oracle_bps)} ({direction.oracle})")
+        lines += _attempts(direction, alternated)
+        if direction.baseline is not None:
+            lines += _row("baseline", direction.baseline.text)
+        if direction.samples:
+            lines += _row("samples", _samples(direction))
     for flow in sorted(result.flows, key=lambda flow: SEVERITY.index(flow.verdict)):
         if flow.verdict not in GOOD:
             lines += _headline(flow.name, flow)
             lines += _attempts(flow, alternated)
             lines += _row("samples", _samples(flow))
+    # Good directions come last, since they are not the reason of the failure.
+    for name, direction in sorted(result.directions.items(), key=_severity):
+        if direction.verdict in GOOD and (direction.limit_bps is not None or not lines):
+            lines += _headline(name, direction)
     if even is not None:
         lines += _row("flows", evenness_note(result))
     return "\n".join([*(lines or _message(result)), *_surroundings(result, run_folder)])
@@ -74,10 +79,11 @@ def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
 def _headline(name: str, direction: DirectionRecord) -> list[str]:
     limit = direction.limit_bps
     missed = [extra for extra in direction.extras if extra.verdict in (Verdict.FAIL, Verdict.INVALID)]
-    costs = [line for extra in missed for line in wrap(f"{name} {extra.reason} ({extra.rule})", hanging=CONTINUED)]
+    costs = [line for extra in missed for line in wrap(f"{name} {_extra(extra)}", hanging=CONTINUED)]
     if missed and (not limit or direction.goodput_bps >= limit):
         return [*costs, *wrap(f"{name} {direction.reason}", hanging=CONTINUED)]
-    if direction.verdict != Verdict.FAIL or not limit:
+    # A direction can also fail at a good goodput, such as by failed requests.
+    if direction.verdict != Verdict.FAIL or not limit or direction.goodput_bps >= limit:
         return wrap(f"{name} {direction.reason}", hanging=CONTINUED)
     below = (1 - direction.goodput_bps / limit) * 100
     # A deviation of 0.003 % must not print as "0.0 %".
@@ -88,6 +94,12 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
     if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
         return [*wrap(f"{first} {rest}"), *costs]
     return [*wrap(first, hanging=CONTINUED), *wrap(rest, indent=CONTINUED), *costs]
+
+
+def _extra(extra: ExtraJudgement) -> str:
+    """Return the reason, and where its limit is written: the reason already says the limit."""
+    where = extra.rule.partition(" (")[2].removesuffix(")") if extra.rule else ""
+    return f"{extra.reason} ({where})" if where else f"{extra.reason} ({extra.rule})"
 
 
 def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
@@ -101,7 +113,8 @@ def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
         condition = "" if alternated else " if the lab is calibrated or stable"
         text = f"{low} to {high} at {direction.error_rate * 100:g} % error{condition}"
         lines += _row("interval", text)
-    return [*lines, *(_row("stopped", direction.stopped) if direction.stopped else [])]
+    repeated = direction.stopped in direction.reason and direction.verdict != Verdict.FAIL
+    return lines if repeated else [*lines, *_row("stopped", direction.stopped)]
 
 
 def _attempt(attempt: AttemptRecord) -> str:

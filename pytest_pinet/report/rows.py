@@ -63,7 +63,7 @@ def rows_of(results: Sequence[ResultRecord]) -> list[ResultRow]:
 def _rows_of(result: ResultRecord) -> list[ResultRow]:
     combination = result.combination
     traffic = combination.traffic
-    label = combination.id if traffic == USUAL_TRAFFIC else f"{combination.id} {traffic}"
+    label = combination.id if traffic in (USUAL_TRAFFIC, "") else f"{combination.id} {traffic}"
     test = result.test.rpartition("::")[2].partition("[")[0]
     notes = tuple(result.notes)
     rows = [_measured(label, test, name, direction, notes) for name, direction in result.directions.items()]

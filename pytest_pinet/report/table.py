@@ -23,10 +23,12 @@ def text_table(
     width: int | None = None,
     colors: Sequence[str | None] = (),
     notes: Sequence[Sequence[str]] = (),
+    whole: bool = False,
 ) -> list[str]:
     """Return a line per row, without trailing blanks, each followed by its ``notes`` (none for the head).
 
-    With ``width`` the names in the first column are shortened so that the lines fit; they stay different. ``colors``
+    With ``width`` the names in the first column are shortened so that the lines fit; they stay different. With
+    ``whole``, a name that does not fit has a line of its own above its row instead, and can be copied. ``colors``
     are the colours of the last cell of each row except the head (ECMA-48, such as "1;31"; None: no colour).
     """
     marks = re.findall(r"([<>])( *)", columns)
@@ -34,15 +36,20 @@ def text_table(
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if width is not None:
         room = width - sum(widths[1:]) - sum(len(gap) for _, gap in marks)
+        room = max(room, _LABEL_MIN)
         labels = {name: plain(name) for name in labels}
-        short = shorten([labels[row[0]] for row in rows[1:]], max(room, _LABEL_MIN))
+        short = shorten([labels[row[0]] for row in rows[1:]], width if whole else room)
         labels |= {row[0]: short[labels[row[0]]] for row in rows[1:]}
-        widths[0] = max(map(len, labels.values()))
+        widths[0] = max(len(label) if len(label) <= room else 0 for label in labels.values())
     lines = []
     body = len(rows) - 1
     own = zip(rows, [None, *(colors or [None] * body)], [(), *(notes or [()] * body)], strict=True)
     for row, color, below in own:
-        cells = [f"{labels[row[0]]:{marks[0][0]}{widths[0]}}"]
+        label = labels[row[0]]
+        if len(label) > widths[0]:
+            lines.append(label)
+            label = ""
+        cells = [f"{label:{marks[0][0]}{widths[0]}}"]
         cells += [f"{cell:{mark}{size}}" for cell, (mark, _), size in zip(row[1:], marks[1:], widths[1:], strict=True)]
         last = cells.pop().rstrip()
         line = "".join(cell + gap for cell, (_, gap) in zip(cells, marks[:-1], strict=True))

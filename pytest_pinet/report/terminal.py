@@ -91,7 +91,7 @@ def _table(rows: list[ResultRow], width: int, color: bool, verbose: bool) -> lis
         cells.append((row.label, *_cells(row), *extra, WORDS[row.verdict]))
     colors = [COLORS[row.verdict] if color else None for row in rows]
     columns = f"<  <  >  >  >  {'>  ' * len(more)}<"
-    return text_table(cells, columns, width, colors, [_notes(row, width, verbose) for row in rows])
+    return text_table(cells, columns, width, colors, [_notes(row, width, verbose) for row in rows], True)
 
 
 def _notes(row: ResultRow, width: int, verbose: bool) -> list[str]:

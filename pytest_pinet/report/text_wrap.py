@@ -16,6 +16,9 @@ CONTINUED = " " * 4
 _GAP = ".."
 _NOT_PLAIN = re.compile(r"[^ -~]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+# The blank between a number and its unit. In ``wrap``, a character at which no line ends replaces this blank.
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMG]?bit/s|m?s|min|MHz)(?![a-z]))")
+_TIED = "\N{NO-BREAK SPACE}"
 # A word of a shell command, with quoted spaces.
 _SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*"|\\.|['"\\])+""")
 
@@ -60,10 +63,10 @@ def wrap(
     """Return ``text`` as lines of at most ``width`` columns.
 
     All but the first begin with ``hanging`` (default: ``indent``). Text beyond ``lines`` lines is cut and marked with
-    ``...``.
+    ``...``. A number and its unit stay on one line.
     """
     wrapped = textwrap.wrap(
-        plain(" ".join(text.split())),
+        _BEFORE_UNIT.sub(_TIED, plain(" ".join(text.split()))),
         width,
         initial_indent=indent,
         subsequent_indent=indent if hanging is None else hanging,
@@ -71,7 +74,7 @@ def wrap(
         max_lines=lines,
         placeholder=" ...",
     )
-    return wrapped or [indent.rstrip()]
+    return [line.replace(_TIED, " ") for line in wrapped] or [indent.rstrip()]
 
 
 def wrap_command(command: str, indent: str, hanging: str, width: int = WIDTH) -> list[str]:

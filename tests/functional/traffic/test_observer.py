@@ -77,6 +77,31 @@ def test_it_tells_the_receive_rate_while_traffic_runs(link: ShapedLink) -> None:
     assert observer.events(0.0) == ()
 
 
+def counted(link: ShapedLink) -> int:
+    """Return the retransmitted segments that the kernel of the device under test reports."""
+    lines = link.dut.run("cat /proc/net/snmp").stdout.splitlines()
+    names, values = (line.split() for line in lines if line.startswith("Tcp:"))
+    return int(values[names.index("RetransSegs")])
+
+
+@needs_root
+def test_it_counts_the_retransmits_of_its_end(link: ShapedLink) -> None:
+    before = counted(link)
+    with Observer(link.dut, "eth0", "sw1/p5", 60) as observer:
+        wait_until("the first count", lambda: observer.retransmits() is not None)
+        # Nothing answers at this address of the link, so the kernel sends the first segment again.
+        neighbour = "ip neigh replace {0} lladdr 02:00:00:00:00:77 dev eth0 nud permanent"
+        address = f"{link.peer_address.rpartition('.')[0]}.77"
+        link.dut.run(neighbour.format(address))
+        client = link.dut.spawn(f"{sys.executable} -c 'import socket; socket.create_connection((\"{address}\", 9), 9)'")
+        wait_until("a retransmit", lambda: counted(link) > before)
+        wait_until("the observer to see it", lambda: observer.retransmits() == counted(link))
+        client.stop()
+    # The line of the count is no reading of the device, and breaks none.
+    assert observer.rate() is not None
+    assert observer.events(0.0) == ()
+
+
 def look_on(observer: Observer, looks: int = 3) -> None:
     """Wait until the observer has made some more readings and so knows the current state."""
     observer.rate()
@@ -228,7 +253,8 @@ def test_it_dies_of_old_age(interpreter: str, tmp_path: Path) -> None:
     lines = process.stop().stdout.splitlines()
     # Ten readings per second with bash, five without, for at most two seconds; fewer on a busy machine.
     assert 2 <= len(lines) <= (21 if interpreter == "bash" else 11)
-    assert {len(line.split()) for line in lines} == {7}
+    samples = [sample for line in lines for sample in line.split(";")]
+    assert {len(sample.split()) for sample in samples if not sample.startswith("retransmits ")} == {7}
 
 
 def test_it_ends_at_once_when_its_life_is_taken() -> None:
