@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_pinet.session import fixtures
+from pytest_pinet.session import fixtures, labgrid_stand_in
 from pytest_pinet.session.fixtures import SESSION_MAKER, pinet_gate, pinet_link, pinet_tune
 from pytest_pinet.session.option_table import SETTINGS
 from pytest_pinet.session.settings import is_written
@@ -53,7 +53,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options and ini keys of all settings."""
     group = parser.getgroup("pinet", DESCRIPTION)
     for one in SETTINGS:
@@ -68,6 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(one.key, "the same as the option of this name; one value on each line", type="linelist")
         else:
             parser.addini(one.key, "the same as the option of this name")
+    labgrid_stand_in.take_place(pluginmanager)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

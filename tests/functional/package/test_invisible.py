@@ -22,7 +22,7 @@ def test_output_is_the_same_as_without_the_plugin(pytester: pytest.Pytester) -> 
 
 def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(EMPTY)
-    # labgrid's own pytest plugin imports labgrid, so it is disabled here.
+    # test_labgrid_plugin.py tests labgrid's own pytest plugin.
     pytester.makeconftest(
         """
         import sys
@@ -36,7 +36,8 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
     plugins = ["-p", "no:labgrid", "-p", "no:allure_pytest", "-p", "no:hypothesispytest"]
     result = pytester.runpytest_subprocess(*plugins, "-s")
     ours = ", ".join(
-        f"'pytest_pinet{module}'" for module in ("", ".hookspecs", ".plugin", ".session", ".session.fixtures")
+        f"'pytest_pinet{module}'"
+        for module in ("", ".hookspecs", ".plugin", ".session", ".session.fixtures", ".session.labgrid_stand_in")
     )
     result.stdout.fnmatch_lines([f"HEAVY [[][]] OURS [[]{ours}[]]"])
 

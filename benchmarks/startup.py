@@ -1,0 +1,75 @@
+"""``python -m benchmarks.startup``: what a pytest run without pinet tests costs more with pinet and labgrid installed.
+
+Each round runs pytest on one empty test in each way, in rotating order, because the machine's speed drifts. The medians
+are compared with plain pytest of the same rounds. Processor time counts the child process alone, so that other load
+of the machine matters less than for the elapsed time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PLAIN = "plain pytest"
+# Other plugins of the developers' environment are left out.
+OTHERS = ("-p", "no:hypothesispytest", "-p", "no:allure_pytest", "-p", "no:xdist", "-p", "no:cacheprovider")
+WAYS = {
+    PLAIN: ("-p", "no:pinet", "-p", "no:labgrid"),
+    "pinet alone": ("-p", "no:labgrid"),
+    "pinet and labgrid, pinet first": ("-p", "pinet"),
+    "pinet and labgrid, labgrid first": ("-p", "labgrid"),
+    "pinet and labgrid, as installed": (),
+    "labgrid alone": ("-p", "no:pinet"),
+}
+
+
+def seconds(folder: Path, options: tuple[str, ...]) -> tuple[float, float]:
+    """Run pytest once. Return the elapsed time and the processor time."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("LG_ENV", "PINET_LAB")}
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    command = [sys.executable, "-m", "pytest", "-q", *OTHERS, *options]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    elapsed = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Print the medians of all ways."""
+    parser = argparse.ArgumentParser(prog="benchmarks.startup", description=__doc__)
+    parser.add_argument("-n", type=int, default=10, help="rounds")
+    rounds = parser.parse_args().n
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test_empty.py").write_text("def test_empty():\n    pass\n")
+        (folder / "pytest.ini").write_text("[pytest]\n")
+        for options in WAYS.values():
+            # The first run writes byte code.
+            seconds(folder, options)
+        for number in range(rounds):
+            ways = list(WAYS)
+            for way in (*ways[number % len(ways) :], *ways[: number % len(ways)]):
+                found[way].append(seconds(folder, WAYS[way]))
+    print(f"Medians of {rounds} runs each, one empty test; more: milliseconds more than plain pytest.")
+    print(f"{'':34} {'elapsed':>8} {'more':>6} {'ratio':>6}   {'cpu':>7} {'more':>6} {'ratio':>6}")
+    base = [statistics.median(run[part] for run in found[PLAIN]) for part in (0, 1)]
+    for way, runs in found.items():
+        cells = []
+        for part, plain in enumerate(base):
+            median = statistics.median(run[part] for run in runs)
+            cells.append(f"{median * 1000:5.0f} ms {(median - plain) * 1000:+6.0f} {median / plain:6.2f}")
+        print(f"{way:34} {'   '.join(cells)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
