@@ -6,6 +6,7 @@ so that an installed but unused plugin costs nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +54,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options and ini keys of all settings."""
     group = parser.getgroup("pinet", DESCRIPTION)
     for one in SETTINGS:
@@ -68,7 +69,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             parser.addini(one.key, "the same as the option of this name; one value on each line", type="linelist")
         else:
             parser.addini(one.key, "the same as the option of this name")
-    labgrid_stand_in.take_place(pluginmanager)
+
+
+def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
+    """Once this plugin is registered, with its options, keep labgrid's own plugin from being loaded for nothing."""
+    if plugin is sys.modules[__name__]:
+        labgrid_stand_in.take_place(manager)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

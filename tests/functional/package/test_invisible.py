@@ -35,10 +35,9 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
     )
     plugins = ["-p", "no:labgrid", "-p", "no:allure_pytest", "-p", "no:hypothesispytest"]
     result = pytester.runpytest_subprocess(*plugins, "-s")
-    ours = ", ".join(
-        f"'pytest_pinet{module}'"
-        for module in ("", ".hookspecs", ".plugin", ".session", ".session.fixtures", ".session.labgrid_stand_in")
-    )
+    session = ("fixtures", "labgrid_stand_in", "option_table", "settings")
+    modules = ("", ".errors", ".hookspecs", ".plugin", ".session", *(f".session.{name}" for name in session))
+    ours = ", ".join(f"'pytest_pinet{module}'" for module in modules)
     result.stdout.fnmatch_lines([f"HEAVY [[][]] OURS [[]{ours}[]]"])
 
 
@@ -49,7 +48,9 @@ def test_disabled_plugin_leaves_marked_tests_alone(pytester: pytest.Pytester) ->
 
 def test_options_and_marker_are_documented(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--help")
-    result.stdout.fnmatch_lines(["network throughput of boards in a labgrid lab (pytest-pinet):", "*--pinet-lab=FILE*"])
+    result.stdout.fnmatch_lines(
+        ["network throughput of boards in a labgrid lab (pytest-pinet); *", "*--pinet-lab=FILE*"]
+    )
     pytester.runpytest_subprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.pinet(board='[*]', nic='[*]'*"])
     fixtures = pytester.runpytest_subprocess("--fixtures")
     for name in ("link", "gate", "tune", "pinet_link", "pinet_gate", "pinet_tune"):
