@@ -118,6 +118,7 @@ def test_a_terminal_gets_one_line_that_rewrites_itself_without_colours_if_so_ask
         # Each piece begins at the start of the previous piece's line.
         assert f"\r{piece}" in output
         assert f"{piece.rstrip()}\n" not in output.replace("\r", "")
+    assert re.search(r" Mbit/s  retr [0-9]+  \[\S+\]", drawn[-1]), drawn[-1]
     rates = [float(rate) for rate in re.findall(r"tx +([0-9.]+) Mbit/s", drawn[-1])]
     assert rates == pytest.approx([20], rel=0.5)
     # The progress line is gone when the verdict is printed. NO_COLOR leaves no escape codes.

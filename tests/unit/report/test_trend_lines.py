@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.history.text import ASCII_HEIGHTS, BLOCK_HEIGHTS
 from pytest_pinet.report.trends import trend_lines
 from tests.support.half_year_history import REGRESSIONS, half_year, keep
 
@@ -26,6 +27,21 @@ def test_each_metric_has_a_line_with_its_course_and_the_last_change(url: str) ->
     for planted in REGRESSIONS:
         assert any(line.startswith(planted.figure) and "% with 6.12." in line for line in lines)
     assert all(len(line) <= 80 and line.isascii() for line in lines)
+
+
+def test_the_course_has_block_characters_if_the_terminal_can_show_them(url: str) -> None:
+    last = half_year(1)[-1]
+    ascii_lines, lines = (
+        trend_lines(url, last.results, "half-year", heights)[2:] for heights in (ASCII_HEIGHTS, BLOCK_HEIGHTS)
+    )
+    as_blocks = str.maketrans(ASCII_HEIGHTS, BLOCK_HEIGHTS)
+    for ascii_line, line in zip(ascii_lines, lines, strict=True):
+        (before, course), (_, blocks) = ascii_line.split("[", 1), line.split("[", 1)
+        assert line.startswith(before)
+        assert blocks.partition("]")[0] == course.partition("]")[0].translate(as_blocks)
+        assert len(line) == len(ascii_line)
+    # Colours or characters are never the only sign of a failure.
+    assert "[!!!!!!!!!!!!!!!!]" in lines[0]
 
 
 def test_a_first_run_has_no_trend(tmp_path: Path) -> None:

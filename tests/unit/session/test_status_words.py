@@ -115,3 +115,16 @@ def test_without_a_terminal_plugin_only_the_exit_code_tells(project: VerdictProj
     result = project.run("-p", "no:terminal")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert result.outlines == []
+
+
+def test_capture_no_and_a_terminal_without_utf_8_show_the_same_words(
+    project: VerdictProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii:strict")
+    result = project.run("-s", "-v", subprocess=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*seen in the inconclusive test", "INCONCLUSIVE*", f"* {COUNTS}"])
+    assert result.stdout.str().isascii()
+    assert result.errlines == []
