@@ -194,4 +194,4 @@ def failed_requests(tries: Sequence[Try]) -> str:
             counts[kind] = counts.get(kind, 0) + count
     if not counts:
         return ""
-    return f"of {requests} requests {', '.join(f'{count} {kind}' for kind, count in counts.items())}"
+    return f"failed requests: {', '.join(f'{count} {kind}' for kind, count in counts.items())}, of {requests}"

@@ -120,7 +120,7 @@ def test_requests_that_failed_fail_the_test() -> None:
     assert failed_requests([good]) == ""
     bad = answered(HttpReport(1000, 1.0, 1.5e6, refused=3, timeout=2))
     why = failed_requests([good, bad])
-    assert why == "of 2000 requests 3 not answered with 2xx, 2 timed out"
+    assert why == "failed requests: 3 not answered with 2xx, 2 timed out, of 2000"
     failed = judged(good, unanswered=why)
     assert (failed.verdict, failed.reason, failed.wanted) == (Verdict.FAIL, f"tx: {why}", None)
     assert judged(good, unanswered=why, ineffective=["window"]).verdict is Verdict.INVALID
