@@ -79,11 +79,12 @@ class RunHeader:
         if combinations is None:
             return f"{len(known)} accepted baseline{'s' if len(known) != 1 else ''} ({latest})"
         own = {name.rpartition("/")[0]: one for name, one in known.items()}
-        found = [own[str(one)] for one in combinations if str(one) in own]
+        there = dict.fromkeys(map(str, combinations))
+        found = [own[name] for name in there if name in own]
         if not found:
-            return f"no accepted baseline for {'this test' if len(combinations) == 1 else 'these tests'}"
+            return "no accepted baseline for these combinations"
         latest = max(one.date for one in found)
-        return f"accepted baseline for {len(found)} of {len(combinations)} tests ({latest})"
+        return f"accepted baselines for {len(found)} of {len(there)} combinations ({latest})"
 
 
 def about(seconds: float) -> str:

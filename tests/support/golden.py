@@ -35,6 +35,8 @@ MASKED_LISTS = ("evidence",)
 MASKED_TEXTS = (
     (r"\b\d{8}-\d{6}(-\d+)?\b", "<run>"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?([+]\d\d:\d\d|Z)?", "<time>"),
+    # The estimate of the header comes from the times of earlier runs.
+    (r"(?<=; about )\d+ (s|min|h)( \d+ min)?", "<duration>"),
     (r"(?<= in )\d+\.\d\ds( \(\d+:\d\d:\d\d\))?", "<duration>"),
     (r'(?<= time=")[\d.]+', "<duration>"),
     (r'(?<= hostname=")[^"]+', "<host>"),

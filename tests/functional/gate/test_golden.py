@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -105,7 +106,9 @@ class GoldenProject(Project):
         self.write("baselines/pi.yaml", BASELINE)
 
     def environment(self, **more: str) -> dict[str, str]:
-        own = {"PYTHONPATH": str(self.path / "site"), "LAB": str(self.lab_file), **self.lab.environment}
+        # The tree under test can be on PYTHONPATH itself.
+        paths = os.pathsep.join(filter(None, [str(self.path / "site"), os.environ.get("PYTHONPATH")]))
+        own = {"PYTHONPATH": paths, "LAB": str(self.lab_file), **self.lab.environment}
         return super().environment(**own, **more)
 
     def golden_run(self, *options: str) -> pytest.RunResult:

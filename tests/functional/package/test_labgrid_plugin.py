@@ -63,7 +63,16 @@ def test_a_run_that_uses_neither_imports_neither(project: pytest.Pytester) -> No
     result.stdout.fnmatch_lines(["STAND-IN [[][]]"])
 
 
-@pytest.mark.parametrize("how", ["option", "addopts", "environment", "conftest", "hook"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "option",
+        pytest.param("addopts", marks=pytest.mark.slow),
+        "environment",
+        "conftest",
+        pytest.param("hook", marks=pytest.mark.slow),
+    ],
+)
 def test_an_environment_works_however_it_is_set(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -85,6 +94,7 @@ def test_an_environment_works_however_it_is_set(
     result.stdout.fnmatch_lines(["REAL *labgrid*"])
 
 
+@pytest.mark.slow
 def test_workers_take_the_environment_of_the_controller(project: pytest.Pytester) -> None:
     project.makepyfile(USES)
     run(project, "-p", "xdist", "-n1", "--lg-env=env.yaml").assert_outcomes(passed=1, skipped=1)
@@ -105,6 +115,7 @@ def test_a_disabled_or_earlier_plugin_stays_as_it_is(project: pytest.Pytester) -
     earlier.stdout.fnmatch_lines(["REAL *labgrid*"])
 
 
+@pytest.mark.slow
 def test_without_automatic_loading_nothing_takes_its_place(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

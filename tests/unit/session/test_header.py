@@ -49,7 +49,7 @@ def test_the_estimate_comes_from_earlier_runs_and_the_baseline_from_the_lab(proj
     found = header(project.run("-k", "test_pass", "--pinet-profile=soak"))
     assert found == [
         "pinet: lab lab (2 nodes, 3 interfaces); about 10 min",
-        "pinet: profile soak; accepted baseline for 1 of 1 tests (2026-11-01)",
+        "pinet: profile soak; accepted baselines for 1 of 1 combinations (2026-11-01)",
     ]
     assert header(project.run("-k", "no_such_test")) == []
 
@@ -65,14 +65,6 @@ def test_a_build_under_test_names_its_baseline_and_the_estimate_of_a_boot(projec
     assert header(project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only")) == [
         "pinet: lab lab (2 nodes, 3 interfaces); about 10 s in each boot",
         "pinet: profile standard; baseline running, the own build of each board",
-    ]
-
-
-def test_with_workers_the_controller_prints_it(project: VerdictProject) -> None:
-    result = project.run("-n2", "-p", "xdist", "-k", "test_pass or test_marginal", subprocess=True)
-    assert header(result) == [
-        "pinet: lab lab (2 nodes, 3 interfaces); about 20 s of work for 2 workers",
-        "pinet: profile standard; no accepted baseline",
     ]
 
 

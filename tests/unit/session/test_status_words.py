@@ -102,8 +102,12 @@ def test_the_colours_repeat_the_words(project: VerdictProject) -> None:
     assert good.outlines[-1].startswith("\x1b[33m===")
 
 
-def test_workers_report_the_same_words(project: VerdictProject) -> None:
+def test_workers_report_the_same_words_and_the_controller_prints_the_header(project: VerdictProject) -> None:
     result = project.run("-n2", "-p", "xdist", "-v", subprocess=True)
+    assert [line for line in result.outlines if line.startswith("pinet: ")] == [
+        "pinet: lab lab (2 nodes, 3 interfaces); about 55 s of work for 2 workers",
+        "pinet: profile standard; no accepted baseline",
+    ]
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"* {COUNTS}"])
     found = {line.partition("%] ")[2].split()[0] for line in result.outlines if line.startswith("[gw") and "%]" in line}
