@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from types import ModuleType
 
 from tools.site.markdown import of_docstring, table
@@ -29,8 +30,9 @@ def gate_calls() -> str:
     for name, method in vars(Gate).items():
         if not name.startswith("_") and inspect.isfunction(method):
             words = [_argument(one) for one in inspect.signature(method).parameters.values() if one.name != "self"]
-            text = f"```text\ngate.{name}({', '.join(words)})\n```\n\n{of_docstring(inspect.getdoc(method) or '')}"
-            sections.append(f"### gate.{name}\n\n{text}")
+            call = textwrap.fill(f"gate.{name}({', '.join(words)})", 84, subsequent_indent=" " * len(f"gate.{name}("))
+            text = of_docstring(inspect.getdoc(method) or "")
+            sections.append(f"### gate.{name}\n\n```text\n{call}\n```\n\n{text}")
     return "\n".join(sections)
 
 
