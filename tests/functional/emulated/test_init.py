@@ -71,7 +71,7 @@ pinet:
 TEST = """
 import pytest
 
-@pytest.mark.pinet(board={board!r}, peer="peer*", min="5 Mbit/s")
+@pytest.mark.pinet(board={board!r}, min="5 Mbit/s")
 def test_rx(link, gate):
     gate.tcp(link, direction="rx", duration="2 s")
 """
