@@ -9,7 +9,7 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.shell import Shell, as_root, refused_root, root_cure
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link.manager import Surroundings, parse, reading
+from pytest_pinet.lab.link.manager import Surroundings, parse, reading, routed
 from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management
 from pytest_pinet.lab.node.management import missing as missing_command
 from pytest_pinet.lab.node.node_session import NodeSession
@@ -57,8 +57,13 @@ class End:
 
 
 def read_surroundings(end: End) -> Surroundings:
-    """Read the surroundings. Raises LinkError for a node without ``ip``."""
+    """Read the surroundings. Raises LinkError for a node without ``ip``.
+
+    A NIC of the machine that runs pytest is in use if it has a route: our ssh connections to boards may leave by it.
+    """
     carriers = end.management.carriers
+    if end.endpoint.node.runner:
+        carriers |= routed(end.shell.run("PATH=$PATH:/usr/sbin:/sbin; ip -o -4 route show 2>/dev/null").stdout)
     return parse(end.shell.run(reading([end.device]), READ_TIMEOUT_S).stdout, carriers)[end.device]
 
 

@@ -93,6 +93,10 @@ class Holding:
         return f"{self.manager}: {self.state}" if self.state else str(self.manager)
 
 
+# Networks of tests (RFC 2544), and of NICs without a network.
+_NOT_IN_USE = ("198.18.", "198.19.", "169.254.")
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """Other uses of a device: our own ssh connection, a Wi-Fi association, and the manager that configures it."""
@@ -126,6 +130,16 @@ def parse(text: str, carriers: Collection[str]) -> dict[str, Surroundings]:
         device: Surroundings(device in carriers, "wireless" in found, holding_of(device, found))
         for device, found in sections.items()
     }
+
+
+def routed(text: str) -> frozenset[str]:
+    """Return the devices of the routes of ``ip route show``, except routes of tests and link-local routes."""
+    found = set()
+    for line in text.splitlines():
+        target, *words = line.split()
+        if "dev" in words[:-1] and not target.startswith(_NOT_IN_USE):
+            found.add(words[words.index("dev") + 1])
+    return frozenset(found)
 
 
 def holding_of(device: str, found: Mapping[str, Sequence[str]]) -> Holding | None:

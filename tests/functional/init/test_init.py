@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 
 import pytest
 
 from pytest_pinet.config.labfile import load
+from pytest_pinet.lab.link.end import End, read_surroundings
+from pytest_pinet.lab.node.runner import RunnerSession
+from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.model.combination import Endpoint
 from tests.support.desk_bench import DeskBench, desk_bench
 
 PI, OTHER = "root@192.0.2.5", "root@192.0.2.6"
@@ -37,6 +42,20 @@ def test_one_board_and_this_machine(bench: DeskBench) -> None:
     assert again.returncode == 4
     assert "desk.yaml exists already, and is not changed; choose another file with --output" in again.stderr
     assert (bench.folder / "desk.yaml").read_text() == before
+
+
+def test_the_nic_of_this_machine_is_not_taken_from_its_manager(bench: DeskBench) -> None:
+    """NetworkManager would remove its addresses, and with them the ssh connection to the board."""
+    node = load(bench.folder / "desk.yaml").nodes["pc"]
+    shell = SshShell("pc", bench.inside("pc", "/bin/sh", "-c"))
+    address = ipaddress.IPv4Interface("198.18.0.1/24")
+    end = End(Endpoint(node, node.interface("lan")), RunnerSession(node), shell, address)
+    assert read_surroundings(end).carries_ssh
+    shell.run("ip addr flush dev enp3s0; ip addr add 198.18.0.1/24 dev enp3s0")
+    try:
+        assert not read_surroundings(end).carries_ssh
+    finally:
+        shell.run("ip addr flush dev enp3s0; ip addr add 192.0.2.1/24 dev enp3s0")
 
 
 def test_two_boards_by_the_settings_of_ssh_without_root_rights(bench: DeskBench) -> None:

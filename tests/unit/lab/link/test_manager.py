@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.link.manager import Holding, Manager, Surroundings, holding_of, parse, reading
+from pytest_pinet.lab.link.manager import Holding, Manager, Surroundings, holding_of, parse, reading, routed
 
 RECORDED = Path(__file__).parents[3] / "data" / "managers"
 
@@ -110,3 +110,13 @@ def test_openwrt_s_netifd_is_named() -> None:
 def test_the_commands_are_read_by_a_posix_shell_for_several_devices() -> None:
     text = reading(["eth0", "eth1"])
     assert "for device in eth0 eth1; do" in text
+
+
+def test_devices_in_use_are_those_of_routes() -> None:
+    text = (
+        "default via 192.0.2.254 dev enp3s0 proto dhcp metric 100 \n192.0.2.0/24 dev enp3s0 scope link src 192.0.2.1 \n"
+        "198.18.0.0/24 dev enp4s0 proto kernel scope link src 198.18.0.1 \n169.254.0.0/16 dev enp5s0 scope link \n"
+        "10.8.0.0/24 via 10.8.0.1 dev tun0 \nunreachable 203.0.113.0/24 metric 1024 \n"
+    )
+
+    assert routed(text) == {"enp3s0", "tun0"}
