@@ -63,8 +63,16 @@ class MadeBoot:
 class BuildBooter:
     """Boots the device under test with the build of the turn. Peers keep their build, because they are not judged."""
 
-    def __init__(self, options: ABOptions, access: LabAccess, on_boot: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        options: ABOptions,
+        access: LabAccess,
+        on_boot: Callable[[str], None],
+        may_boot: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self.options = options
+        # Whether to boot builds on a board, given the risk. It may ask a person.
+        self._may_boot = may_boot
         self.made: list[MadeBoot] = []
         self.side = Side.A
         self._access = access
@@ -166,7 +174,17 @@ class BuildBooter:
                 if build is self.options.new:
                     raise
                 raise RefusedBuild(error) from error
+        self._ask(session)
         self._checked.add(node)
+
+    def _ask(self, session: NodeSession) -> None:
+        """Ask before the first boot of a build on a board that only a person can reset. Raises RefusedBuild."""
+        builds = [build for build in (self.options.new, self.options.good) if build is not None]
+        risk = next(filter(None, (session.deployment.risk(build) for build in builds)), "")
+        if risk and not self._may_boot(risk):
+            raise RefusedBuild(
+                UnsupportedError(f"{risk}. To boot builds there, add --pinet-unattended (pinet gate --yes)")
+            )
 
     def _boot(self, node: str, session: NodeSession, build: Build | None, tuning: Tuning) -> None:
         clock = time.monotonic()

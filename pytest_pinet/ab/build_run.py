@@ -54,7 +54,9 @@ class BuildRun:
     def __init__(self, session: PinetSession, options: ABOptions) -> None:
         self._session = session
         self._options = options
-        self.boots = BuildBooter(options, session.access, session.progress.show)
+        unattended = settings(session.config)["unattended"]
+        may_boot = (lambda _: True) if unattended else session.progress.confirm
+        self.boots = BuildBooter(options, session.access, session.progress.show, may_boot)
         self._turns_of_workers = 0
         self._alternating: AlternatingMeasuring | None = None
         if options.accepted:

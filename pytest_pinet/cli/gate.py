@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
 UNDECIDED = 3
-OPTIONS = ("--baseline", "--lab", "--boots", "--bisect", "--help")
+OPTIONS = ("--baseline", "--lab", "--boots", "--yes", "--bisect", "--help")
 
 
 @click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
@@ -40,6 +40,7 @@ OPTIONS = ("--baseline", "--lab", "--boots", "--bisect", "--help")
     help="Lab file, or name of a packaged lab. Default: $PINET_LAB, then the ini key pinet_lab.",
 )
 @click.option("--boots", metavar="N", type=int, help="Boot each board at most this often.")
+@click.option("--yes", is_flag=True, help="Boot BUILD without a question on boards without power control.")
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def gate(
@@ -47,6 +48,7 @@ def gate(
     baseline: str | None,
     lab_file: str | None,
     boots: int | None,
+    yes: bool,
     bisect: bool,
     pytest_args: tuple[str, ...],
 ) -> None:
@@ -77,6 +79,7 @@ def gate(
     words += [f"--pinet-baseline={baseline}"] if baseline is not None else []
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
+    words += ["--pinet-unattended"] if yes else []
     answer = RunWatcher()
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
     if status == pytest.ExitCode.USAGE_ERROR:

@@ -39,6 +39,7 @@ WANTED = (
     "drivers/usb/phy/phy-generic.ko*",
     "drivers/virtio/*",
     "drivers/watchdog/bcm2835_wdt.ko*",
+    "drivers/watchdog/i6300esb.ko*",
     "fs/ext4/*",
     "fs/fat/*",
     "fs/nls/*",

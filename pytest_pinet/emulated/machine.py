@@ -135,7 +135,8 @@ def _virt(drive: str, machine: Machine, nics: Sequence[InterfaceSpec], managemen
         argv += ["-device", f"virtio-net-pci,netdev=mgmt,mac={MANAGEMENT_MAC},romfile="]
     if any(machine.nics[nic.driver].startswith("usb") for nic in nics):
         argv += ["-device", "qemu-xhci"]
-    return argv
+    # The hardware watchdog, which resets the board if nothing in the guest writes to it any more.
+    return [*argv, "-device", "i6300esb"]
 
 
 def _raspi3b(drive: str, nics: int, management: bool) -> list[str]:

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Protocol
 
 from pytest_pinet.history.text import ASCII_HEIGHTS, course
@@ -112,6 +113,19 @@ class Progress:
     def show(self, text: str) -> None:
         """Show the current activity or wait in one line."""
         self._draw(lambda terminal: self._show(terminal, _INDENT + plain(text)))
+
+    def confirm(self, text: str) -> bool:
+        """Ask a question that ``y`` affirms. Without a terminal for the answer, return False."""
+        if self._terminal is None or not _is_tty(self._terminal):
+            return False
+        self.close()
+        try:
+            # pytest has replaced standard input.
+            with Path("/dev/tty").open() as keyboard:
+                self._draw(lambda terminal: terminal.write_line(f"{plain(text)}. Boot builds there? [y/N]"))
+                return keyboard.readline().strip().lower() in ("y", "yes")
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Erase the line, so that pytest's own output begins at the same place."""

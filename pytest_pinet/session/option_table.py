@@ -218,6 +218,13 @@ SETTINGS = (
         otherwise="16",
         repeated=True,
     ),
+    Setting(
+        "unattended",
+        None,
+        "boot builds without a question on boards without power control; a person may have to unplug such a board",
+        _switch,
+        starts=False,
+    ),
     Setting("dry-run", None, "print plan, commands and estimated time; touch no node", _switch),
     Setting("json", "PATH", "write the results also to this file", from_folder=_path),
     Setting(
