@@ -1,0 +1,79 @@
+"""The guard of a trial boot as a real process: it reboots the board only when the heartbeat of a lease stops."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.lab.board_lock.agent import BEAT_FILE, FOLDER
+from pytest_pinet.lab.deploy.trial_guard import LOG, POLL_S, SILENCE_S, TrialGuard, script
+from pytest_pinet.tuning.boot_lines import BootLines
+from tests.support.gate_project import wait_until
+
+
+def local(folder: Path) -> str:
+    """Return the guard with all of its paths in a folder, and with times that a test can wait for."""
+    text = script(f"{folder}/init")
+    names = {
+        "/dev/kmsg": "kmsg",
+        "/proc/sysrq-trigger": "sysrq",
+        f"{FOLDER}/lock": "lock",
+        BEAT_FILE: "beat",
+        LOG: "log",
+    }
+    for path, name in {**names, "[ -c /dev/watchdog ]": "", "/dev/watchdog": "dog"}.items():
+        assert path in text
+        text = text.replace(path, f"{folder}/{name}" if name else f"[ -e {folder}/dog ]")
+    text = text.replace("reboot -f", "exit 0").replace("sleep 3", "true").replace(f"sleep {POLL_S}", "sleep 0.05")
+    return text.replace(f"-ge {SILENCE_S}", f"-ge {10 * POLL_S}")
+
+
+@pytest.mark.parametrize("shell", [["dash"], ["busybox", "sh"]], ids=["dash", "busybox"])
+@pytest.mark.parametrize("watchdog", [True, False], ids=["watchdog", "none"])
+def test_a_heartbeat_that_stops_reboots(tmp_path: Path, shell: list[str], watchdog: bool) -> None:
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"{shell[0]} is not installed")
+    (tmp_path / "init").write_text("#!/bin/sh\necho init $*\n")
+    (tmp_path / "init").chmod(0o755)
+    (tmp_path / "guard").write_text(local(tmp_path))
+    if watchdog:
+        (tmp_path / "dog").write_text("")
+    process = subprocess.Popen(
+        [*shell, str(tmp_path / "guard"), "splash"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        # The init program gets the words of the kernel. It keeps the process id.
+        assert process.wait(20) == 0
+        # Without a lock there is no heartbeat to wait for.
+        word = "watchdog yes" if watchdog else "watchdog none"
+        wait_until("the guard", lambda: (tmp_path / "log").exists() and (tmp_path / "log").read_text().strip() == word)
+        time.sleep(1.0)
+        assert not (tmp_path / "sysrq").exists()
+        (tmp_path / "lock").write_text("owner\n")
+        for count in range(15):
+            (tmp_path / "beat").write_text(f"{count}\n")
+            time.sleep(0.1)
+        assert not (tmp_path / "sysrq").exists()
+        wait_until("the reboot", (tmp_path / "sysrq").exists, 20)
+        assert (tmp_path / "sysrq").read_text() == "b\n"
+        assert "no heartbeat" in (tmp_path / "kmsg").read_text()
+        assert bool(watchdog) == bool((tmp_path / "dog").exists() and (tmp_path / "dog").read_text())
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "init splash\n"
+        process.stdout.close()
+
+
+def test_the_kernel_starts_the_guard_which_goes_on_with_the_init_of_the_board() -> None:
+    guard = TrialGuard("/usr/lib/systemd/systemd", watchdog=True)
+    assert guard.lines(BootLines(cmdline=("quiet",))).cmdline == ("quiet", "init=/etc/pytest-pinet-guard")
+    assert script(guard.init).endswith('exec /usr/lib/systemd/systemd "$@"\n')
