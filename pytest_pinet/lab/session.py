@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from pytest_pinet.errors import CoordinatorError, PinetError
+from pytest_pinet.errors import CoordinatorError, PinetError, SshError
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.console.kernel_watch import KernelWatch
+from pytest_pinet.lab.console.ssh_kernel_log import SshKernelLog
 from pytest_pinet.lab.labgrid import steps as labgrid_steps
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
@@ -105,15 +106,22 @@ class LabSession:
     def _watched(self, combination: Combination, sessions: Mapping[str, NodeSession]) -> Iterator[KernelWatch]:
         """Watch the consoles of these nodes. A node whose kernel crashes is rebooted before its next use."""
         records = {name: session.record for name, session in sessions.items() if session.record is not None}
+        logs = [SshKernelLog(n, s.shell) for n, s in sessions.items() if s.record is None and s.boots]
+        records |= {log.record.node: log.record for log in logs}
         watch = self._watch = KernelWatch(records, {combination.dut.node.name})
         for session in sessions.values():
             session.shell.watch = watch.interrupt
         try:
             watch.check()
             yield watch
+            for log in logs:
+                log.look()
             watch.last_look()
         except PinetError:
             # A node with a crashed kernel does not answer over ssh either. Report the crash, which is the cause.
+            for log in logs:
+                with suppress(SshError):
+                    log.look()
             watch.check()
             raise
         finally:
