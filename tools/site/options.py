@@ -20,7 +20,7 @@ OTHERS = {
 }
 _READ = re.compile(r"""environ(?:\.get\(|\[|\.pop\()\s*["']([A-Z][A-Z0-9_]+)["']|getenv\(["']([A-Z0-9_]+)["']""")
 # Set for programs that we start, read from pytest-xdist or PATH, or an example.
-NOT_OURS = {"PATH", "CI_JOB_ID", "PYTEST_XDIST_TESTRUNUID", "LG_HOSTNAME", "LG_USERNAME", "PINET_ALLURE"}
+NOT_OURS = {"PATH", "CI_JOB_ID", "LG_HOSTNAME", "LG_USERNAME", "PINET_ALLURE"}
 
 
 def options() -> str:
@@ -41,7 +41,8 @@ def environment() -> str:
 
 
 def variables_in_source() -> set[str]:
-    """Return the names of the environment variables that the package reads."""
+    """Return the names of the environment variables that the package reads, except pytest's own."""
     folder = Path(__file__).parents[2] / "pytest_pinet"
     texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
-    return {first or second for text in texts for first, second in _READ.findall(text)} - NOT_OURS
+    names = {first or second for text in texts for first, second in _READ.findall(text)} - NOT_OURS
+    return {name for name in names if not name.startswith("PYTEST_")}

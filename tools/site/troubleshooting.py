@@ -115,7 +115,7 @@ GROUPS = (
         ANY,
         "No carrier, a wrong cable, an address that is not reached, or a program on the board that configures the NIC.",
         "`pinet discover` shows which NIC is on which switch port. `ethtool DEVICE` on the board shows carrier and "
-        "speed. For programs on the board, see [network managers](reference/lab.md#network-managers).",
+        "speed. For programs on the board, see [network managers](reference/power-and-login.md#network-managers).",
     ),
     Group(
         "Traffic tools",

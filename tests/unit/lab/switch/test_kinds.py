@@ -13,7 +13,7 @@ from pytest_pinet.errors import Where
 from pytest_pinet.lab.switch import cli_family, kinds
 from pytest_pinet.lab.switch.switchport import About
 
-DOCS = Path(__file__).parents[4] / "docs" / "reference" / "lab.md"
+DOCS = Path(__file__).parents[4] / "docs" / "reference" / "switches.md"
 
 
 @pytest.mark.parametrize(
