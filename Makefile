@@ -20,7 +20,9 @@ LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 RESULTS := .pinet/allure-results
 REPORT ?= .pinet/report.html
 WRITE_REPORT = $(BIN)/pinet report --lab=$(LAB) -o $(REPORT) $$(test ! -d $(RESULTS) || echo --allure-results $(RESULTS))
-TESTS := $(if $(filter published,$(PROFILE)),tests/gate --ignore=tests/gate/test_line_rate.py,tests/gate/test_line_rate.py)
+SUITES := pytest_pinet/suites
+LINE_RATE := $(SUITES)/test_line_rate.py
+TESTS := $(if $(filter published,$(PROFILE)),$(SUITES) --ignore=$(LINE_RATE),$(LINE_RATE))
 
 # This lab has every board, so it must measure every published value.
 COMPLETE := $(if $(filter lab/published.yaml,$(LAB)),--complete)
@@ -35,8 +37,8 @@ gate: .venv/user
 	exit $$status
 
 # Without hardware: a kernel compared with itself passes; a kernel with a slower receive path fails (status 1).
-# Only received traffic of one NIC, which varies least. All tests: make emulated EMULATED_TESTS=tests/emulated
-EMULATED_TESTS ?= tests/emulated -k "receive and e1000e"
+# Only received traffic of one NIC, which varies least. All tests: make emulated EMULATED_TESTS=pytest_pinet/suites/test_packet_path.py
+EMULATED_TESTS ?= $(SUITES)/test_packet_path.py -k "receive and e1000e"
 EMULATED = $(BIN)/pinet gate --lab lab/emulated.yaml $(1) $(EMULATED_TESTS) $(ARGS)
 emulated: .venv/user
 	@WANT=emulated PYTHON=$(PYTHON) tools/system-packages

@@ -1,4 +1,4 @@
-"""Reads ``published.yaml``: the published values that the suites in ``tests/gate/`` try to reproduce."""
+"""Reads ``published.yaml``: the published values that the suites in ``pytest_pinet/suites/`` try to reproduce."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ PROFILES: dict[str, Profile] = {
         Profile("fast", connection_s=3, passes_after=1, fails_after=2, budget_s=24.0),
         Profile("standard", connection_s=3, passes_after=1, fails_after=3, budget_s=60.0),
         Profile("soak", connection_s=11, passes_after=2, fails_after=3, budget_s=132.0),
-        # As long as the connections of published results (tests/gate/).
+        # As long as the connections of published results (pytest_pinet/suites/).
         Profile("full", connection_s=65, passes_after=1, fails_after=3, budget_s=780.0),
     )
 }
 DEFAULT_PROFILE = "standard"
-# Other names of profiles. In tests/gate/, ``quick`` stands for every profile other than ``full``.
+# Other names of profiles. In pytest_pinet/suites/, ``quick`` stands for every profile other than ``full``.
 OTHER_WORDS = {"quick": DEFAULT_PROFILE}
 # A rule is missed if at least this share of the attempts missed it.
 CONFIRMED = 2 / 3

@@ -18,6 +18,7 @@ from pytest_pinet.session.hook_calls import FACTS_KEY
 from pytest_pinet.session.run_recorder import RunRecorder
 from pytest_pinet.session.settings import settings
 
+SUITES = "pytest_pinet.suites."
 # What the processes of the latest measurement printed, until it is written to files.
 RAW_KEY: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
@@ -86,7 +87,11 @@ class ResultBuilder:
         config, lab = self._recorder.config, self._recorder.lab
         assert lab is not None, "only tests of a lab have results"
         rootpath, invoked = config.rootpath, config.invocation_params.dir
-        node = item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)
+        node = [item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)]
+        module = getattr(getattr(item, "module", None), "__name__", "")
+        if module.startswith(SUITES):
+            # The ids of tests outside of the rootdir depend on the words of the command line.
+            node = ["--pyargs", f"{module}::{item.nodeid.partition('::')[2]}"]
         # With "=", or pytest takes the lab file for a test path when it looks for its root.
-        words = ["pytest", node, f"--pinet-lab={lab.file}"]
+        words = ["pytest", *node, f"--pinet-lab={lab.file}"]
         return shlex.join([*words, *settings(config).repeated()])

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, Project, lab_text, lab_up
 
-SUITES = Path(__file__).parents[2] / "gate"
-MARKERS = "usb_gigabit usb3_adapters switch_under_test ten_gig cluster further_figures"
-
-
-def take_suites(project: Project) -> None:
-    # In the same packages, since the suites import shared code by its whole name.
-    shutil.copytree(SUITES, project.path / "tests" / "gate", ignore=shutil.ignore_patterns("__pycache__"))
-    project.write("tests/__init__.py", "")
-    markers = "".join(f"\n    {name}: a suite" for name in MARKERS.split())
-    project.write("pytest.ini", f"[pytest]\naddopts = --strict-markers -ra\nmarkers ={markers}\n")
+SUITES = "pytest_pinet.suites"
+PART = "not 200K and not -5] and not -rx]"
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +22,7 @@ def published_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]
 
 def test_a_lab_that_lacks_a_part_skips_with_the_reason(new_project: NewProject) -> None:
     project = new_project({})
-    take_suites(project)
-    result = project.pytest("-m", "usb_gigabit", "-k", "Wifi or OnUsb2")
+    result = project.pytest("--strict-markers", "-ra", "--pyargs", SUITES, "-m", "usb_gigabit", "-k", "Wifi or OnUsb2")
     assert result.ret == 0
     assert result.parseoutcomes()["skipped"] == 4
     text = " ".join(result.stdout.str().split())
@@ -46,19 +35,20 @@ def test_published_figures_come_out_of_their_suites(
     tmp_path_factory: pytest.TempPathFactory, published_lab: GateLab
 ) -> None:
     project = Project(tmp_path_factory.mktemp("suites"), published_lab)
-    take_suites(project)
     chosen = [
-        "tests/gate/test_usb_gigabit.py::TestWifiAdapter",
-        "tests/gate/test_usb3_adapters.py::TestAx88179At2GHz::test_one_way",
-        "tests/gate/test_switch_under_test.py",
-        "tests/gate/test_ten_gig.py::TestLargePayload",
-        "tests/gate/test_cluster.py::test_disjoint_pairs",
-        "tests/gate/test_further_figures.py::TestPi5With5G",
+        f"{SUITES}.test_usb_gigabit::TestWifiAdapter",
+        f"{SUITES}.test_usb3_adapters::TestAx88179At2GHz::test_one_way",
+        f"{SUITES}.test_switch_under_test",
+        f"{SUITES}.test_ten_gig::TestLargePayload",
+        f"{SUITES}.test_cluster::test_disjoint_pairs",
+        f"{SUITES}.test_further_figures::TestPi5With5G",
     ]
-    result = project.pytest(*chosen, "-k", "not 200K and not -5] and not -rx]", timeout_s=570)
+    result = project.pytest("--strict-markers", "-ra", "--pyargs", *chosen, "-k", PART, timeout_s=570)
     outcomes = result.parseoutcomes()
     assert (outcomes["passed"], outcomes["xfailed"]) == (6, 1)
     assert "failed" not in outcomes
+    wifi = project.results["results"][0]
+    assert wifi["rerun"].startswith(f"pytest --pyargs '{SUITES}.test_usb_gigabit::TestWifiAdapter::test_one_way[")
     argv = [PINET, "published", "-o", "page.md"]
     table = subprocess.run(argv, cwd=project.path, capture_output=True, text=True, timeout=30, check=False)
     found = {line.split()[0]: line for line in table.stdout.splitlines() if line.strip()}

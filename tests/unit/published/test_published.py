@@ -329,7 +329,7 @@ def test_the_command_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
 
 
 def test_a_suite_that_requests_a_higher_clock_requests_the_voltage_of_its_source() -> None:
-    from tests.gate import test_ten_gig, test_usb3_adapters
+    from pytest_pinet.suites import test_ten_gig, test_usb3_adapters
 
     tunings = [value for suite in (test_ten_gig, test_usb3_adapters) for value in vars(suite).values()]
     clocks = [one for one in tunings if isinstance(one, dict) and "arm_freq" in one]

@@ -12,7 +12,7 @@ import pytest
 from pytest_pinet.catalogue.published import least, published
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.session.gate import Gate
-from tests.gate.suites import method
+from pytest_pinet.suites.duration import method
 
 pytestmark = pytest.mark.usb_gigabit
 EACH_WAY = pytest.mark.parametrize("direction", ["tx", "rx"])

@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.session.gate import Gate
-from tests.gate.suites import method
+from pytest_pinet.suites.duration import method
 
 pytestmark = pytest.mark.switch_under_test
 JUMBO = pytest.mark.xfail(raises=InvalidMeasurement, reason="invalid: no segments of 8960 bytes on a path of MTU 1500")

@@ -7,7 +7,7 @@ import pytest
 from pytest_pinet.catalogue.published import least
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.session.gate import Gate
-from tests.gate.suites import method
+from pytest_pinet.suites.duration import method
 
 pytestmark = pytest.mark.further_figures
 

@@ -1,4 +1,4 @@
-"""The duration of measurements in the suites of published systems. pyproject.toml has their markers."""
+"""The duration of measurements in the suites of published systems."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Gates that are ready to run: ``pytest --pyargs pytest_pinet.suites --pinet-lab=LAB``."""
