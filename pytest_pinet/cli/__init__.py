@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "schema": "Print the JSON Schema of lab files or of results.",
     },
     "Measure without hardware": {
+        "demo": "Show a gate: pass, fail, pass. Undo it with --remove.",
         "lab": "Start, stop and show a virtual lab, and inject faults.",
         "emulated": "Create the SD card image of emulated boards; fetch kernels.",
     },

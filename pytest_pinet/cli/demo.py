@@ -1,0 +1,218 @@
+"""``pinet demo``: a first gate without hardware: pass, fail with a link that is 10 % slower, pass again."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from pytest_pinet.config.lab_path import OWN_FOLDER, lab_path
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.virtual.launcher import launcher, stop
+from pytest_pinet.virtual.orphans import stopped_at_last
+from pytest_pinet.virtual.requirements import as_root
+from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.system_packages import (
+    install_packages,
+    missing_packages,
+    plan_installation,
+    remove_packages,
+)
+
+LAB = "virtual"
+INTERFACE = "pi3b-1:onboard"
+RATE = 0.9
+TEST = "pytest_pinet.suites.test_line_rate"
+CHOSEN = "pi3b:onboard and pair-tx"
+# The exit codes of pytest that the three runs must have.
+STEPS = (
+    ("1 of 3: a gate of a healthy link", None, 0),
+    (f"2 of 3: the same gate, after {INTERFACE} became 10 % slower", "degrade", 1),
+    ("3 of 3: the same gate, after the link was mended", "restore", 0),
+)
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What demos of this user left on this machine: folders, and system packages that were installed for them."""
+
+    folders: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls) -> Traces:
+        try:
+            found = json.loads(cls.file().read_text())
+            return cls(tuple(found["folders"]), tuple(found["packages"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls()
+
+    @staticmethod
+    def file() -> Path:
+        state = os.environ.get("XDG_STATE_HOME")
+        return (Path(state) if state else Path.home() / ".local" / "state") / "pytest-pinet-demo.json"
+
+    def write(self) -> None:
+        """Keep this for `--remove`, or remove the file if nothing is left. Raises ConfigError."""
+        try:
+            if self == Traces():
+                self.file().unlink(missing_ok=True)
+                return
+            self.file().parent.mkdir(parents=True, exist_ok=True)
+            self.file().write_text(json.dumps(asdict(self)))
+        except OSError as error:
+            raise ConfigError(f"cannot write {self.file()}, which --remove needs: {error.strerror}") from None
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Begin without a question.")
+@click.option("--remove", is_flag=True, help="Undo everything: stop the lab, remove files and packages of demos.")
+def demo(yes: bool, remove: bool) -> None:
+    """Show a gate on a virtual lab on this machine: it passes, fails when a link is 10 % slower, and passes again.
+
+    Says first what it needs and installs, and how to undo it.
+
+    Exit code: 0 if the gate decided right each time, else 1; 2 if the lab failed; 4 for wrong arguments.
+    """
+    if remove:
+        _remove(yes)
+        return
+    for module in ("pysnmp", "cryptography"):
+        if importlib.util.find_spec(module) is None:
+            raise ConfigError(f"the virtual lab needs {module}: pip install 'pytest-pinet[virtual]'")
+    folder = OWN_FOLDER.absolute() / "demo"
+    packages = missing_packages()
+    click.echo(_plan(folder, packages))
+    as_root()
+    _confirm(yes)
+    began = time.monotonic()
+    traces = Traces.read()
+    traces = Traces((*{*traces.folders, str(folder)},), traces.packages)
+    if packages:
+        click.echo(f"installing: {' '.join(packages)}")
+        # Kept before the installation, so that --remove knows them after a crash, too.
+        traces = Traces(traces.folders, (*{*traces.packages, *plan_installation(packages)},))
+        traces.write()
+        install_packages()
+        began = time.monotonic()
+    traces.write()
+    right = _run(folder)
+    click.echo(f"report: {folder / 'report.html'}")
+    click.echo(f"This took {time.monotonic() - began:.0f} s. The lab is stopped. To undo the rest: pinet demo --remove")
+    click.echo("Next: pinet init pi@ADDRESS writes a lab file for your own board.")
+    if not right:
+        sys.exit(1)
+
+
+def _plan(folder: Path, packages: Sequence[str]) -> str:
+    root = "this user is root" if os.geteuid() == 0 else "this user is not root: by `sudo -n`"
+    installs = (
+        f"with apt-get: {' '.join(packages)}; starts no service" if packages else "nothing; all packages are there"
+    )
+    return (
+        "pinet demo: a gate on a virtual lab on this machine, in about one minute\n"
+        f"  needs     root for network namespaces: {root}\n"
+        f"  installs  {installs}\n"
+        f"  writes    {folder}, {Traces.file()}\n"
+        "  undo      pinet demo --remove"
+    )
+
+
+def _confirm(yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("this is no terminal, so there is no answer to a question: pass --yes")
+    click.confirm("Begin?", default=True, abort=True)
+
+
+def _run(folder: Path) -> bool:
+    """Run the gate three times. Return whether each decision was right. The lab is stopped, however this ends."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder.parent / ".gitignore").write_text("*\n")
+    lab = str(folder / "lab.yaml")
+    shutil.copyfile(lab_path(LAB), lab)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    right = True
+    try:
+        with stopped_at_last(lab):
+            click.echo("starting the virtual lab")
+            launcher().up(load(lab))
+            for title, change, code in STEPS:
+                click.secho(f"\n{title}", bold=True)
+                if change is not None:
+                    faults = {"rate": RATE} if change == "degrade" else {}
+                    click.echo(f"$ pinet lab {change} {INTERFACE}" + (f" --rate {RATE}" if faults else ""))
+                    Runtime.of(lab).ask(change, target=INTERFACE, **faults)
+                status = _pytest(folder)
+                if status != code:
+                    right = False
+                    click.echo(f"pinet demo: expected exit code {code} of pytest, got {status}", err=True)
+            _pinet(folder, "report", "--page", "-o", "report.html", "--history", "history.db")
+    except KeyboardInterrupt:
+        click.echo("\ninterrupted; the lab is stopped. To undo the rest: pinet demo --remove", err=True)
+        sys.exit(130)
+    return right
+
+
+def _pytest(folder: Path) -> int:
+    words = ["--pyargs", TEST, "-k", CHOSEN, "--pinet-lab=lab.yaml"]
+    click.echo(f"$ pytest --pyargs {TEST} -k '{CHOSEN}' --pinet-lab=lab.yaml")
+    own = ["-c", "pytest.ini", "-p", "no:cacheprovider", "--no-header", "--pinet-history=history.db"]
+    return _child([sys.executable, "-m", "pytest", *own, *words], folder)
+
+
+def _pinet(folder: Path, *words: str) -> None:
+    _child([sys.executable, "-c", "from pytest_pinet.cli import main; main()", *words], folder)
+
+
+def _child(argv: Sequence[str], folder: Path) -> int:
+    """Run a command with our input and output. It is interrupted when this process dies."""
+    libc = ctypes.CDLL(None)
+    clean = {n: v for n, v in os.environ.items() if not n.startswith(("PINET_", "PYTEST_", "LG_"))}
+    child = subprocess.Popen(
+        argv, cwd=folder, env=clean, preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGINT))
+    )
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        # Ctrl-C also reached the child, which undoes its changes now.
+        child.wait()
+        raise
+
+
+def _remove(yes: bool) -> None:
+    """Undo all demos of this user. What could not be undone stays known."""
+    traces = Traces.read()
+    if traces == Traces():
+        click.echo("no demo of this user left anything")
+        return
+    for folder in traces.folders:
+        click.echo(f"removes the folder {folder}")
+    there = traces.packages
+    if there:
+        click.echo(f"removes the system packages that were installed for demos: {' '.join(there)}")
+    _confirm(yes)
+    for folder in traces.folders:
+        stop(str(Path(folder) / "lab.yaml"))
+        shutil.rmtree(folder, ignore_errors=True)
+        if Path(folder).exists():
+            raise LabError(f"{folder} cannot be removed", "remove it as root")
+    Traces((), traces.packages).write()
+    removed = remove_packages(there)
+    Traces().write()
+    click.echo(f"removed: {len(traces.folders)} folders, {len(removed)} system packages")

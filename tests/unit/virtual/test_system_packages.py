@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.virtual import system_packages
+from pytest_pinet.virtual.requirements import PACKAGES
+
+APT = """\
+#!/bin/sh
+echo "apt-get $*" >>"$LOG"
+case "$*" in
+*install*--simulate*) echo "Inst libuv1 (1.44 Debian)"; echo "Inst iperf3 (3.12 Debian)"; echo "Conf iperf3 (3.12)" ;;
+*purge*--simulate*) echo "Purg iperf3 [3.12]"; echo "Purg $OTHER [1.0]" ;;
+esac
+"""
+DPKG = """\
+#!/bin/sh
+echo "ii  bash"; echo "ii  iperf3"; echo "rc  gone"; echo "ii  libuv1"
+"""
+
+
+@pytest.fixture
+def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put stand-ins for apt-get and dpkg-query first in PATH. Return the file with all calls of apt-get."""
+    for name, text in (("apt-get", APT), ("dpkg-query", DPKG)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return tmp_path / "log"
+
+
+def test_the_script_and_the_check_of_the_lab_know_the_same_packages() -> None:
+    lines = system_packages.SCRIPT.read_text().splitlines()
+    wanted = {line.split()[2] for line in lines if line.startswith("want ")}
+    assert set(PACKAGES.values()) <= wanted
+
+
+def test_a_package_that_was_there_is_not_ours_to_remove(apt: Path) -> None:
+    assert system_packages.plan_installation(["iperf3", "lldpd"]) == []
+    assert "apt-get install --simulate --no-install-recommends iperf3 lldpd" in apt.read_text()
+
+
+def test_packages_that_others_need_by_now_stay(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER", "their-tool")
+    with pytest.raises(LabError) as refused:
+        system_packages.remove_packages(["iperf3"])
+    assert refused.value.message == (
+        "the system packages of the demo stay, because other packages need them now: their-tool"
+    )
+    assert "apt-get purge --yes -qq iperf3\n" not in apt.read_text()
+
+
+def test_only_installed_packages_are_removed(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER", "iperf3")
+    assert system_packages.remove_packages(["iperf3", "never-there", "gone"]) == ["iperf3"]
+    assert apt.read_text().splitlines()[-1] == "apt-get purge --yes -qq iperf3"
+    assert system_packages.remove_packages(["never-there"]) == []
