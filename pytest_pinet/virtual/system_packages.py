@@ -46,7 +46,7 @@ def install_packages() -> None:
 
 
 def remove_packages(packages: Collection[str]) -> list[str]:
-    """Remove the packages, if they are installed. Return the removed ones. Raises LabError if other packages need them."""
+    """Remove installed packages and return them. Raises LabError if other packages need one of them."""
     there = sorted(installed_packages() & set(packages))
     if not there:
         return []
