@@ -2,6 +2,7 @@
 # lint: style, types, import directions, words   bench: what the plugin costs      docs: regenerate what is generated
 # slow: tests that take too long for CI                 soak: statements about many repetitions
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
+# versions: try the wheel with each Python from 3.11 to 3.14 that this machine has, or uv can download
 # site: build the documentation as a web site in .pinet/site/
 # pictures: regenerate the pictures of docs/, and keep all pictures of the browser tests in .pinet/pictures/
 # report: install Allure and write the report of all runs; `gate` also writes one, with Allure if it is installed
@@ -13,7 +14,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate emulated report test smoke slow soak lint bench docs site pictures clean
+.PHONY: gate versions emulated report test smoke slow soak lint bench docs site pictures clean
 .DEFAULT_GOAL := gate
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
@@ -90,6 +91,10 @@ lint: .venv/developer
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/plain-words
+
+# The wheel with Python 3.11 to 3.14, as far as uv finds or gets them. VERSIONS="3.12 3.14" chooses.
+versions: .venv/developer
+	@tools/versions
 
 bench: .venv/developer
 	$(BIN)/python -m benchmarks

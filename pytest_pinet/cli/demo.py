@@ -17,6 +17,8 @@ from pathlib import Path
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.exit_codes import INTERRUPTED
 from pytest_pinet.config.lab_path import OWN_FOLDER, lab_path
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError
@@ -77,7 +79,7 @@ class Traces:
             raise ConfigError(f"cannot write {self.file()}, which --remove needs: {error.strerror}") from None
 
 
-@click.command()
+@click.command(cls=PinetCommand)
 @click.option("--yes", is_flag=True, help="Begin without a question.")
 @click.option("--remove", is_flag=True, help="Undo everything: stop the lab, remove files and packages of demos.")
 def demo(yes: bool, remove: bool) -> None:
@@ -165,7 +167,7 @@ def _run(folder: Path) -> bool:
             _pinet(folder, "report", "--page", "-o", "report.html", "--history", "history.db")
     except KeyboardInterrupt:
         click.echo("\ninterrupted; the lab is stopped. To undo the rest: pinet demo --remove", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     return right
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -38,17 +39,23 @@ def sources(*under: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist, and from its content the wheel. Return the folder with both."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for name in sources():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(tree)]
+    command = [sys.executable, "-m", "build", "--outdir", str(out), str(tree)]
     done = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Deprecat" not in done.stdout + done.stderr
-    (built,) = out.iterdir()
-    return built
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (found,) = built.glob("*.whl")
+    return found
 
 
 class Installed:
@@ -58,13 +65,13 @@ class Installed:
         self.bin = environment / "bin"
         self.folder = folder
 
-    def run(self, *command: str, code: int = 0) -> str:
+    def run(self, *command: str, code: int = 0, **environment: str) -> str:
         """Return stdout and stderr of the command, which must exit with ``code``."""
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYTEST", "PINET", "LG_"))}
         done = subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
-            cwd=self.folder, env=clean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, timeout=600, check=False,
+            cwd=self.folder, env={**clean, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=600, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout
         return done.stdout
@@ -89,6 +96,16 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     # The labs are in the checkout once, in lab/. The package has a link to this folder.
     labs = [name.replace("lab/", "pytest_pinet/labs/", 1) for name in sources("lab")]
     assert packaged == sorted([name for name in sources("pytest_pinet") if name != "pytest_pinet/labs"] + labs)
+
+
+@pytest.mark.smoke
+def test_the_sdist_holds_the_checkout(built: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+    wanted = {name for name in sources() if not name.startswith(".git")}
+    assert wanted - names == set()
+    assert not [name for name in names if "__pycache__" in name]
 
 
 @pytest.mark.smoke
@@ -152,16 +169,35 @@ def test_an_installed_gate_warns_of_nothing_of_its_own(installed: Installed) -> 
 
 
 @pytest.mark.smoke
+def test_labs_and_suites_have_names_away_from_the_checkout(installed: Installed) -> None:
+    assert installed.run("pinet", "check").startswith("virtual: ok, lab virtual: 6 nodes")
+    assert "pi4b:onboard/pair" in installed.run("pinet", "matrix", "--lab", "published")
+    words = ("--pyargs", "pytest_pinet.suites", "--pinet-lab=virtual", "--collect-only", "-q", "--strict-markers")
+    assert "test_line_rate.py::test_onboard[pi3b:onboard/pair-tx]" in installed.run("pytest", *words).splitlines()
+
+
+@pytest.mark.smoke
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-def test_an_installed_virtual_lab_starts_boots_a_node_and_stops(installed: Installed) -> None:
-    assert "export LG_COORDINATOR=127.0.0.1:" in installed.run("pinet", "lab", "up", "--lab", "lab.yaml")
-    (installed.folder / "test_boot.py").write_text(
-        "import pytest\n\n@pytest.mark.pinet(board='pi3b', nic='onboard')\ndef test_boot(link, gate):\n"
-        "    gate.tcp(link, duration=1, bitrate='50 Mbit/s', min='10 Mbit/s')\n"
-    )
-    told = installed.run("pytest", "--pinet-lab=lab.yaml", "--pinet-require=1", "test_boot.py")
-    assert "1 measured: 1 pass" in told
-    installed.run("pinet", "lab", "down", "--lab", "lab.yaml")
+def test_an_installed_demo_passes_fails_and_passes_and_is_removed(installed: Installed) -> None:
+    """From the wheel alone: the packaged lab, a packaged suite, the report. Nothing is written into the package."""
+    state = {"XDG_STATE_HOME": str(installed.folder / "state")}
+    package = Path(installed.run("python", "-c", "import pytest_pinet; print(*pytest_pinet.__path__)").strip())
+    before = files_of(package)
+    said = installed.run("pinet", "demo", "--yes", **state)
+    assert said.index("undo      pinet demo --remove") < said.index("1 of 3")
+    assert re.findall(r"1 measured: 1 (\w+)", said) == ["pass", "fail", "pass"]
+    report = re.search(r"^report: (/\S+)$", said, re.MULTILINE)
+    assert report is not None
+    assert "pi3b:onboard/pair" in Path(report[1]).read_text()
+    assert files_of(package) == before
+    assert installed.run("pinet", "lab", "status", "--lab", ".pinet/demo/lab.yaml", code=1).endswith("is down\n")
+    assert "removed: 1 folders, 0 system packages" in installed.run("pinet", "demo", "--remove", "--yes", **state)
+    assert not Path(report[1]).parent.exists()
+    assert not list((installed.folder / "state").iterdir())
+
+
+def files_of(package: Path) -> set[Path]:
+    return {path for path in package.rglob("*") if "__pycache__" not in path.parts}
 
 
 def test_readme_and_ci_speak_of_the_makefiles_targets() -> None:
