@@ -328,7 +328,11 @@ def test_the_command_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
     assert "several labs (bench and published)" in str(CliRunner().invoke(pinet, ["published", *labs]).exception)
 
 
-def test_a_suite_that_requests_a_higher_clock_requests_the_voltage_of_its_source() -> None:
+def test_a_suite_that_requests_a_higher_clock_requests_the_voltage_of_its_source(pytestconfig: pytest.Config) -> None:
+    from pytest_pinet.suites import conftest
+
+    # pytest calls this hook only for a conftest that it collected.
+    conftest.pytest_configure(pytestconfig)
     from pytest_pinet.suites import test_ten_gig, test_usb3_adapters
 
     tunings = [value for suite in (test_ten_gig, test_usb3_adapters) for value in vars(suite).values()]
