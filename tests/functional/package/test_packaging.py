@@ -65,12 +65,13 @@ class Installed:
         self.bin = environment / "bin"
         self.folder = folder
 
-    def run(self, *command: str, code: int = 0, **environment: str) -> str:
-        """Return stdout and stderr of the command, which must exit with ``code``."""
+    def run(self, *command: str, code: int = 0, state: str = "") -> str:
+        """Return stdout and stderr of the command, which must exit with ``code``. ``state`` is the user's state folder."""
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYTEST", "PINET", "LG_"))}
+        clean |= {"XDG_STATE_HOME": state} if state else {}
         done = subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
-            cwd=self.folder, env={**clean, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            cwd=self.folder, env=clean, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=600, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout
@@ -180,10 +181,10 @@ def test_labs_and_suites_have_names_away_from_the_checkout(installed: Installed)
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_an_installed_demo_passes_fails_and_passes_and_is_removed(installed: Installed) -> None:
     """From the wheel alone: the packaged lab, a packaged suite, the report. Nothing is written into the package."""
-    state = {"XDG_STATE_HOME": str(installed.folder / "state")}
+    state = str(installed.folder / "state")
     package = Path(installed.run("python", "-c", "import pytest_pinet; print(*pytest_pinet.__path__)").strip())
     before = files_of(package)
-    said = installed.run("pinet", "demo", "--yes", **state)
+    said = installed.run("pinet", "demo", "--yes", state=state)
     assert said.index("undo      pinet demo --remove") < said.index("1 of 3")
     assert re.findall(r"1 measured: 1 (\w+)", said) == ["pass", "fail", "pass"]
     report = re.search(r"^report: (/\S+)$", said, re.MULTILINE)
@@ -191,9 +192,9 @@ def test_an_installed_demo_passes_fails_and_passes_and_is_removed(installed: Ins
     assert "pi3b:onboard/pair" in Path(report[1]).read_text()
     assert files_of(package) == before
     assert installed.run("pinet", "lab", "status", "--lab", ".pinet/demo/lab.yaml", code=1).endswith("is down\n")
-    assert "removed: 1 folders, 0 system packages" in installed.run("pinet", "demo", "--remove", "--yes", **state)
+    assert "removed: 1 folders, 0 system packages" in installed.run("pinet", "demo", "--remove", "--yes", state=state)
     assert not Path(report[1]).parent.exists()
-    assert not list((installed.folder / "state").iterdir())
+    assert not list(Path(state).iterdir())
 
 
 def files_of(package: Path) -> set[Path]:
