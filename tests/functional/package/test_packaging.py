@@ -66,7 +66,7 @@ class Installed:
         self.folder = folder
 
     def run(self, *command: str, code: int = 0, state: str = "") -> str:
-        """Return stdout and stderr of the command, which must exit with ``code``. ``state`` is the user's state folder."""
+        """Return the output of the command, which must exit with ``code``. ``state`` is the user's state folder."""
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYTEST", "PINET", "LG_"))}
         clean |= {"XDG_STATE_HOME": state} if state else {}
         done = subprocess.run(
