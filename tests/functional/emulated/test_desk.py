@@ -115,10 +115,20 @@ def gate(project: Project, desk: Path, build: str, *words: str) -> tuple[int, st
 
 
 def is_as_found(lab: GateLab) -> bool:
-    """Return whether the board runs its known-good build, and has no lock, guard or boot file of ours."""
+    """Wait until the board runs its known-good build, without lock, guard or boot file of ours.
+
+    A board that is given back with a build under test reboots then, and no process waits for that.
+    """
     ours = f"{PATH} /var/lib/pinet-lease/lock /boot/firmware/tryboot.txt /boot/firmware/pytest-pinet"
-    seen = lab.pinet("exec", BOARD, "--", f"cat /proc/cmdline; ls {ours}; true")
-    return seen.strip().endswith("rootwait")
+
+    def found() -> bool:
+        if not lab.answers(BOARD):
+            return False
+        seen = lab.pinet("exec", BOARD, "--", f"cat /proc/cmdline; ls {ours} 2>/dev/null; true")
+        return seen.strip().endswith("rootwait")
+
+    wait_until("the known-good build", found, 240.0)
+    return True
 
 
 def test_the_doctor_lists_what_the_desk_lacks(desk: Path, project: Project) -> None:
