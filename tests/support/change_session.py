@@ -104,6 +104,8 @@ class Plan:
     boot_noise: float = 0.001
     noise: float = 0.001
     missing: bool = False
+    # What a build that hangs needs on a board without power control.
+    risk: str = ""
     # Whether boards were just booted when they are leased.
     fresh: bool = False
     # Seconds to leave the lab.
@@ -131,6 +133,9 @@ class StandInDeployment:
         error = self._plan.check(build)
         if error is not None:
             raise error
+
+    def risk(self, build: Build) -> str:
+        return self._plan.risk
 
     def start(self, build: Build | None, tuning: Tuning | None = None) -> RunningBuild:
         assert not tuning

@@ -166,3 +166,14 @@ def test_a_board_that_just_booted_its_own_build_is_not_booted_again_for_the_firs
     (result,) = bench.record["results"]
     assert {turn["running"]["version"] for turn in result["change"]["turns"]} == {"Linux version 6.12.1"}
     assert len(result["change"]["turns"]) == len(bench.boots) + fresh
+
+
+def test_builds_are_booted_without_power_control_only_with_a_yes(bench: Bench) -> None:
+    risk = "one has no power control: then you must unplug it"
+    bench.plan(f'PLAN = Plan(risk="{risk}")')
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert bench.boots == ""
+    printed(result, f"{risk}. To boot builds there, add --pinet-unattended (pinet gate --yes)")
+    bench.run("--pinet-unattended").assert_outcomes(passed=1)
+    assert bench.boots.startswith("AB")

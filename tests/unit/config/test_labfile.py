@@ -334,3 +334,21 @@ def test_settings_for_judging_are_read(tmp_path: Path) -> None:
     named = lab_of(tmp_path, SMALL + keys)
     assert (named.profile, str(named.baselines_where)) == ("soak", f"{tmp_path / 'small.yaml'}:12")
     assert (named.baselines, named.calibration) == (tmp_path / ".." / "accepted", Path("/var/noise.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("head", "has_coordinator"),
+    [
+        ("targets: {pi: {resources: {NetworkService: {address: pi, username: pi}}}}", False),
+        ("targets: {pi: {resources: [{NetworkService: {address: pi, username: pi}}]}}", False),
+        ("targets: {pi: {resources: {RemotePlace: {name: pi}}}}", True),
+        ("targets: {pi: {resources: [{cls: RemotePlace, name: pi}]}}", True),
+        ("targets: {pi: {}}\noptions: {coordinator_address: bench}", True),
+        ("", True),
+    ],
+)
+def test_a_lab_without_remote_places_has_no_coordinator(tmp_path: Path, head: str, has_coordinator: bool) -> None:
+    file = tmp_path / "lab.yaml"
+    nodes = "nodes: {pi: {board: pi4b, interfaces: {onboard: {port: s/p1}}}}"
+    file.write_text(f"{head}\npinet:\n  switches: {{s: {{backend: fixed, ports: [p1]}}}}\n  {nodes}\n")
+    assert load(file).has_coordinator is has_coordinator
