@@ -150,7 +150,8 @@ def _wishes(name: str, peer: str | None, interfaces: Sequence[str], speed: str |
         peer if peer in (PEER_RUNNER, PEER_NONE) else None,
         dict(text.rpartition("=")[::2] for text in interfaces),
         None if speed is None else _parsed("--speed", speed_of, speed),
-        keyfile,
+        # labgrid reads a relative path from the folder of the lab file.
+        keyfile and str(Path(keyfile).expanduser().absolute()),
     )
 
 

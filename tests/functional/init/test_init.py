@@ -88,6 +88,15 @@ def test_iperf3_is_installed_only_if_the_user_agrees(bench: DeskBench) -> None:
     assert "->" not in agreed
 
 
+def test_the_path_of_a_key_holds_in_every_folder(bench: DeskBench) -> None:
+    done = bench.pinet("init", PI, "-i", "key", "-o", "keyed.yaml")
+
+    assert done.returncode == 0, done.stderr
+    assert f"PiSSHDriver: {{keyfile: '{bench.folder}/key'}}" in (bench.folder / "keyed.yaml").read_text()
+    missing = bench.pinet("init", PI, "-i", "nokey", "-o", "no.yaml")
+    assert (missing.returncode, missing.stderr) == (4, "pinet: --keyfile: there is no file nokey\n")
+
+
 def test_all_boards_that_fail_are_named_at_once(bench: DeskBench) -> None:
     done = bench.pinet("init", "nouser@192.0.2.5", OTHER, "root@192.0.2.9", "nohost.invalid", "-o", "no.yaml")
 
