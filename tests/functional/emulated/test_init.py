@@ -20,12 +20,21 @@ HIDDEN = """\
 options: {coordinator_address: !template "$LG_COORDINATOR"}
 imports: [pytest_pinet.lab.drivers]
 targets:
-  plain: &target
+  plain:
     resources: {RemotePlace: {name: plain}}
-    drivers: {NetworkPowerDriver: {}, PiSSHDriver: {keyfile: !template "$LG_KEYFILE"}, PiStrategy: {}}
-  raspios: {<<: *target, resources: {RemotePlace: {name: raspios}}}
-  server: {<<: *target, resources: {RemotePlace: {name: server}}}
-  peer: {<<: *target, resources: {RemotePlace: {name: peer}}}
+    drivers: &drivers
+      NetworkPowerDriver: {}
+      PiSerialDriver: {}
+      PiShellDriver:
+        prompt: '(?:\\x1b\\[[?]2004h)?root@\\S+:.*# '
+        login_prompt: ' login: '
+        username: root
+        password: !template "$LG_CONSOLE_PASSWORD"
+      PiSSHDriver: {keyfile: !template "$LG_KEYFILE"}
+      PiStrategy: {}
+  raspios: {resources: {RemotePlace: {name: raspios}}, drivers: *drivers}
+  server: {resources: {RemotePlace: {name: server}}, drivers: *drivers}
+  peer: {resources: {RemotePlace: {name: peer}}, drivers: *drivers}
 pinet:
   name: hidden
   launcher: virtual
