@@ -43,7 +43,7 @@ class Cast(NamedTuple):
     last: int = 60
 
 
-GATE = "pytest test_line_rate.py --pinet-lab=my-bench.yaml -k 'pi3b and onboard'"
+GATE = "pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab=my-bench.yaml -k 'pi3b and onboard'"
 CASTS = {
     "failing-gate": Cast(
         GATE,
@@ -56,7 +56,7 @@ CASTS = {
         moving=False,
         last=32,
     ),
-    "demo": Cast("pinet demo", "pinet demo --yes"),
+    "demo": Cast("pinet demo", "pinet demo --yes", after=("pinet demo --remove --yes",)),
 }
 
 
@@ -64,6 +64,8 @@ def record(cast: Cast, folder: Path) -> list[tuple[float, str]]:
     """Run the command on a terminal of its own. Return what it printed, with the time since its start."""
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "TERM": "xterm-256color"}
     environment |= {"COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT), "FORCE_COLOR": "1"}
+    # What `pinet demo` notes for `--remove` is not the user's own.
+    environment["XDG_STATE_HOME"] = str(folder)
     for command in cast.before:
         subprocess.run(["bash", "-c", command], cwd=folder, env=environment, check=True, timeout=LIMIT_S)
     process = None
@@ -159,7 +161,6 @@ def main(words: list[str]) -> None:
         cast = CASTS[name]
         with tempfile.TemporaryDirectory() as work:
             shutil.copy(ROOT / "lab" / "virtual.yaml", Path(work) / "my-bench.yaml")
-            shutil.copy(ROOT / "tests" / "gate" / "test_line_rate.py", work)
             (Path(work) / "pytest.ini").write_text("[pytest]\n")
             lines = lines_of(record(cast, Path(work)))
             lines = [(at, text.replace(work, "~")) for at, text in lines][-cast.last :]
