@@ -8,7 +8,7 @@ import click
 import pytest
 
 from pytest_pinet.cli import pinet
-from tests.support.console_blocks import ConsoleBlock, console_blocks
+from tests.support.console_blocks import ROOT, ConsoleBlock, console_blocks
 
 BLOCKS = console_blocks()
 
@@ -19,6 +19,13 @@ def test_each_block_is_run_or_says_why_not() -> None:
     assert len(BLOCKS) > 20
     assert [str(block) for block in BLOCKS if not marked.fullmatch(block.mark)] == []
     assert [str(block) for block in BLOCKS if not block.commands] == []
+
+
+def test_a_reason_names_tests_that_are_there() -> None:
+    named = {(str(block), path) for block in BLOCKS for path in re.findall(r"tests/[\w/]+(?:\.py)?", block.mark)}
+
+    assert len(named) > 10
+    assert [(block, path) for block, path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
