@@ -92,9 +92,9 @@ class Deployment:
                 way.check(build)
             except Refused as why:
                 refused.append(str(why))
-                continue
-            self._ways[build.key] = way
-            return
+            else:
+                self._ways[build.key] = way
+                return
         raise UnsupportedError(refused[0])
 
     def _check_board(self) -> None:
@@ -224,10 +224,9 @@ class Deployment:
         try:
             running = self._identified(COPY, self._try(COPY, booted))
         except BuildError as error:
-            act = f"leave out {self.tuning.key}, or choose other values"
-            failed = self._failed[self.tuning] = LabError(error.message, act)
-            self.tuning = Tuning()
+            failed = LabError(error.message, f"leave out {self.tuning.key}, or choose other values")
             failed.excerpt = error.excerpt
+            self._failed[self.tuning], self.tuning = failed, Tuning()
             raise failed from error
         self._came_up.add(self.tuning)
         return running
@@ -298,8 +297,6 @@ class Deployment:
             record.take()
         try:
             booted.start(build, lines_of(self.tuning))
-        except BuildError:
-            raise
         except ShutdownError as error:
             # The kernel that does not shut down is the known-good one.
             self._board.power_cycle()
@@ -385,8 +382,7 @@ class Deployment:
 
         Raises LabError.
         """
-        stale = self.stale
-        builds = list(self._builds.values())
+        stale, builds = self.stale, list(self._builds.values())
         self.running, self._trial, self.tuning = None, None, Tuning()
         try:
             if not stale:
