@@ -124,7 +124,8 @@ def test_mistakes_in_the_lab_file_are_named_with_their_line(tmp_path: Path, old:
 def test_a_nic_that_qemu_does_not_have_is_refused_before_the_start(tmp_path: Path) -> None:
     lab = changed(tmp_path, "driver: e1000e", "driver: bcmgenet")
     with pytest.raises(
-        ConfigError, match=r"QEMU's machine virt has no NIC for the driver 'bcmgenet'.*cdc_ether, e1000, e1000e, igb"
+        ConfigError,
+        match=r"QEMU's machine virt has no NIC for the driver 'bcmgenet'.*cdc_ether, e100, e1000, e1000e, igb",
     ):
         prepare(lab, lambda _: None)
 

@@ -26,6 +26,7 @@ VALUES: dict[str, tuple[str, object]] = {
     "build": ("new.yaml", "new.yaml"),
     "baseline": ("accepted", "accepted"),
     "boots": ("8", 8),
+    "unattended": ("true", True),
     "dry-run": ("true", True),
     "json": ("out.json", "out.json"),
     "history": ("off", "off"),
@@ -38,6 +39,7 @@ BAD = {
     "confirm": ("linkup", "unknown way to confirm 'linkup', did you mean 'link-up'?"),
     "require": ("-1", "'-1' is not a whole number such as 5"),
     "boots": ("x", "'x' is not a whole number such as 5"),
+    "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "dry-run": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "acquire-timeout": ("soon", "'soon' is not a duration such as"),
 }
