@@ -16,7 +16,7 @@ OTHERS = {
     "TERM": "`dumb` is a terminal without colour",
     "XDG_CACHE_HOME": "folder for caches: fetched packages, cards of emulated boards, trials of link rates",
     "XDG_RUNTIME_DIR": "folder for the state of a running virtual lab",
-    "XDG_STATE_HOME": "folder for the notes by which changes of switch ports are undone after a crash",
+    "XDG_STATE_HOME": "folder for the notes by which changes of switch ports, and `pinet demo`, are undone",
 }
 _READ = re.compile(r"""environ(?:\.get\(|\[|\.pop\()\s*["']([A-Z][A-Z0-9_]+)["']|getenv\(["']([A-Z0-9_]+)["']""")
 # Set for programs that we start, read from pytest-xdist or PATH, or an example.

@@ -1,0 +1,71 @@
+"""``pinet demo`` up to the start of the lab. A test of the wheel runs the whole demo."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pytest_pinet.cli import demo, pinet
+from pytest_pinet.errors import ConfigError, LabError
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(pinet, ["demo", *words])
+
+
+def test_what_it_needs_comes_first_and_without_a_yes_nothing_is_written(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "missing_packages", lambda: ["iperf3", "lldpd"])
+    done = run()
+    assert done.output.splitlines()[1:] == [
+        "  needs     root for network namespaces: this user is root",
+        "  installs  with apt-get: iperf3 lldpd; starts no service",
+        f"  writes    {place}/.pinet/demo, {place}/state/pytest-pinet-demo.json",
+        "  undo      pinet demo --remove",
+    ]
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception) == "this is no terminal, so there is no answer to a question: pass --yes"
+    assert not list(place.iterdir())
+
+
+def test_without_root_and_sudo_nothing_is_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "missing_packages", list)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", str(place))
+    done = run("--yes")
+    assert isinstance(done.exception, LabError)
+    assert "this user is not root and `sudo -n true` fails" in str(done.exception)
+    assert not list(place.iterdir())
+
+
+def test_packages_are_known_before_they_are_installed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash during the installation leaves packages that --remove must find."""
+
+    def crash() -> None:
+        raise LabError("apt-get failed")
+
+    monkeypatch.setattr(demo, "missing_packages", lambda: ["iperf3"])
+    monkeypatch.setattr(demo, "plan_installation", lambda packages: [*packages, "libiperf0"])
+    monkeypatch.setattr(demo, "install_packages", crash)
+    assert isinstance(run("--yes").exception, LabError)
+    kept = json.loads((place / "state" / "pytest-pinet-demo.json").read_text())
+    assert sorted(kept["packages"]) == ["iperf3", "libiperf0"]
+    monkeypatch.setattr(demo, "remove_packages", sorted)
+    done = run("--remove", "--yes").output
+    assert "removes the system packages that were installed for demos: " in done
+    assert "removed: 1 folders, 2 system packages" in done
+    assert not (place / "state" / "pytest-pinet-demo.json").exists()
+    assert run("--remove").output == "no demo of this user left anything\n"
