@@ -30,8 +30,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-# Nothing is loaded from the network, so that the site can be read offline and from a file. From a file, a browser refuses
-# to fetch the found pages for a summary.
+# Nothing is loaded from the network, so that the site can be read offline and from a file. There, a browser refuses to
+# fetch the found pages for a summary.
 html_show_search_summary = False
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "friendly"
