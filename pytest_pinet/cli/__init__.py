@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 
@@ -37,6 +38,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "calibrate": "Measure how much results vary; write the tolerances that follow.",
         "selftest": "Slow a link by known amounts; count how often the gate is right.",
         "config": "Show each setting of a run, and where its value was written.",
+        "completion": "Print the script for completion in bash, zsh or fish.",
         "schema": "Print the JSON Schema of lab files or of results.",
     },
     "Measure without hardware": {
@@ -76,6 +78,10 @@ def pinet() -> None:
     """
 
 
+# A shell that completes a command line sets this variable.
+COMPLETE = "_PINET_COMPLETE"
+
+
 def main() -> None:
     """Run the command. An error is printed as a message."""
     sys.exit(run(sys.argv[1:]))
@@ -84,6 +90,10 @@ def main() -> None:
 def run(words: list[str]) -> int:
     """Run the command line and return its exit code."""
     codes = error_codes(words)
+    if COMPLETE in os.environ:
+        from pytest_pinet.cli.completion import register
+
+        register()
     try:
         done = pinet.main(words, prog_name="pinet", standalone_mode=False, color=colour())
     except click.ClickException as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, sections
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
@@ -35,7 +36,7 @@ _FEWEST_RUNS = 2
 )
 @click.command(cls=PinetCommand)
 @LAB_OPTION
-@click.argument("combinations", metavar="[COMBINATION]...", nargs=-1)
+@click.argument("combinations", metavar="[COMBINATION]...", nargs=-1, shell_complete=lab_names.combinations)
 @click.option(
     "--runs", type=click.IntRange(min=_FEWEST_RUNS), default=5, show_default=True, help="Connections for each link-up."
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import LAB_OPTION
@@ -26,7 +27,7 @@ WRONG = 1
     is_flag=True,
     help="Only prove that each board can boot for a trial, as builds and boot tunings need. Reboots each board twice.",
 )
-@click.argument("nodes", metavar="[NODE]...", nargs=-1)
+@click.argument("nodes", metavar="[NODE]...", nargs=-1, shell_complete=lab_names.nodes)
 def doctor(lab_file: str, as_json: bool, tryboot: bool, nodes: tuple[str, ...]) -> None:
     """Check the whole lab, or only these NODEs: from the lab file to the noise on the links.
 

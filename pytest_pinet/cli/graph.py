@@ -6,6 +6,7 @@ import subprocess
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_lines, write_output
 from pytest_pinet.errors import ConfigError, UnsupportedError, mistake_in
@@ -17,7 +18,7 @@ _RENDER_TIMEOUT_S = 60.0
 
 @click.command(cls=PinetCommand)
 @LAB_OPTION
-@click.argument("combination", metavar="[COMBINATION-ID]", required=False)
+@click.argument("combination", metavar="[COMBINATION-ID]", required=False, shell_complete=lab_names.combinations)
 @click.option(
     "--direction", type=click.Choice([str(way) for way in Direction]),
     help="Direction of the traffic. By default the first direction of the topology.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.errors import ConfigError, LabError, mistake_in
@@ -87,7 +88,7 @@ def status(lab_file: str, as_json: bool) -> None:
     }
 )
 @lab.command(cls=PinetCommand, context_settings={"max_content_width": 100})
-@click.argument("target", metavar="TARGET")
+@click.argument("target", metavar="TARGET", shell_complete=lab_names.targets)
 @LAB_OPTION
 @click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: reduce the goodput to this factor, such as 0.9.")
 @click.option("--loss", metavar="SHARE", help="NODE[:IF]: drop this share of the packets, such as 1%.")
@@ -143,7 +144,7 @@ def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
 
 
 @lab.command()
-@click.argument("target", metavar="[TARGET]", required=False)
+@click.argument("target", metavar="[TARGET]", required=False, shell_complete=lab_names.targets)
 @LAB_OPTION
 @click.option("--without-leases", is_flag=True, help="Restore switch ports even if another user holds their nodes.")
 def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
@@ -170,7 +171,7 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @LAB_OPTION
-@click.argument("node")
+@click.argument("node", shell_complete=lab_names.nodes)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr"""

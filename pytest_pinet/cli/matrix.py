@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_result
 from pytest_pinet.errors import ConfigError, mistake_in
@@ -15,11 +16,14 @@ EVERYTHING = "all"
 @LAB_OPTION
 @click.option(
     "--topology", "topologies", multiple=True, default=("pair",), show_default=True, metavar="NAME",
+    shell_complete=lab_names.topologies,
     help="pair, pairs:N, incast:N, outcast:N, mesh:N, chain or opposed; 'all': the largest of each kind that the lab "
     "can run. Repeat the option for more topologies.",
 )  # fmt: skip
-@click.option("--board", "boards", multiple=True, metavar="GLOB", help="Only these boards.")
-@click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.")
+@click.option(
+    "--board", "boards", multiple=True, metavar="GLOB", help="Only these boards.", shell_complete=lab_names.boards
+)
+@click.option("--nic", "nics", multiple=True, metavar="GLOB", help="Only these NICs.", shell_complete=lab_names.nics)
 @click.option(
     "--tuning", "tunings", multiple=True, metavar="SETTINGS",
     help="Settings, such as rps=all+mtu=9000. Repeat the option for more tunings; 'none': no tuning.",

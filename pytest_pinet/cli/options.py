@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, quoted
 
@@ -24,7 +25,7 @@ _INTERVAL_S = 10.0
 
 LAB_OPTION = click.option(
     "--lab", "lab_file", metavar="FILE", default=DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
-    show_envvar=True, help="The lab file, or the name of a packaged lab.",
+    show_envvar=True, shell_complete=lab_names.lab_files, help="The lab file, or the name of a packaged lab.",
 )  # fmt: skip
 HISTORY_OPTION = click.option(
     "--history", "history_url", metavar="URL", default=DEFAULT_HISTORY, envvar="PINET_HISTORY", show_default=True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
@@ -28,7 +29,7 @@ _MOST = 0.9
 
 @click.command(cls=PinetCommand)
 @LAB_OPTION
-@click.argument("combinations", metavar="[COMBINATION]...", nargs=-1)
+@click.argument("combinations", metavar="[COMBINATION]...", nargs=-1, shell_complete=lab_names.combinations)
 @click.option("--reductions", default="3%,5%,10%", show_default=True, help="By how much the link is slowed down.")
 @click.option("--repeats", type=click.IntRange(min=1), default=2, show_default=True, help="Gates for each reduction.")
 @click.option(
