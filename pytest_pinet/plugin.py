@@ -6,6 +6,7 @@ so that an installed but unused plugin costs nothing.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Generator
 from contextlib import suppress
@@ -44,7 +45,7 @@ DESCRIPTION = (
 )
 
 # Only a session with a build under test reads these options.
-_OF_BUILDS = ["build", "baseline", "boots"]
+_OF_BUILDS = ["build", "against", "boots"]
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -65,6 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         else:
             action = "append" if one.repeatable else "store"
             group.addoption(one.option, action=action, default=None, metavar=one.metavar, help=text)
+        if one.old_option is not None:
+            group.addoption(one.old_option, default=None, help=argparse.SUPPRESS)
         if one.repeatable:
             parser.addini(one.key, "the same as the option of this name; one value on each line", type="linelist")
         else:

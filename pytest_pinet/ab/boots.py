@@ -218,6 +218,6 @@ class BuildBooter:
 
 def known_good_error(error: PinetError, what: str) -> LabError:
     """Return the error of the lab if the known-good build does not work. ``what`` is its name, or what it did."""
-    failed = LabError(f"the known-good build {what}: {error}", "name another build with --pinet-baseline")
+    failed = LabError(f"the known-good build {what}: {error}", "name another build with --pinet-against")
     failed.excerpt = error.excerpt
     return failed

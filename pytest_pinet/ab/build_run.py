@@ -30,7 +30,7 @@ def measure_builds(session: PinetSession) -> None:
     """Make a session measure the build that its options name. Raises ConfigError."""
     config = session.config
     found = settings(config)
-    options = read_ab_options(found["build"], found["baseline"], found["boots"], found.origin)
+    options = read_ab_options(found["build"], found["against"], found["boots"], found.origin)
     if options is None:
         return
     if session.dry_run is not None:

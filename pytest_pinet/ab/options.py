@@ -15,7 +15,7 @@ from pytest_pinet.model.build import Build
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
-BUILD, BASELINE, BOOTS = "--pinet-build", "--pinet-baseline", "--pinet-boots"
+BUILD, AGAINST, BOOTS = "--pinet-build", "--pinet-against", "--pinet-boots"
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class ABOptions:
 
 
 def read_ab_options(
-    new: str | None, baseline: str | None, boots: int | None, origin: Callable[[str], str] = "--pinet-{}".format
+    new: str | None, against: str | None, boots: int | None, origin: Callable[[str], str] = "--pinet-{}".format
 ) -> ABOptions | None:
     """Read the options; None if no build is under test. ``origin`` names where a value was written.
 
     Raises ConfigError.
     """
     if not new:
-        for name, value in (("baseline", baseline), ("boots", boots)):
+        for name, value in (("against", against), ("boots", boots)):
             if value is not None:
                 raise ConfigError(f"{origin(name)} {value}: no build is under test; name a build with {BUILD} PATH")
         return None
@@ -100,17 +100,17 @@ def read_ab_options(
         message = f"too few boots to compare two builds; expected {LEAST_BOOTS} or more"
         raise ConfigError(f"{origin('boots')} {boots}: {message}")
     build = _load(new, origin("build"))
-    if baseline in (None, RUNNING, ACCEPTED) and not (baseline and Path(baseline).exists()):
-        if baseline == ACCEPTED and boots is not None:
-            message = f"{BASELINE} {ACCEPTED} boots the build only once; remove {BOOTS}"
+    if against in (None, RUNNING, ACCEPTED) and not (against and Path(against).exists()):
+        if against == ACCEPTED and boots is not None:
+            message = f"{AGAINST} {ACCEPTED} boots the build only once; remove {BOOTS}"
             raise ConfigError(f"{origin('boots')} {boots}: {message}")
-        return ABOptions(build, None, baseline == ACCEPTED, most)
-    assert baseline is not None
-    good = _load(baseline, origin("baseline"))
+        return ABOptions(build, None, against == ACCEPTED, most)
+    assert against is not None
+    good = _load(against, origin("against"))
     try:
         require_any_pi(good)
     except BuildError as error:
-        raise ConfigError(f"{origin('baseline')}: {error}") from None
+        raise ConfigError(f"{origin('against')}: {error}") from None
     return ABOptions(build, good, most_boots=most)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetCommand, sections
+from pytest_pinet.cli.command import PinetCommand, renamed, sections
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
 from pytest_pinet.model.traffic import Direction
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from pytest_pinet.model.traffic import Traffic
 
 FAILED = 1
-_FEWEST_RUNS = 2
+_FEWEST_CONNECTIONS = 2
 
 
+@renamed({"--runs": "--connections"})
 @sections(
     {
-        "How often to measure": ["--runs", "--links", "--boots"],
+        "How often to measure": ["--connections", "--links", "--boots"],
         "Traffic": ["--direction", "--streams", "--udp", "--length"],
     }
 )
@@ -38,7 +39,11 @@ _FEWEST_RUNS = 2
 @LAB_OPTION
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1, shell_complete=lab_names.combinations)
 @click.option(
-    "--runs", type=click.IntRange(min=_FEWEST_RUNS), default=5, show_default=True, help="Connections for each link-up."
+    "--connections",
+    type=click.IntRange(min=_FEWEST_CONNECTIONS),
+    default=5,
+    show_default=True,
+    help="Connections for each link-up.",
 )
 @click.option(
     "--links", type=click.IntRange(min=0), default=3, show_default=True,
@@ -57,7 +62,7 @@ _FEWEST_RUNS = 2
 def calibrate(
     lab_file: str,
     combinations: tuple[str, ...],
-    runs: int,
+    connections: int,
     links: int,
     boots: int,
     direction: str | None,
@@ -92,7 +97,7 @@ def calibrate(
     chosen = select_combinations(lab, combinations)
     with mistake_in("--direction"):
         wanted = {combination: ways(combination, one_way) for combination in chosen}
-    levels = Levels(runs, links, boots)
+    levels = Levels(connections, links, boots)
     connection_s = PROFILES[lab.profile].connection_s
 
     def traffic(way: Direction) -> Traffic:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.command import PinetCommand, renamed
 from pytest_pinet.cli.exit_codes import ABORT, INTERRUPTED, LAB_ERROR, MISTAKE
 from pytest_pinet.cli.options import QUIET, print_hints
 from pytest_pinet.errors import ConfigError, PinetError
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
 UNDECIDED = 3
-OPTIONS = ("--baseline", "--lab", "--boots", "--yes", "--bisect", "--help")
+OPTIONS = ("--against", "--lab", "--boots", "--yes", "--bisect", "--help")
 
 
+@renamed({"--baseline": "--against"})
 @click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("build")
 @click.option(
-    "--baseline", metavar="PATH",
-    help="The known-good build. 'running' (default): the build that is installed on the boards; 'accepted': the "
-    "accepted baselines, without a second build.",
+    "--against", metavar="PATH",
+    help="Judge BUILD against this known-good build. 'running' (default): the build that is installed on the boards; "
+    "'accepted': the accepted baselines, without a second build.",
 )  # fmt: skip
 @click.option(
     "--lab",
@@ -45,14 +46,14 @@ OPTIONS = ("--baseline", "--lab", "--boots", "--yes", "--bisect", "--help")
 @click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 def gate(
     build: str,
-    baseline: str | None,
+    against: str | None,
     lab_file: str | None,
     boots: int | None,
     yes: bool,
     bisect: bool,
     pytest_args: tuple[str, ...],
 ) -> None:
-    """Boot BUILD and the baseline alternately, measure both, and decide whether BUILD may be merged.
+    """Boot BUILD and the known-good build alternately, measure both, and decide whether BUILD may be merged.
 
     BUILD is a build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko. All further arguments are passed to
     pytest: test paths, -m, -k, --alluredir and so on.
@@ -76,7 +77,7 @@ def gate(
             click.echo(f"pinet: {error}", err=True)
             sys.exit(SKIP)
     words = [f"--pinet-build={build}"]
-    words += [f"--pinet-baseline={baseline}"] if baseline is not None else []
+    words += [f"--pinet-against={against}"] if against is not None else []
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
     words += ["--pinet-unattended"] if yes else []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import HELP_NAMES, PinetGroup
+from pytest_pinet.cli.command import HELP_NAMES, PinetGroup, renamed
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
@@ -31,10 +31,11 @@ def history() -> None:
     """
 
 
+@renamed({"--lab": "--lab-name"})
 @history.command()
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
-@click.option("--lab", "lab", metavar="NAME", help="Show only results of this lab.")
+@click.option("--lab-name", "lab", metavar="NAME", help="Show only results of the lab with this name.")
 @click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Show at most this many runs.")
 @click.option(
     "--matters", type=click.FloatRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",

@@ -50,6 +50,11 @@ class Setting:
         return f"--pinet-{self.name}"
 
     @property
+    def old_option(self) -> str | None:
+        """The option of pytest in release 0.1, if it had another name."""
+        return f"--pinet-{self.old_name}" if self.old_name is not None else None
+
+    @property
     def variable(self) -> str:
         """The environment variable."""
         return f"PINET_{self.name.upper().replace('-', '_')}"
@@ -197,18 +202,19 @@ SETTINGS = (
         "build",
         "PATH",
         "build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted alternately with "
-        "the baseline, and judged against it",
+        "the known-good build, and judged against it",
         repeated=True,
         from_folder=_path,
     ),
     Setting(
-        "baseline",
+        "against",
         "PATH",
-        "baseline of --pinet-build: a known-good build, 'running' (the boards' own build), or 'accepted' (the accepted "
-        "baselines)",
+        "what to judge --pinet-build against: a known-good build, 'running' (the boards' own build), or 'accepted' "
+        "(the accepted baselines)",
         otherwise=RUNNING,
         repeated=True,
         from_folder=_path_or_word,
+        old_name="baseline",
     ),
     Setting(
         "boots",

@@ -288,7 +288,7 @@ class Bench:
         ]  # fmt: skip
 
     def run(self, *options: str, builds: tuple[str, ...] = ("new.yaml", "good.yaml")) -> pytest.RunResult:
-        asked = [f"{option}={value}" for option, value in zip(("--pinet-build", "--pinet-baseline"), builds)]  # noqa: B905
+        asked = [f"{option}={value}" for option, value in zip(("--pinet-build", "--pinet-against"), builds)]  # noqa: B905
         return self.pytester.runpytest_inprocess(*self.words(*asked, *options), no_reraise_ctrlc=True)
 
     @property

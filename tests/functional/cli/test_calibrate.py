@@ -28,7 +28,7 @@ def lab_file(full_rate_lab: GateLab, tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_connections_link_ups_and_boots_are_measured_written_and_read(full_rate_lab: GateLab, lab_file: Path) -> None:
     on = full_rate_lab.nodes_on()
-    words = ("--runs", "2", "--links", "1", "--boots", "1", "--direction", "tx", "--json", "--yes")
+    words = ("--connections", "2", "--links", "1", "--boots", "1", "--direction", "tx", "--json", "--yes")
     answer = pinet(full_rate_lab, "calibrate", "--lab", str(lab_file), PAIR, *words)
     assert answer.code == 0
     assert "8 connections of 3 s, tx" in answer.errors
@@ -55,7 +55,7 @@ def test_an_interrupted_calibration_keeps_complete_results_and_restores_the_lab(
 ) -> None:
     on = full_rate_lab.nodes_on()
     calibration = load(lab_file).calibration
-    words = [PAIR, "pi4b:onboard/pair", "--runs", "2", "--links", "0", "--direction", "tx", "--yes"]
+    words = [PAIR, "pi4b:onboard/pair", "--connections", "2", "--links", "0", "--direction", "tx", "--yes"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LG_", "PINET_"))}
     process = subprocess.Popen(
         [PINET, "calibrate", "--lab", str(lab_file), *words],

@@ -102,14 +102,14 @@ def runs_known_good(project: Project) -> None:
         ),
         (
             "hangs.yaml",
-            ("--bisect", "--baseline=accepted"),
+            ("--bisect", "--against=accepted"),
             125,
             "hang",
             "build hangs does not come up on virt-1, but the known-good build does: virt-1 does not answer on its",
         ),
         (
             "blind.yaml",
-            ("--baseline=accepted",),
+            ("--against=accepted",),
             1,
             "no driver",
             "virt-1:pcie: there is no network device eth0; the NICs there: ",
@@ -149,7 +149,7 @@ def test_the_next_run_recovers_from_a_pytest_killed_during_a_deployment(project:
     console = project.path / ".pinet" / "latest" / "console" / f"{NODE}.log"
     before = set((project.path / ".pinet" / "runs").glob("*"))
     process = subprocess.Popen(
-        project.argv("--pinet-build=quiet.yaml", "--pinet-baseline=accepted", "-k", "rx"),
+        project.argv("--pinet-build=quiet.yaml", "--pinet-against=accepted", "-k", "rx"),
         cwd=project.path, env=project.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     try:

@@ -60,7 +60,7 @@ def as_it_was(gate_lab: GateLab) -> Iterator[None]:
 
 @pytest.mark.usefixtures("as_it_was")
 def test_a_build_against_itself_passes(project: Project) -> None:
-    code, text = gate(project, "same.yaml", "--baseline=good.yaml")
+    code, text = gate(project, "same.yaml", "--against=good.yaml")
     assert code == 0, text
     head = project.results["change"]
     assert head["answer"] == "pass"
@@ -71,7 +71,7 @@ def test_a_build_against_itself_passes(project: Project) -> None:
 
 @pytest.mark.usefixtures("as_it_was")
 def test_without_accepted_baselines_nothing_is_known(project: Project) -> None:
-    code, text = gate(project, "same.yaml", "--baseline=accepted")
+    code, text = gate(project, "same.yaml", "--against=accepted")
     assert code == 3, text
     assert "no baseline is accepted" in " ".join(text.split())
 
@@ -100,7 +100,7 @@ def test_paced(link, gate):
 @pytest.mark.usefixtures("as_it_was")
 def test_two_workers_measure_a_board_each_and_give_one_answer(new_project: NewProject, gate_lab: GateLab) -> None:
     project = new_project({"test_change.py": TWO_BOARDS, "good.yaml": GOOD, "same.yaml": GOOD})
-    code, text = gate(project, "same.yaml", "--baseline=good.yaml", "-n2")
+    code, text = gate(project, "same.yaml", "--against=good.yaml", "-n2")
     head = project.results["change"]
     assert code == head["exit"], text
     # On a busy host the result may stay undecided, but never slower.

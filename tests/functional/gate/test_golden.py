@@ -75,8 +75,8 @@ EXIT_CODES = (
     ("pinet", "accept", "--lab=lab.yaml", "--reason="),
     ("pinet", "doctor", "--lab=lab.yaml", "no-such-node"),
     ("pinet", "selftest", "--lab=lab.yaml", "no-such-link"),
-    ("pinet", "gate", "new.yaml", "--baseline=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_accepted"),
-    ("pinet", "gate", "new.yaml", "--baseline=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_change"),
+    ("pinet", "gate", "new.yaml", "--against=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_accepted"),
+    ("pinet", "gate", "new.yaml", "--against=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_change"),
     ("pinet", "gate", "no-such-build.yaml", "--lab=lab.yaml", "test_builds.py"),
     ("pinet", "gate", "no-such-build.yaml", "--bisect", "--lab=lab.yaml", "test_builds.py"),
     ("pinet", "gate", "new.yaml", "--bisect", "--lab=no-such-lab.yaml", "test_builds.py"),
@@ -220,7 +220,7 @@ def test_a_run_that_passes(project: GoldenProject) -> None:
 
 def test_a_build_that_is_slower(project: GoldenProject) -> None:
     masks = Masks(project.paths, FROM_TIMES_OF_BOOTS)
-    done = project.gate("new.yaml", "--baseline=good.yaml", "--boots=8", "-q", "-k", "test_change")
+    done = project.gate("new.yaml", "--against=good.yaml", "--boots=8", "-q", "-k", "test_change")
     check_all(
         {
             "change.terminal.txt": masks.text(done.stdout),

@@ -49,7 +49,7 @@ def test_a_known_good_build_that_does_not_boot_is_a_lab_error(bench: Bench) -> N
     result.assert_outcomes(errors=1)
     assert bench.boots == "A"
     assert (bench.head["answer"], bench.head["exit"], bench.head["bisect_exit"]) == ("lab error", 2, 125)
-    printed(result, "the known-good build good: no login on one", "name another build with --pinet-baseline")
+    printed(result, "the known-good build good: no login on one", "name another build with --pinet-against")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def pairs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def with_workers(bench: Bench, *options: str) -> pytest.RunResult:
-    words = bench.words("--pinet-build=new.yaml", "--pinet-baseline=good.yaml", "-p", "xdist", *options)
+    words = bench.words("--pinet-build=new.yaml", "--pinet-against=good.yaml", "-p", "xdist", *options)
     return bench.pytester.runpytest_subprocess(*words, timeout=240)
 
 

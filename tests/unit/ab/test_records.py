@@ -53,13 +53,13 @@ def test_junit_has_both_sides(bench: Bench, pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pinet-baseline=good.yaml"], "--pinet-baseline good.yaml: no build is under test"),
+        (["--pinet-against=good.yaml"], "--pinet-against good.yaml: no build is under test"),
         (["--pinet-boots=9"], "--pinet-boots 9: no build is under test"),
         (["--pinet-build=gone.yaml"], "--pinet-build: gone.yaml: *"),
-        (["--pinet-build=new.yaml", "--pinet-baseline=gone.yaml"], "--pinet-baseline: gone.yaml: *"),
+        (["--pinet-build=new.yaml", "--pinet-against=gone.yaml"], "--pinet-against: gone.yaml: *"),
         (["--pinet-build=new.yaml", "--pinet-boots=3"], "--pinet-boots 3: too few boots to compare two builds"),
         (
-            ["--pinet-build=new.yaml", "--pinet-baseline=accepted", "--pinet-boots=8"],
+            ["--pinet-build=new.yaml", "--pinet-against=accepted", "--pinet-boots=8"],
             "--pinet-boots 8: * only once",
         ),
     ],

@@ -316,7 +316,7 @@ def test_a_wrong_architecture_seen_on_the_board_is_a_finding(bench: Bench) -> No
 def test_a_baseline_for_another_processor_is_a_usage_error(bench: Bench) -> None:
     result = bench.run(builds=("new.yaml", "Image"))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--pinet-baseline: build Image is for x86, but a Raspberry Pi has an*"])
+    result.stderr.fnmatch_lines(["*--pinet-against: build Image is for x86, but a Raspberry Pi has an*"])
 
 
 def test_a_baseline_that_the_board_cannot_run_is_a_usage_error(bench: Bench) -> None:

@@ -52,7 +52,7 @@ def test_each_setting_with_its_place(capsys: pytest.CaptureFixture[str], monkeyp
     assert text["boots"] == "8 | --pinet-boots"
     assert text["require"] == "3 | -o pinet_require"
     assert text["error-rate"] == "1% | default"
-    assert text["baseline"] == "running | default"
+    assert text["against"] == "running | default"
 
 
 def test_the_command_line_hides_the_profile_of_the_lab_file(capsys: pytest.CaptureFixture[str]) -> None:

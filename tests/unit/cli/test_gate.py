@@ -78,7 +78,7 @@ def _environment(folder: Path) -> dict[str, Any]:
 
 
 def test_the_exit_code_is_the_decision_and_pytest_gets_further_arguments(bench: Bench) -> None:
-    words = ("new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "-k", "tx", "-q")
+    words = ("new.yaml", "--against=good.yaml", "--lab=lab.yaml", "-k", "tx", "-q")
     assert gate(bench, *words)[0] == 0
     bench.plan('PLAN = Plan(ratio={"onboard": 0.97})')
     code, text = gate(bench, *words)
@@ -92,7 +92,7 @@ def test_a_commit_that_does_not_boot_or_compile_is_skipped(bench: Bench) -> None
     bench.plan(
         'PLAN = Plan(start=lambda side, boot: BuildError("panic", "panic") if side is Side.B else None)'
     )  # fmt: skip
-    words = ("--baseline=good.yaml", "--lab=lab.yaml")
+    words = ("--against=good.yaml", "--lab=lab.yaml")
     assert gate(bench, "new.yaml", *words)[0] == 1
     assert gate(bench, "new.yaml", "--bisect", *words)[0] == 125
     code, text = gate(bench, "no-image.yaml", "--bisect", *words)
@@ -101,14 +101,14 @@ def test_a_commit_that_does_not_boot_or_compile_is_skipped(bench: Bench) -> None
 
 @pytest.mark.slow
 def test_wrong_arguments_end_the_bisection(bench: Bench) -> None:
-    code, text = gate(bench, "new.yaml", "--bisect", "--baseline=gone.yaml", "--lab=lab.yaml")
+    code, text = gate(bench, "new.yaml", "--bisect", "--against=gone.yaml", "--lab=lab.yaml")
     assert code == 132
-    assert "--pinet-baseline: gone.yaml" in text
-    assert gate(bench, "new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "--boots=2")[0] == 4
+    assert "--pinet-against: gone.yaml" in text
+    assert gate(bench, "new.yaml", "--against=good.yaml", "--lab=lab.yaml", "--boots=2")[0] == 4
 
 
 def test_a_dry_run_prints_its_plan_and_makes_no_decision(bench: Bench) -> None:
-    code, text = gate(bench, "new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "--pinet-dry-run")
+    code, text = gate(bench, "new.yaml", "--against=good.yaml", "--lab=lab.yaml", "--pinet-dry-run")
     assert code == 0, text
     assert "A good, B new: 4 to 16 turns" in text
 
@@ -116,6 +116,6 @@ def test_a_dry_run_prints_its_plan_and_makes_no_decision(bench: Bench) -> None:
 @pytest.mark.slow
 def test_a_regression_is_reported_even_if_workers_stop_at_the_first_failure(bench: Bench) -> None:
     bench.plan('PLAN = Plan(ratio={"onboard": 0.97})')
-    words = ("new.yaml", "--baseline=good.yaml", "--lab=lab.yaml", "-p", "xdist", "-n1", "-x")
+    words = ("new.yaml", "--against=good.yaml", "--lab=lab.yaml", "-p", "xdist", "-n1", "-x")
     assert gate(bench, *words)[0] == 1
     assert gate(bench, "--bisect", *words)[0] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -152,3 +153,32 @@ def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
     assert "exit code 132" in text
     assert "first bad commit" not in text
     assert "git bisect bad" not in git("bisect", "log")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gate", "gone.yaml", "--bisect", "--baseline=running"], "pinet: --baseline is deprecated; use --against"),
+        (["history", "--lab", "bench", "--last", "x"], "pinet: --lab is deprecated; use --lab-name"),
+        (["calibrate", "--runs", "1"], "pinet: --runs is deprecated; use --connections"),
+    ],
+)
+def test_the_old_name_of_an_option_works_with_a_warning(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with suppress(SystemExit):
+        run(words)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == message
+    assert "unknown option" not in lines[1]
+
+
+def test_an_option_has_one_meaning_in_all_commands() -> None:
+    """The names that had several meanings in release 0.1."""
+    there: dict[str, set[str]] = {"--lab": set(), "--runs": set(), "--baseline": set()}
+    for command in ALL.values():
+        for param in command.params:
+            for name in there.keys() & set(param.opts):
+                assert isinstance(param, click.Option)
+                there[name].add(f"{param.metavar}, {'switch' if param.is_flag else 'value'}")
+    assert there == {"--lab": {"FILE, value"}, "--runs": {"None, switch"}, "--baseline": set()}

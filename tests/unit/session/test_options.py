@@ -16,7 +16,7 @@ DECIDING = {
     "--pinet-confirm": "connection",
     "--pinet-acquire-timeout": "90s",
     "--pinet-build": "new.yaml",
-    "--pinet-baseline": "accepted",
+    "--pinet-against": "accepted",
     "--pinet-boots": "8",
 }
 # All other options, with the reason why the command omits them.

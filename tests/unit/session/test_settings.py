@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -24,7 +26,7 @@ VALUES: dict[str, tuple[str, object]] = {
     "confirm": ("connection", "connection"),
     "require": ("3", 3),
     "build": ("new.yaml", "new.yaml"),
-    "baseline": ("accepted", "accepted"),
+    "against": ("accepted", "accepted"),
     "boots": ("8", 8),
     "unattended": ("true", True),
     "dry-run": ("true", True),
@@ -161,3 +163,21 @@ def test_workers_have_the_values_of_the_controller(pytester: pytest.Pytester) ->
     assert done.ret == 0, done.stdout.str()
     seen = Path(pytester.path, "seen").read_text().splitlines()
     assert seen == ["0.05 ['4%'] ['90%'] 0", "tox.ini:3: pinet_tolerance ['90%']"]
+
+
+def test_the_old_name_of_an_option_works_with_a_warning(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_nothing(): pass")
+    done = pytester.runpytest_inprocess("--pinet-baseline=accepted")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["ERROR: --pinet-baseline accepted: no build is under test; *"])
+
+    class Recorder:
+        texts: ClassVar[list[str]] = []
+
+        def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+            self.texts.append(str(warning_message.message))
+
+    pytester.plugins.append(Recorder())
+    config = pytester.parseconfig("--pinet-baseline=accepted")
+    assert settings(config)["against"] == settings(config)["against"] == "accepted"
+    assert Recorder.texts == ["--pinet-baseline is deprecated; use --pinet-against"]
