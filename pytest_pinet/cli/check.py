@@ -6,11 +6,10 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import DEFAULT_LAB
 
 
 @click.command(cls=PinetCommand)
-@click.argument("file", default=DEFAULT_LAB, envvar="PINET_LAB", shell_complete=lab_names.lab_files)
+@click.argument("file", default=lab_names.DEFAULT_LAB, envvar="PINET_LAB", shell_complete=lab_names.lab_files)
 def check(file: str) -> None:
     """Check the lab file FILE without using the lab, and list its interfaces.
 

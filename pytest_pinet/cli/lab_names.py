@@ -15,12 +15,13 @@ from pytest_pinet.errors import PinetError
 if TYPE_CHECKING:
     from pytest_pinet.config.lab_of_file import LabOfFile
 
+DEFAULT_LAB = "virtual"
+
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def _of_lab(names: Callable[[LabOfFile], Iterable[str]]) -> Completer:
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-        from pytest_pinet.cli.options import DEFAULT_LAB
         from pytest_pinet.config.labfile import load
 
         lab = ctx.params.get("lab_file") or os.environ.get("PINET_LAB") or DEFAULT_LAB

@@ -16,7 +16,6 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, quoted
 
-DEFAULT_LAB = "virtual"
 DEFAULT_HISTORY = ".pinet/history.db"
 # For calls of pytest. It cannot rewrite the assertions of modules that `pinet` has imported, and none of them needs it.
 QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
@@ -24,7 +23,7 @@ QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
 _INTERVAL_S = 10.0
 
 LAB_OPTION = click.option(
-    "--lab", "lab_file", metavar="FILE", default=DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
+    "--lab", "lab_file", metavar="FILE", default=lab_names.DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
     show_envvar=True, shell_complete=lab_names.lab_files, help="The lab file, or the name of a packaged lab.",
 )  # fmt: skip
 HISTORY_OPTION = click.option(
