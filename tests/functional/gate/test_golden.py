@@ -58,7 +58,7 @@ EXIT_CODES = (
     ("pytest", "test_kinds.py", "--pinet-min=lots"),
     ("pytest", "test_interrupted.py"),
     ("pinet", "--version"),
-    ("pinet", "no-such-command"),
+    ("pinet", "chek"),
     ("pinet", "check", "lab.yaml"),
     ("pinet", "check", "no-such-lab.yaml"),
     ("pinet", "check", "mistaken.yaml"),
