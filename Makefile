@@ -1,5 +1,6 @@
 # gate: measure the virtual lab and judge it     test: the plugin's own tests      smoke: one real case of each feature
 # lint: style, types, import directions, words   bench: what the plugin costs      docs: regenerate what is generated
+# man: the man pages of all commands, from their help
 # slow: tests that take too long for CI                 soak: statements about many repetitions
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # versions: try the wheel with each Python from 3.11 to 3.14 that this machine has, or uv can download
@@ -14,7 +15,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate versions emulated report test smoke slow soak lint bench docs site pictures clean
+.PHONY: gate versions emulated report test smoke slow soak lint bench docs man site pictures clean
 .DEFAULT_GOAL := gate
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
@@ -99,9 +100,12 @@ versions: .venv/developer
 bench: .venv/developer
 	$(BIN)/python -m benchmarks
 
-docs: .venv/developer
+docs: .venv/developer man
 	$(BIN)/python -m pytest_pinet.config.schema
 	$(BIN)/python -m pytest_pinet.report.schema
+
+man: .venv/developer
+	$(BIN)/python -m tools.man
 
 # Each warning is an error: a page that no other page lists, a link without a target. Works offline.
 SITE := .pinet/site

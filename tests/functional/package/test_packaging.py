@@ -93,9 +93,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.mark.smoke
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    packaged = sorted(name for name in names if ".dist-info/" not in name)
+    packaged = sorted(name for name in names if ".dist-info/" not in name and ".data/" not in name)
     # The labs are in the checkout once, in lab/. The package has a link to this folder.
     labs = [name.replace("lab/", "pytest_pinet/labs/", 1) for name in sources("lab")]
+    man = {name.rpartition(".data/data/share/man/man1/")[2] for name in names if ".data/" in name}
+    assert man == {name.rpartition("/")[2] for name in sources("docs/man")}
     assert packaged == sorted([name for name in sources("pytest_pinet") if name != "pytest_pinet/labs"] + labs)
 
 
