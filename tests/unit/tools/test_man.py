@@ -1,4 +1,4 @@
-"""The man pages are those of the present help, and render without warnings."""
+"""The man pages are current with the help of the commands, and render without warnings."""
 
 from __future__ import annotations
 
