@@ -9,12 +9,12 @@ from pytest_pinet.cli.command import PinetCommand
 
 
 @click.command(cls=PinetCommand)
-@click.argument("file", default=lab_names.DEFAULT_LAB, envvar="PINET_LAB", shell_complete=lab_names.lab_files)
+@click.argument("file", default=lab_names.lab_of_user, shell_complete=lab_names.lab_files)
 def check(file: str) -> None:
     """Check the lab file FILE without using the lab, and list its interfaces.
 
-    FILE is a path or the name of a packaged lab. It defaults to $PINET_LAB, then to virtual. The exit code is 4 if the
-    file has an error.
+    FILE is a path or the name of a packaged lab. Without FILE, the lab is that of $PINET_LAB or of pinet_lab in pytest's
+    configuration, else 'virtual'. The exit code is 4 if the file has an error.
     """
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, renamed
 from pytest_pinet.cli.exit_codes import ABORT, INTERRUPTED, LAB_ERROR, MISTAKE
 from pytest_pinet.cli.options import QUIET, print_hints
@@ -38,7 +39,8 @@ OPTIONS = ("--against", "--lab", "--boots", "--yes", "--bisect", "--help")
     "--lab",
     "lab_file",
     metavar="FILE",
-    help="Lab file, or name of a packaged lab. Default: $PINET_LAB, then the ini key pinet_lab.",
+    shell_complete=lab_names.lab_files,
+    help="Lab file, or name of a packaged lab. Also PINET_LAB, and pinet_lab in pytest's configuration.",
 )
 @click.option("--boots", metavar="N", type=int, help="Boot each board at most this often.")
 @click.option("--yes", is_flag=True, help="Boot BUILD without a question on boards without power control.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.cli.configured import configured
 from pytest_pinet.errors import PinetError
 
 if TYPE_CHECKING:
@@ -20,12 +20,17 @@ DEFAULT_LAB = "virtual"
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
+def lab_of_user() -> str:
+    """Return the lab of a command without ``--lab``. Raises ConfigError."""
+    return configured("lab") or DEFAULT_LAB
+
+
 def _of_lab(names: Callable[[LabOfFile], Iterable[str]]) -> Completer:
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
         from pytest_pinet.config.labfile import load
 
-        lab = ctx.params.get("lab_file") or os.environ.get("PINET_LAB") or DEFAULT_LAB
         with suppress(PinetError, OSError):
+            lab = ctx.params.get("lab_file") or lab_of_user()
             found = dict.fromkeys(names(load(lab)))
             return [name for name in found if name.startswith(incomplete)]
         return []

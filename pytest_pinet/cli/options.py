@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from pytest_pinet.cli import lab_names
+from pytest_pinet.cli.configured import configured
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, quoted
 
@@ -23,12 +24,15 @@ QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
 _INTERVAL_S = 10.0
 
 LAB_OPTION = click.option(
-    "--lab", "lab_file", metavar="FILE", default=lab_names.DEFAULT_LAB, envvar="PINET_LAB", show_default=True,
-    show_envvar=True, shell_complete=lab_names.lab_files, help="The lab file, or the name of a packaged lab.",
+    "--lab", "lab_file", metavar="FILE", default=lab_names.lab_of_user, show_default=f"{lab_names.DEFAULT_LAB}",
+    shell_complete=lab_names.lab_files,
+    help="The lab file, or the name of a packaged lab. Also PINET_LAB, and pinet_lab in pytest's configuration.",
 )  # fmt: skip
 HISTORY_OPTION = click.option(
-    "--history", "history_url", metavar="URL", default=DEFAULT_HISTORY, envvar="PINET_HISTORY", show_default=True,
-    show_envvar=True, help="The history: an SQLite file or postgresql://user@host/name.",
+    "--history", "history_url", metavar="URL", default=lambda: configured("history") or DEFAULT_HISTORY,
+    show_default=DEFAULT_HISTORY,
+    help="The history: an SQLite file or postgresql://user@host/name. Also PINET_HISTORY, and pinet_history in "
+    "pytest's configuration.",
 )  # fmt: skip
 OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
 from pytest_pinet.errors import ConfigError
 
@@ -39,7 +41,12 @@ MOST_IN_ONE_FILE = 100
 )  # fmt: skip
 @HISTORY_OPTION
 @click.option(
-    "--lab", "lab_file", metavar="FILE", help="Lab file, or name of a packaged lab. Its accepted baselines are shown."
+    "--lab",
+    "lab_file",
+    metavar="FILE",
+    default=lambda: configured("lab"),
+    shell_complete=lab_names.lab_files,
+    help="The lab file, or the name of a packaged lab. Its accepted baselines are shown.",
 )
 @click.option(
     "--last", metavar="N", type=click.IntRange(2), default=200, show_default=True,

@@ -1,0 +1,82 @@
+"""Commands find their lab where pytest finds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.cli import run
+from pytest_pinet.cli.configured import configured
+from pytest_pinet.session.settings import settings
+
+LAB = """\
+pinet:
+  name: bench
+  switches:
+    sw: {backend: fixed, ports: [1, 2]}
+  nodes:
+    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
+    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
+"""
+INI = "[pytest]\npinet_lab = bench.yaml\n"
+FILES = {
+    "pytest.ini": INI,
+    ".pytest.ini": INI,
+    "tox.ini": INI,
+    "setup.cfg": "[tool:pytest]\npinet_lab = bench.yaml\n",
+    "pyproject.toml": '[tool.pytest.ini_options]\npinet_lab = "bench.yaml"\n',
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("PINET_LAB", raising=False)
+    (pytester.path / "bench.yaml").write_text(LAB)
+    return pytester.path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_kind_of_file(folder: Path, pytester: pytest.Pytester, name: str) -> None:
+    (folder / name).write_text(FILES[name])
+    assert configured("lab") == settings(pytester.parseconfig())["lab"] == str(folder / "bench.yaml")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["pytest.ini:[pytest]\n", "pyproject.toml"],
+        ["pyproject.toml:[project]\nname = 'a'\n", "tox.ini"],
+        ["tox.ini:[tox]\n", "setup.cfg"],
+        ["setup.cfg:[metadata]\n"],
+        ["pytest.ini:\n", "setup.cfg"],
+    ],
+    ids=" ".join,
+)
+def test_the_file_is_that_of_pytest(folder: Path, pytester: pytest.Pytester, files: list[str]) -> None:
+    for name, _, text in (file.partition(":") for file in files):
+        (folder / name).write_text(text or FILES[name])
+    assert configured("lab") == settings(pytester.parseconfig())["lab"]
+
+
+def test_the_environment_comes_first_and_a_folder_above_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "pytest.ini").write_text(INI)
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    assert configured("lab") == str(folder / "bench.yaml")
+    monkeypatch.setenv("PINET_LAB", "virtual")
+    assert configured("lab") == "virtual"
+
+
+def test_all_commands_use_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pytest.ini").write_text(INI)
+    for command in ("check", "matrix", "graph"):
+        assert run([command]) == 0
+        assert "bench" in capsys.readouterr().out
+    assert run(["matrix", "--lab=virtual", "--board=pi5"]) == 0
+
+
+def test_a_broken_file_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "pyproject.toml").write_text("[tool\n")
+    assert run(["check"]) == 4
+    assert "pyproject.toml: this is no configuration of pytest: " in capsys.readouterr().err
