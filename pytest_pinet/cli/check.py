@@ -13,7 +13,7 @@ from pytest_pinet.cli.command import PinetCommand
 def check(file: str) -> None:
     """Check the lab file FILE without using the lab, and list its interfaces.
 
-    FILE is a path or the name of a packaged lab. Without FILE, the lab is that of $PINET_LAB or of pinet_lab in pytest's
+    FILE is a path or the name of a packaged lab. Without FILE, the lab of $PINET_LAB or of pinet_lab in pytest's
     configuration, else 'virtual'. The exit code is 4 if the file has an error.
     """
     from pytest_pinet.config.lab_path import is_name, lab_path
