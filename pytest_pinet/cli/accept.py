@@ -15,6 +15,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_lines
+from pytest_pinet.cli.paint import painted_change
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
 
@@ -83,7 +84,8 @@ def accept(
     good = [one.baseline for one in found if one.baseline is not None]
     for path, before, after in _changed(lab.baselines, known, good, dry_run):
         name = str(path)
-        print_lines(difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm=""))
+        changed = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+        print_lines(changed, painted_change)
     for one in found:
         click.echo(_line(one), err=True)
     if not good:

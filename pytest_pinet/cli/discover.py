@@ -9,6 +9,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
+from pytest_pinet.cli.paint import painted_change
 from pytest_pinet.errors import ConfigError
 
 WRONG = 1
@@ -53,6 +54,7 @@ def discover(lab_file: str, write: bool) -> None:
     before = port_edit.read(lab_file)
     after = port_edit.with_ports(before, lab_file, corrections)
     port_edit.replace(lab_file, after)
-    print_lines(difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm=""))
+    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm="")
+    print_lines(changed, painted_change)
     if len(corrections) < len(wrong):
         sys.exit(WRONG)

@@ -11,7 +11,7 @@ import click
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import MISTAKE
-from pytest_pinet.cli.options import LAB_OPTION
+from pytest_pinet.cli.options import LAB_OPTION, print_lines
 
 if TYPE_CHECKING:
     from pytest_pinet.doctor.finding import Finding
@@ -43,8 +43,7 @@ def doctor(lab_file: str, as_json: bool, tryboot: bool, nodes: tuple[str, ...]) 
     checks = TRIAL_BOOT if tryboot else CHECKS
     for check, findings in examine(lab_file, nodes, lambda text: click.echo(text, err=True), checks):
         found += [(check, finding) for finding in findings]
-        for line in lines(check, findings) if not as_json else ():
-            click.echo(line)
+        print_lines(lines(check, findings) if not as_json else ())
     if as_json:
         click.echo(json.dumps([finding.as_json(check) for check, finding in found], indent=1))
     if any(finding.mistake for _, finding in found):

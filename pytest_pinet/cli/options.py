@@ -14,6 +14,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.configured import configured
+from pytest_pinet.cli.paint import painted
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, quoted
 
@@ -45,10 +46,10 @@ def print_hints(words: Sequence[str], accepted: Sequence[str]) -> None:
             click.echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print each line on stdout."""
+def print_lines(lines: Iterable[str], paint: Callable[[str], str] = painted) -> None:
+    """Print each line on stdout, with colours on a terminal."""
     for line in lines:
-        click.echo(line)
+        click.echo(paint(line))
 
 
 def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[], Iterable[str]]) -> None:

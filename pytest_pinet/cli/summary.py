@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import OUTPUT_OPTION, write_output
+from pytest_pinet.cli.options import OUTPUT_OPTION, print_lines, write_output
 from pytest_pinet.errors import ConfigError
 
 
@@ -37,4 +37,7 @@ def summary(what: str, form: str, output: str | None) -> None:
     lines = [verdict_in_words(run), "", *summary_table(run.results, run.skipped)]
     if run.change is not None:
         lines = [*change_lines(run.change, run.skipped), *wrap(emulated_words(run), hanging="  ")]
-    write_output([f"{line}\n" for line in lines], output)
+    if output is None:
+        print_lines(lines)
+    else:
+        write_output([f"{line}\n" for line in lines], output)
