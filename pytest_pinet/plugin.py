@@ -80,6 +80,18 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
         labgrid_stand_in.take_place(manager)
 
 
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """Let pytest's message about an unknown option suggest the nearest option of ours."""
+    accepted = [name for one in SETTINGS for name in (one.option, one.old_option) if name is not None]
+    for word in args:
+        name = word.partition("=")[0]
+        if name.startswith("--pinet") and name not in accepted:
+            from pytest_pinet.execution.names import nearest
+
+            if near := nearest(name, accepted):
+                parser.extra_info["did you mean"] = near
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     """Keep ``-p no:terminal`` usable: labgrid's plugin reads an option that exists only with the terminal plugin.

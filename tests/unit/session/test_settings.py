@@ -144,6 +144,12 @@ def test_a_limit_of_the_environment_is_named_in_its_error(
     done.stderr.fnmatch_lines(["ERROR: PINET_MIN 'lots': 'lots' is not a bit rate; *"])
 
 
+def test_the_nearest_option_is_suggested(pytester: pytest.Pytester) -> None:
+    done = pytester.runpytest_inprocess("--pinet-bord=pi4b")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*unrecognized arguments: --pinet-bord=pi4b", "  did you mean: --pinet-board"])
+
+
 def test_workers_have_the_values_of_the_controller(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\npinet_error_rate = 5%\npinet_tolerance = 4%\n")
     pytester.makeconftest(
