@@ -39,11 +39,6 @@ MARKER = (
 )
 
 
-DESCRIPTION = (
-    "network throughput of boards in a labgrid lab (pytest-pinet); --pinet-NAME is also the environment variable "
-    "PINET_NAME and the ini key pinet_name"
-)
-
 # Only a session with a build under test reads these options.
 _OF_BUILDS = ["build", "against", "boots"]
 
@@ -57,7 +52,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options and ini keys of all settings."""
-    group = parser.getgroup("pinet", DESCRIPTION)
+    group = parser.getgroup("pinet", "network throughput of boards in a labgrid lab (pytest-pinet)")
     for one in SETTINGS:
         # argparse expands % in a help text.
         text = one.full_help.replace("%", "%%")
