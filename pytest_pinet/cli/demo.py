@@ -19,19 +19,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import INTERRUPTED
-from pytest_pinet.config.lab_path import OWN_FOLDER, lab_path
-from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual.launcher import launcher, stop
-from pytest_pinet.virtual.orphans import stopped_at_last
-from pytest_pinet.virtual.requirements import as_root
-from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.system_packages import (
-    install_packages,
-    missing_packages,
-    plan_installation,
-    remove_packages,
-)
 
 LAB = "virtual"
 INTERFACE = "pi3b-1:onboard"
@@ -89,6 +77,10 @@ def demo(yes: bool, remove: bool) -> None:
 
     Exit code: 0 if the gate decided right each time, else 1; 2 if the lab failed; 4 for wrong arguments.
     """
+    from pytest_pinet.config.lab_path import OWN_FOLDER
+    from pytest_pinet.virtual.requirements import as_root
+    from pytest_pinet.virtual.system_packages import install_packages, missing_packages, plan_installation
+
     if remove:
         _remove(yes)
         return
@@ -143,6 +135,12 @@ def _confirm(yes: bool) -> None:
 
 def _run(folder: Path) -> bool:
     """Run the gate three times. Return whether each decision was right. The lab is stopped, however this ends."""
+    from pytest_pinet.config.lab_path import lab_path
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.virtual.launcher import launcher
+    from pytest_pinet.virtual.orphans import stopped_at_last
+    from pytest_pinet.virtual.runtime import Runtime
+
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder.parent / ".gitignore").write_text("*\n")
@@ -199,6 +197,9 @@ def _child(argv: Sequence[str], folder: Path) -> int:
 
 def _remove(yes: bool) -> None:
     """Undo all demos of this user. What could not be undone stays known."""
+    from pytest_pinet.virtual.launcher import stop
+    from pytest_pinet.virtual.system_packages import remove_packages
+
     traces = Traces.read()
     if traces == Traces():
         click.echo("no demo of this user left anything")
