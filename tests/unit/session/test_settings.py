@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -43,6 +42,7 @@ BAD = {
     "boots": ("x", "'x' is not a whole number such as 5"),
     "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "dry-run": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
+    "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "acquire-timeout": ("soon", "'soon' is not a duration such as"),
 }
 every_setting = pytest.mark.parametrize("one", SETTINGS, ids=lambda one: one.name)
@@ -148,27 +148,6 @@ def test_the_nearest_option_is_suggested(pytester: pytest.Pytester) -> None:
     done = pytester.runpytest_inprocess("--pinet-bord=pi4b")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["*unrecognized arguments: --pinet-bord=pi4b", "  did you mean: --pinet-board"])
-
-
-def test_workers_have_the_values_of_the_controller(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\npinet_error_rate = 5%\npinet_tolerance = 4%\n")
-    pytester.makeconftest(
-        """
-        from pytest_pinet.session.settings import settings
-
-        def pytest_collection_finish(session):
-            if hasattr(session.config, "workerinput"):
-                found = settings(session.config)
-                with open("seen", "w") as file:
-                    print(found["error-rate"], found["tolerance"], found["min"], found["require"], file=file)
-                    print(found.origin("tolerance"), session.config.getoption("--pinet-min"), file=file)
-        """
-    )
-    pytester.makepyfile("def test_nothing(): pass")
-    done = pytester.runpytest_subprocess("-n1", "--pinet-min=90%", "--pinet-acquire-timeout=2min")
-    assert done.ret == 0, done.stdout.str()
-    seen = Path(pytester.path, "seen").read_text().splitlines()
-    assert seen == ["0.05 ['4%'] ['90%'] 0", "tox.ini:3: pinet_tolerance ['90%']"]
 
 
 def test_the_old_name_of_an_option_works_with_a_warning(pytester: pytest.Pytester) -> None:
