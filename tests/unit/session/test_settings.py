@@ -42,7 +42,6 @@ BAD = {
     "boots": ("x", "'x' is not a whole number such as 5"),
     "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "dry-run": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
-    "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "acquire-timeout": ("soon", "'soon' is not a duration such as"),
 }
 every_setting = pytest.mark.parametrize("one", SETTINGS, ids=lambda one: one.name)
