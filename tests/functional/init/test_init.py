@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -169,3 +172,37 @@ def test_a_bench_by_options_with_a_board_that_is_looked_at(bench: DeskBench) -> 
     assert (node.name, [one.device for one in node.interfaces]) == ("pi-1", ["eth0"])
     wrong = bench.pinet("init", "--bench", "-o", "no.yaml")
     assert (wrong.returncode, "address of the coordinator: give it with --coordinator" in wrong.stderr) == (4, True)
+
+
+@pytest.mark.slow
+def test_from_a_login_to_a_measurement(bench: DeskBench) -> None:
+    """The cable carries 100 Mbit/s: veth alone is faster than the link speed that it reports."""
+    assert bench.pinet("init", PI, "-o", "whole.yaml").returncode == 0
+    doctor = bench.pinet("doctor", "--lab", "whole.yaml", "--json", timeout_s=200.0)
+    found = json.loads(doctor.stdout)
+    # This machine may be busy with other tests.
+    assert {one["check"] for one in found if one["status"] == "wrong"} <= {"idle noise"}, doctor.stdout
+    test = "import pytest\n\n@pytest.mark.pinet(min='1 Mbit/s')\ndef test_rx(link, gate):\n    gate.tcp(link, 'rx')\n"
+    (bench.folder / "test_whole.py").write_text(test)
+    for name, device in (("pc", "enp3s0"), ("b0", "eth0")):
+        subprocess.run(
+            bench.inside(
+                name, "tc", *f"qdisc replace dev {device} root tbf rate 100mbit burst 64k latency 20ms".split()
+            ),
+            check=True,
+            timeout=10,
+        )
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pinet-lab=whole.yaml", "test_whole.py"]
+    done = subprocess.run(
+        bench.as_user(*argv), env=bench.environment, cwd=bench.folder, capture_output=True, text=True, timeout=240,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads((bench.folder / ".pinet" / "latest" / "results.json").read_text())["results"]
+    assert [one["verdict"] for one in results] == ["pass"]
+    # The board and this machine are as before.
+    left = subprocess.run(
+        bench.inside("pc", "ip", "-br", "addr"), capture_output=True, text=True, timeout=10, check=True
+    )
+    assert "198.18." not in left.stdout, done.stdout + done.stderr + doctor.stdout + doctor.stderr
+    assert "192.0.2.1/24" in left.stdout
