@@ -184,6 +184,8 @@ def _child(argv: Sequence[str], folder: Path) -> int:
     """Run a command with our input and output. It is interrupted when this process dies."""
     libc = ctypes.CDLL(None)
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("PINET_", "PYTEST_", "LG_"))}
+    # The journals of switch ports are in the demo's folder, too, so that it leaves no other.
+    clean["XDG_STATE_HOME"] = str(folder / "state")
     child = subprocess.Popen(
         argv, cwd=folder, env=clean, preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGINT))
     )
