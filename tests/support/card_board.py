@@ -42,6 +42,9 @@ lib=$(readlink -f /lib)
 mkdir -p /lib/modules
 mount --bind $CARD/modules /lib/modules
 mount --bind $CARD/var /var/lib
+# Its own /etc, since trials write there.
+[ -d $CARD/etc ] || cp -a /etc $CARD/etc
+mount --bind $CARD/etc /etc
 # Not the start-up files of this machine's root, which every command over ssh would read.
 mount -t tmpfs tmpfs /root
 mount -t tmpfs tmpfs /run
