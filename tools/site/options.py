@@ -20,7 +20,7 @@ OTHERS = {
 }
 _READ = re.compile(r"""environ(?:\.get\(|\[|\.pop\()\s*["']([A-Z][A-Z0-9_]+)["']|getenv\(["']([A-Z0-9_]+)["']""")
 # Set for programs that we start, read from pytest-xdist or PATH, or an example.
-NOT_OURS = {"PATH", "CI_JOB_ID", "LG_HOSTNAME", "LG_USERNAME", "PINET_ALLURE"}
+NOT_OURS = {"PATH", "COMP_LINE", "CI_JOB_ID", "LG_HOSTNAME", "LG_USERNAME", "PINET_ALLURE"}
 
 
 def options() -> str:
