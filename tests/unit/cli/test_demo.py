@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pytest_pinet.cli import demo, pinet
+from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.virtual import system_packages
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,7 @@ def run(*words: str) -> Result:
 def test_what_it_needs_comes_first_and_without_a_yes_nothing_is_written(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "missing_packages", lambda: ["iperf3", "lldpd"])
+    monkeypatch.setattr(system_packages, "missing_packages", lambda: ["iperf3", "lldpd"])
     done = run()
     assert done.output.splitlines()[1:] == [
         "  needs     root for network namespaces: this user is root",
@@ -42,7 +43,7 @@ def test_what_it_needs_comes_first_and_without_a_yes_nothing_is_written(
 
 
 def test_without_root_and_sudo_nothing_is_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "missing_packages", list)
+    monkeypatch.setattr(system_packages, "missing_packages", list)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", str(place))
     done = run("--yes")
@@ -57,13 +58,13 @@ def test_packages_are_known_before_they_are_installed(place: Path, monkeypatch: 
     def crash() -> None:
         raise LabError("apt-get failed")
 
-    monkeypatch.setattr(demo, "missing_packages", lambda: ["iperf3"])
-    monkeypatch.setattr(demo, "plan_installation", lambda packages: [*packages, "libiperf0"])
-    monkeypatch.setattr(demo, "install_packages", crash)
+    monkeypatch.setattr(system_packages, "missing_packages", lambda: ["iperf3"])
+    monkeypatch.setattr(system_packages, "plan_installation", lambda packages: [*packages, "libiperf0"])
+    monkeypatch.setattr(system_packages, "install_packages", crash)
     assert isinstance(run("--yes").exception, LabError)
     kept = json.loads((place / "state" / "pytest-pinet-demo.json").read_text())
     assert sorted(kept["packages"]) == ["iperf3", "libiperf0"]
-    monkeypatch.setattr(demo, "remove_packages", sorted)
+    monkeypatch.setattr(system_packages, "remove_packages", sorted)
     done = run("--remove", "--yes").output
     assert "removes the system packages that were installed for demos: " in done
     assert "removed: 1 folders, 2 system packages" in done
