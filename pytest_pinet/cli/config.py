@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,7 +70,7 @@ def rows_of(found: Settings) -> list[Row]:
     rows = []
     for one in SETTINGS:
         written = found.written[one.name]
-        value = "; ".join(written.texts) or one.otherwise or "none"
+        value = _without_password("; ".join(written.texts)) or one.otherwise or "none"
         if written.source is not Source.DEFAULT:
             rows.append(Row(one.name, value, written.source, written.name))
         elif one.lab_key in in_lab_file:
@@ -77,6 +78,12 @@ def rows_of(found: Settings) -> list[Row]:
         else:
             rows.append(Row(one.name, value, Source.DEFAULT, ""))
     return rows
+
+
+def _without_password(text: str) -> str:
+    """Return a text in which the password of a URL is ``***``."""
+    text = re.sub(r"(://[^/@:?\s]*:).*@", r"\1***@", text)
+    return re.sub(r"([?&]password=)[^&\s]*", r"\1***", text)
 
 
 def _keys_of_lab_file(lab: str) -> dict[str | None, tuple[str, str, str]]:

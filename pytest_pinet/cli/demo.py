@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -143,7 +144,7 @@ def _run(folder: Path) -> bool:
 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder.parent / ".gitignore").write_text("*\n")
+    (folder / ".gitignore").write_text("*\n")
     lab = str(folder / "lab.yaml")
     shutil.copyfile(lab_path(LAB), lab)
     (folder / "pytest.ini").write_text("[pytest]\n")
@@ -208,16 +209,18 @@ def _remove(yes: bool) -> None:
         return
     for folder in traces.folders:
         click.echo(f"removes the folder {folder}")
-    there = traces.packages
-    if there:
-        click.echo(f"removes the system packages that were installed for demos: {' '.join(there)}")
+    if traces.packages:
+        click.echo(f"removes the system packages that were installed for demos: {' '.join(traces.packages)}")
     _confirm(yes)
     for folder in traces.folders:
         stop(str(Path(folder) / "lab.yaml"))
         shutil.rmtree(folder, ignore_errors=True)
         if Path(folder).exists():
             raise LabError(f"{folder} cannot be removed", "remove it as root")
+        # The folder .pinet stays if runs of the user are in it.
+        with suppress(OSError):
+            Path(folder).parent.rmdir()
     Traces((), traces.packages).write()
-    removed = remove_packages(there)
+    removed = remove_packages(traces.packages)
     Traces().write()
     click.echo(f"removed: {len(traces.folders)} folders, {len(removed)} system packages")

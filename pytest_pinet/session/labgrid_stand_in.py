@@ -23,7 +23,7 @@ import pytest
 from pytest_pinet.session.option_table import SETTINGS
 
 NAME = "labgrid"
-# Options as labgrid declares them, and the attributes that hold their values.
+# Options as labgrid declares them.
 _OPTIONS: tuple[tuple[str, dict[str, str]], ...] = (
     ("--lg-env", {"action": "store", "help": "labgrid environment config file."}),
     (
@@ -37,7 +37,6 @@ _OPTIONS: tuple[tuple[str, dict[str, str]], ...] = (
     ("--lg-colored-steps", {"action": "store_true", "help": "colored step reporter"}),
     ("--lg-initial-state", {"action": "store", "metavar": "STATE_NAME", "help": "set the strategy's initial state"}),
 )
-_VALUES = ("lg_env", "lg_coordinator", "lg_log", "lg_colored_steps", "lg_initial_state")
 # With these options pytest lists what plugins offer. The list must be labgrid's own.
 _LISTS = ("-h", "--help", "--markers", "--fixtures", "--funcargs", "--fixtures-per-test", "--trace-config", "-V")
 
@@ -70,19 +69,25 @@ def _words(config: pytest.Config) -> Iterable[str]:
 
 def _is_set(config: pytest.Config) -> bool:
     """Return whether an environment or an option of labgrid is set. The controller of xdist sets options of workers."""
-    return "LG_ENV" in os.environ or any(getattr(config.option, name, None) for name in _VALUES)
+    return "LG_ENV" in os.environ or any(getattr(config.option, _attribute(name), None) for name, _ in _OPTIONS)
+
+
+def _attribute(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options, so that code that reads them finds them."""
     group = parser.getgroup("labgrid")
     for name, how in _OPTIONS:
-        group.addoption(name, dest=name.removeprefix("--").replace("-", "_"), **how)
+        group.addoption(name, dest=_attribute(name), **how)
 
 
+# As labgrid's own hook, this one runs last: labgrid changes the format of pytest's logging plugin, which must be there.
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the real plugin if labgrid is used after all, or if something has imported its plugin."""
-    if _is_set(config) or "labgrid.pytestplugin" in sys.modules:
+    """Load the real plugin if labgrid is used after all: with an environment, or imported by a ``conftest.py``."""
+    if _is_set(config) or "labgrid" in sys.modules:
         _load(config)
         return
     for marker in ("lg_feature", "lg_xfail_feature"):

@@ -126,9 +126,11 @@ def _seen_from_here(one: Setting, texts: Sequence[str], folder: Path) -> tuple[s
 
 def _option_name(config: pytest.Config, option: str) -> str:
     given = config.invocation_params.args
-    if any(str(word).partition("=")[0] == option for word in given):
+    if hasattr(config, "workerinput") or any(str(word).partition("=")[0] == option for word in given):
         return option
-    return f"{option} in addopts" if not hasattr(config, "workerinput") else option
+    variable = os.environ.get("PYTEST_ADDOPTS", "")
+    where = "PYTEST_ADDOPTS" if re.search(rf"(^|\s|['\"]){option}([=\s]|$)", variable) else "addopts"
+    return f"{option} in {where}"
 
 
 def _key_name(config: pytest.Config, key: str) -> str:

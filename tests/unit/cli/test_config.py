@@ -73,3 +73,21 @@ def test_mistakes(words: list[str], messages: list[str], capsys: pytest.CaptureF
     assert run(["config", *words]) == 4
     text = capsys.readouterr().err
     assert all(message in text for message in messages), text
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ci:s3c@ret@db.example.org/pinet", "postgresql://ci:***@db.example.org/pinet"),
+        (
+            "postgresql://db/pinet?user=ci&password=s3cret&sslmode=off",
+            "postgresql://db/pinet?user=ci&password=***&sslmode=off",
+        ),
+        ("postgresql://ci@db.example.org:5432/pinet", "postgresql://ci@db.example.org:5432/pinet"),
+    ],
+)
+def test_no_password_is_shown(url: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "--json", f"--pinet-history={url}"]) == 0
+    text = capsys.readouterr().out
+    assert "s3c" not in text
+    assert [row["value"] for row in json.loads(text) if row["name"] == "history"] == [shown]

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pytest_pinet.cli import pinet
+from pytest_pinet.cli.demo import Traces
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.virtual import system_packages
 
@@ -70,3 +71,20 @@ def test_packages_are_known_before_they_are_installed(place: Path, monkeypatch: 
     assert "removed: 1 folders, 2 system packages" in done
     assert not (place / "state" / "pytest-pinet-demo.json").exists()
     assert run("--remove").output == "no demo of this user left anything\n"
+
+
+def test_nothing_is_left_in_the_folder(place: Path) -> None:
+    folder = place / ".pinet" / "demo"
+    folder.mkdir(parents=True)
+    Traces((str(folder),)).write()
+    assert run("--remove", "--yes").exit_code == 0
+    assert not (place / ".pinet").exists()
+
+
+def test_runs_of_the_user_stay(place: Path) -> None:
+    folder = place / ".pinet" / "demo"
+    folder.mkdir(parents=True)
+    (place / ".pinet" / "history.db").touch()
+    Traces((str(folder),)).write()
+    assert run("--remove", "--yes").exit_code == 0
+    assert [path.name for path in (place / ".pinet").iterdir()] == ["history.db"]

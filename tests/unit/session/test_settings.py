@@ -116,6 +116,11 @@ def test_addopts_is_named(pytester: pytest.Pytester) -> None:
     assert settings(pytester.parseconfig("--pinet-require", "3")).origin("require") == "--pinet-require"
 
 
+def test_addopts_of_the_environment_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-q --pinet-require=2")
+    assert settings(pytester.parseconfig()).origin("require") == "--pinet-require in PYTEST_ADDOPTS"
+
+
 def test_getoption_returns_the_value(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Suites and other plugins read settings of pinet with pytest's own function."""
     monkeypatch.setenv("PINET_PROFILE", "full")
