@@ -25,17 +25,32 @@ BEAT_FILE = f"{_RUN}/beat"
 ANSWER_S = 10.0
 CONNECT_S = 15.0
 # Reads requests `VERB COUNT OWNER`, and answers each with `is COUNT OWNER`: the present heartbeat and owner.
-# A heartbeat starts no process. `ln` creates the lock atomically; the mutex covers the removal of a dead owner's lock.
-# flock of busybox has no time limit (-w).
+# A heartbeat starts no process. `ln` creates the lock atomically; the mutex covers the removal of another lock. `sync`
+# is outside of the mutex, since it takes long after a deployment. flock of busybox has no time limit (-w).
+# All agents read both places of the lock: a card can become read-only while a lock is on it. `gone` has the owners
+# whose lock was removed by others, or could not be removed: they do not hold it, and never take it again.
 AGENT = f"""
 umask 022
-d={FOLDER} r={_RUN}
-mkdir -p $d 2>/dev/null && [ -w $d ] || d=$r
-mkdir -p $d $r && exec 9>>$r/mutex || exit 1
-held() {{ o=; [ ! -s $d/lock ] || read -r o <$d/lock || :; }}
+p={FOLDER} r={_RUN}
+mkdir -p $p 2>/dev/null && [ -w $p ] && d=$p || d=$r
+mkdir -p $r && exec 9>>$r/mutex || exit 1
+gone() {{
+  [ -s $r/gone ] || return 1
+  while read -r g; do [ "$g" != "$1" ] || return 0; done <$r/gone
+  return 1
+}}
+held() {{
+  for f in $p/lock $r/lock; do
+    o=; [ ! -s $f ] || read -r o <$f || :
+    [ -z "$o" ] || gone "$o" || return 0
+  done
+  o=
+}}
+beat() {{ b=; [ ! -e $r/beat ] || read -r b <$r/beat || :; }}
 alone() {{
   n=0
-  until ! command -v flock >/dev/null || flock -n 9 || [ $n -ge 50 ]; do
+  until ! command -v flock >/dev/null || flock -n 9; do
+    [ $n -lt 50 ] || return 1
     n=$((n + 1)); sleep 0.1 2>/dev/null || sleep 1
   done
 }}
@@ -45,24 +60,30 @@ while read -r verb count words; do
   held
   case $verb in
   take)
-    if [ -z "$o" ]; then
-      alone; held
+    if [ -z "$o" ] && ! gone "$words" && alone; then
+      held
       if [ -z "$o" ]; then
-        rm -f $d/lock
+        [ ! -e $d/lock ] || rm -f $d/lock
         printf '%s\\n' "$words" >$d/lock.$$ && ln $d/lock.$$ $d/lock
-        rm -f $d/lock.$$; sync; held
+        rm -f $d/lock.$$; held
       fi
-      all
+      all; sync
     fi
     [ "$o" != "$words" ] || echo $count >$r/beat
     ;;
-  drop)
-    alone; held
-    [ "$o" != "$words" ] || {{ rm -f $d/lock $r/beat; sync; }}
-    all; held
+  drop | evict)
+    if [ "$o" = "$words" ] && alone; then
+      held; beat
+      if [ "$o" = "$words" ] && {{ [ $verb = drop ] || [ "${{b:--1}}" = "$count" ]; }}; then
+        [ $verb = drop ] || echo "$words" >>$r/gone
+        rm -f $p/lock $r/lock || echo "$words" >>$r/gone
+        rm -f $r/beat
+      fi
+      all; sync; held
+    fi
     ;;
   esac
-  b=; [ ! -e $r/beat ] || read -r b <$r/beat || :
+  beat
   echo "is ${{b:--}} $o"
 done
 """
@@ -92,7 +113,11 @@ class Agent:
         self._received = b""
 
     def request(self, verb: str, count: int = 0, owner: str = "") -> LockState:
-        """Send a request. Raises SshError if the board does not answer; LeaseError if it refuses the login or root."""
+        """Send a request: ``look``, ``take``, ``drop``, or ``evict`` an owner whose heartbeat still is ``count``.
+
+        ``count`` is -1 if the owner has no heartbeat. Raises SshError if the board does not answer; LeaseError if it
+        refuses the login or root.
+        """
         with self._lock:
             fresh = self._process is None or self._process.poll() is not None
             try:

@@ -39,7 +39,7 @@ class BoardLocks:
         self._looked: dict[str, float] = {}
         self._watches = {place: Watch(DEAD_S) for place in agents}
         self._hearts: dict[str, _Heart] = {}
-        # The owner's lines in locks that we have released while their boards did not answer.
+        # The owner's lines in locks that may be ours, but are not used: no answer, or Ctrl-C.
         self._owed: dict[str, str] = {}
 
     def sync(self) -> None:
@@ -97,9 +97,12 @@ class BoardLocks:
         if held is not None and held.holder == self.identity:
             # This process could not remove its lock, because the board did not answer.
             owner = self._known[place].owner
+        # Before the board answers: after an interruption, `release` and `close` remove the lock.
+        self._owed[place] = owner
         state = self._request(place, "take", 1, owner)
         if state is None:
             return False
+        del self._owed[place]
         if not state.owner:
             raise LeaseError(
                 f"{place} cannot be leased: its lock file cannot be written ({FOLDER})",
@@ -107,7 +110,6 @@ class BoardLocks:
             )
         if state.owner != owner:
             return False
-        self._owed.pop(place, None)
         self._hearts[place] = _Heart(self._agents[place], owner)
         return True
 
@@ -117,11 +119,14 @@ class BoardLocks:
         If the board does not answer, the lock is removed when we close. If it does not answer then, others remove the
         lock later, since its heartbeat has stopped.
         """
-        heart = self._hearts.pop(place, None) if holder == self.identity else None
+        own = holder == self.identity
+        heart = self._hearts.pop(place, None) if own else None
         if heart is not None:
+            self._owed[place] = heart.owner
             heart.stop()
-            if self._request(place, "drop", owner=heart.owner) is None:
-                self._owed[place] = heart.owner
+        if own and place in self._owed:
+            if self._request(place, "drop", owner=self._owed[place]) is not None:
+                del self._owed[place]
         elif (held := self._known_holding(place)) is not None and held.holder == holder:
             self._request(place, "drop", owner=self._known[place].owner)
 
@@ -167,7 +172,8 @@ class BoardLocks:
         counts = {held.holder: state.count} if held is not None and held.holder != self.identity else {}
         if self._watches[place].look(counts, watched_s):
             with suppress(SshError):
-                state = self._known[place] = agent.request("drop", owner=state.owner)
+                count = -1 if state.count is None else state.count
+                state = self._known[place] = agent.request("evict", count, state.owner)
         return state
 
 

@@ -1,0 +1,129 @@
+"""The lock file of a board, as real shells write it in a folder of this machine."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import LeaseError
+from pytest_pinet.lab.board_lock import agent
+from pytest_pinet.lab.board_lock.agent import FOLDER, Agent, LockState
+from pytest_pinet.lab.board_lock.locks import BoardLocks
+from pytest_pinet.lab.labgrid.identity import Identity
+
+A, B, C = (f"{name}/pinet-main-1-1-0123abcd-0 1700000000 {name}" for name in ("ann", "bob", "cid"))
+NOBODY = LockState("", None)
+Start = Callable[..., Agent]
+
+
+@pytest.fixture(params=[("sh",), ("busybox", "sh")], ids=["sh", "busybox"])
+def start(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Start agents of one board. ``script`` changes their program."""
+    if shutil.which(request.param[0]) is None:
+        pytest.skip(f"{request.param[0]} is not installed")
+    text = agent.AGENT.replace(FOLDER, f"{tmp_path}/var").replace("/run/pinet-lease", f"{tmp_path}/run")
+    monkeypatch.setattr(agent, "as_root", lambda command: command)
+    made: list[Agent] = []
+
+    def started(script: Callable[[str], str] = str) -> Agent:
+        monkeypatch.setattr(agent, "AGENT", script(text))
+        made.append(Agent("pi1", [*request.param, "-c"], "pi@pi1"))
+        made[-1].request("look")
+        return made[-1]
+
+    yield started
+    for one in made:
+        one.close()
+
+
+def read_only(text: str) -> str:
+    """Return the program as it runs if it cannot write to the card. Root may write to any folder of a test."""
+    assert "[ -w $p ]" in text
+    return text.replace("[ -w $p ]", "false").replace("rm -f $p/lock $r/lock", "rm -f $r/lock && false")
+
+
+def test_a_lock_has_one_owner(start: Start, tmp_path: Path) -> None:
+    ann, bob = start(), start()
+    assert ann.request("take", 1, A) == LockState(A, 1)
+    assert bob.request("take", 1, B) == LockState(A, 1)
+    assert bob.request("drop", owner=B) == LockState(A, 1)
+    assert ann.request("drop", owner=A) == NOBODY
+    assert bob.request("take", 1, B) == LockState(B, 1)
+    assert [path.name for path in (tmp_path / "var").iterdir()] == ["lock"]
+
+
+def test_a_card_that_becomes_read_only_gives_its_lock_to_no_other_process(start: Start, tmp_path: Path) -> None:
+    ann = start()
+    ann.request("take", 1, A)
+    bob = start(read_only)
+    assert bob.request("take", 1, B) == LockState(A, 1)
+    # The file stays, and its owner can be removed all the same.
+    assert bob.request("evict", 1, A) == NOBODY
+    assert bob.request("take", 1, B) == LockState(B, 1)
+    assert (tmp_path / "var/lock").exists()
+    assert ann.request("take", 2, A) == LockState(B, 1)
+
+
+def test_an_owner_whose_heartbeat_came_back_is_not_evicted(start: Start) -> None:
+    ann, bob = start(), start()
+    ann.request("take", 7, A)
+    assert bob.request("evict", 6, A) == LockState(A, 7)
+    assert bob.request("evict", -1, A) == LockState(A, 7)
+    assert bob.request("evict", 7, A) == NOBODY
+
+
+def test_two_waiters_that_evict_one_owner_do_not_evict_each_other(start: Start) -> None:
+    ann, bob, cid = start(), start(), start()
+    ann.request("take", 7, A)
+    bob.request("evict", 7, A)
+    bob.request("take", 1, B)
+    assert cid.request("evict", 7, A) == LockState(B, 1)
+    assert cid.request("take", 1, C) == LockState(B, 1)
+
+
+def test_an_evicted_owner_does_not_take_the_board_again(start: Start) -> None:
+    """The machine of ann was suspended. Others have used the board meanwhile, so her results are worth nothing."""
+    ann, bob = start(), start()
+    ann.request("take", 7, A)
+    bob.request("evict", 7, A)
+    bob.request("take", 1, B)
+    bob.request("drop", owner=B)
+    assert ann.request("take", 8, A) == NOBODY
+
+
+def test_a_mutex_that_is_never_free_gives_the_lock_to_no_process(start: Start) -> None:
+    bob = start(lambda text: text.replace("flock -n 9", "false").replace("[ $n -lt 50 ]", "[ $n -lt 2 ]"))
+    if shutil.which("flock") is None:
+        pytest.skip("flock is not installed")
+    assert bob.request("take", 1, B) == NOBODY
+
+
+def test_an_interruption_while_a_board_is_leased_leaves_no_lock(start: Start, tmp_path: Path) -> None:
+    class Interrupted(Agent):
+        def request(self, verb: str, count: int = 0, owner: str = "") -> LockState:
+            state = super().request(verb, count, owner)
+            if verb == "take":
+                raise KeyboardInterrupt
+            return state
+
+    one = start()
+    identity = Identity.of_this_process()
+    for end in (lambda keeper: keeper.release("pi1", identity), BoardLocks.close):
+        keeper = BoardLocks(identity, {"pi1": Interrupted("pi1", one._argv, one.login)})
+        with pytest.raises(KeyboardInterrupt):
+            keeper.acquire("pi1")
+        assert (tmp_path / "var/lock").exists()
+        end(keeper)
+        assert not (tmp_path / "var/lock").exists()
+        keeper.close()
+
+
+def test_a_full_card_is_named(start: Start) -> None:
+    one = start(lambda text: text.replace("printf '%s\\n' \"$words\"", "false"))
+    keeper = BoardLocks(Identity.of_this_process(), {"pi1": one})
+    with pytest.raises(LeaseError, match="its lock file cannot be written"):
+        keeper.acquire("pi1")
+    keeper.close()
