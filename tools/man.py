@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from pytest_pinet.cli import SECTIONS, pinet
-from pytest_pinet.cli.command import OTHER_OPTIONS, PinetCommand
+from pytest_pinet.cli.command import HELP_NAMES, options_by_heading
 from pytest_pinet.version import __version__
+from tools.site.commands import walk
 
 FOLDER = Path(__file__).parents[1] / "docs" / "man"
 # The date of the release, so that the pages change only with the help.
@@ -29,26 +29,12 @@ EXIT = "Exit code"
 
 def pages() -> dict[str, str]:
     """Return the text of each page by the name of its file."""
-    return {f"{'-'.join(words)}.1": _page(words, command) for words, command in _commands(("pinet",), pinet)}
-
-
-def _commands(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    yield words, command
-    for name, one in _subcommands(command):
-        yield from _commands((*words, name), one)
-
-
-def _subcommands(command: click.Command) -> Iterator[tuple[str, click.Command]]:
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            one = command.get_command(context, name)
-            assert one is not None, name
-            yield name, one
+    found = [(tuple(path.split()), command) for path, command in walk(pinet, "pinet")]
+    return {f"{'-'.join(words)}.1": _page(words, command) for words, command in found}
 
 
 def _page(words: tuple[str, ...], command: click.Command) -> str:
-    context = click.Context(command, info_name=" ".join(words), help_option_names=["-h", "--help"])
+    context = click.Context(command, info_name=" ".join(words), help_option_names=HELP_NAMES)
     first, *paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     name = "-".join(words)
     lines = [f'.TH {name.upper()} 1 {DATE} "pytest-pinet {__version__}" "pytest-pinet"']
@@ -59,9 +45,10 @@ def _page(words: tuple[str, ...], command: click.Command) -> str:
     for paragraph in paragraphs:
         if not paragraph.startswith(EXIT):
             lines += _paragraph(paragraph)
-    for heading, rows in _options(command, context).items():
+    for heading, rows in options_by_heading(command, context).items():
         lines += [f".SH {heading.upper()}", *_rows(rows)]
-    if names := dict(_subcommands(command)):
+    if isinstance(command, click.Group):
+        names = {path.split()[-1]: below for path, below in walk(command, name) if path.count(" ") == 1}
         own = {"Commands": {one: _sentence(below.help or "") for one, below in names.items()}}
         by_heading = SECTIONS if command is pinet else own
         for heading, commands in by_heading.items():
@@ -78,17 +65,6 @@ def _page(words: tuple[str, ...], command: click.Command) -> str:
     above += ["-".join(words[:-1])] if len(words) > 2 else []
     lines += [".SH SEE ALSO", ", ".join(f"{_text(one)}(1)" for one in above)]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _options(command: click.Command, context: click.Context) -> dict[str, list[tuple[str, str]]]:
-    sections = command.sections if isinstance(command, PinetCommand) else {}
-    found: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*sections, OTHER_OPTIONS)}
-    of_option = {option: heading for heading, options in sections.items() for option in options}
-    for param in command.get_params(context):
-        record = param.get_help_record(context) if isinstance(param, click.Option) else None
-        if record is not None:
-            found[of_option.get(max(param.opts, key=len), OTHER_OPTIONS)].append(record)
-    return {heading: rows for heading, rows in found.items() if rows}
 
 
 def _sentence(text: str) -> str:

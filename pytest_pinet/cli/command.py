@@ -58,15 +58,21 @@ class PinetCommand(click.Command):
         return f"{self.renamed[name]}{equals}{value}"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows: dict[str, tuple[str, str]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is not None:
-                rows[max(param.opts, key=len)] = record
-        sections = [(heading, [rows.pop(name) for name in names]) for heading, names in self.sections.items()]
-        for heading, records in [*sections, (OTHER_OPTIONS, [*rows.values()])]:
+        for heading, records in options_by_heading(self, ctx).items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def options_by_heading(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """Return the names and the help of the options of a command, by heading."""
+    rows: dict[str, tuple[str, str]] = {}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+        if record is not None:
+            rows[max(param.opts, key=len)] = record
+    headings = command.sections if isinstance(command, PinetCommand) else {}
+    found = {heading: [rows.pop(name) for name in names] for heading, names in headings.items()}
+    return found | {OTHER_OPTIONS: [*rows.values()]}
 
 
 def sections(by_heading: Mapping[str, Sequence[str]]) -> Callable[[click.Command], click.Command]:

@@ -10,7 +10,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import MISTAKE
-from pytest_pinet.cli.options import QUIET, print_hints, print_result
+from pytest_pinet.cli.options import QUIET, print_result
 from pytest_pinet.session.option_table import SETTINGS
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ def config(as_json: bool, pytest_args: tuple[str, ...]) -> None:
     shown = Shown()
     if int(pytest.main([QUIET, *pytest_args], plugins=[shown])):
         # pytest has printed its message.
-        print_hints(pytest_args, [one.option for one in SETTINGS])
         click.get_current_context().exit(MISTAKE)
     print_result(as_json, lambda: [row._asdict() for row in shown.rows], lambda: _table(shown.rows))
 

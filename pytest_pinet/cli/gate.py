@@ -69,7 +69,6 @@ def gate(
     import pytest
 
     from pytest_pinet.builds.load import load_build
-    from pytest_pinet.session.option_table import SETTINGS
 
     if bisect:
         try:
@@ -86,7 +85,7 @@ def gate(
     answer = RunWatcher()
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
     if status == pytest.ExitCode.USAGE_ERROR:
-        print_hints(pytest_args, [*OPTIONS, *(one.option for one in SETTINGS)])
+        print_hints(pytest_args, OPTIONS)
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     sys.exit(code_of(status, answer.head, answer.refused, bisect))

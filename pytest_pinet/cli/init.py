@@ -100,6 +100,20 @@ def init(
     from pytest_pinet.init.login import parse as parse_login
     from pytest_pinet.init.machine import this_machine
 
+    if is_bench and peer is not None:
+        raise ConfigError("--peer is for boards without a coordinator; leave it out with --bench")
+    of_bench = {
+        "--coordinator": coordinator,
+        "--board": boards,
+        "--power": power,
+        "--console": console,
+        "--switch": backend,
+        "--switch-address": switch_address,
+        "--switch-family": switch_family,
+        "--port": ports,
+    }
+    if not is_bench and (given := [option for option, value in of_bench.items() if value]):
+        raise ConfigError(f"{given[0]} is for a lab with a labgrid coordinator; add --bench")
     answers = Answers(sys.stdin.isatty(), yes)
     name = name or ("bench" if is_bench else "desk")
     wishes = _wishes(name, PEER_NONE if is_bench else peer, interfaces, speed, keyfile)

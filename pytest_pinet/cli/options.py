@@ -39,10 +39,14 @@ OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to th
 
 
 def print_hints(words: Sequence[str], accepted: Sequence[str]) -> None:
-    """Print the nearest name of each unknown option among words that pytest did not accept."""
+    """Print the nearest name of each unknown option among words that pytest did not accept.
+
+    For options that begin with ``--pinet``, pytest's message has the nearest name (``plugin``).
+    """
     for word in words:
         name = word.partition("=")[0]
-        if name.startswith("--") and name not in accepted and (near := nearest(name, accepted)):
+        ours = name.startswith("--") and not name.startswith("--pinet")
+        if ours and name not in accepted and (near := nearest(name, accepted)):
             click.echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)
 
 

@@ -21,8 +21,11 @@ def open_history(
     """Open a history. ``url`` is an SQLite path or a URL (``postgresql://user@host/name``).
 
     ``create``: make missing files and tables. ``baselines`` are the lab's accepted baselines
-    (`config.baselines.load_baselines`). Raises ConfigError if there is no history, or if SQLAlchemy is not installed.
+    (`config.baselines.load_baselines`). Raises ConfigError if there is no history, if it is off, or if
+    SQLAlchemy is not installed.
     """
+    if url.strip().lower() in OFF:
+        raise ConfigError(f"the history is '{url}': runs are not stored; name a history with --history")
     try:
         from pytest_pinet.history.store import HistoryStore
     except ImportError:

@@ -361,3 +361,14 @@ def test_benchmark_action_output_has_the_fields_of_the_action() -> None:
     assert found is not None
     assert float(found["value"]) == 11.0
     assert one["extra"].splitlines()[:2] == ["verdict pass", "build 6.12.25-v8+ bcmgenet"]
+
+
+@pytest.mark.parametrize("command", [["history"], ["history", "import", "results.json"]])
+def test_a_history_that_is_off_is_no_file(
+    command: list[str], here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PINET_HISTORY", "off")
+    (here / "results.json").touch()
+    message = mistake(capsys, monkeypatch, *command)
+    assert "the history is 'off': runs are not stored; name a history with --history" in message
+    assert not (here / "off").exists()

@@ -182,3 +182,16 @@ def test_an_option_has_one_meaning_in_all_commands() -> None:
                 assert isinstance(param, click.Option)
                 there[name].add(f"{param.metavar}, {'switch' if param.is_flag else 'value'}")
     assert there == {"--lab": {"FILE, value"}, "--runs": {"None, switch"}, "--baseline": set()}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--power", "poe"], "pinet: --power is for a lab with a labgrid coordinator; add --bench"),
+        (["--port", "a=1"], "pinet: --port is for a lab with a labgrid coordinator; add --bench"),
+        (["--bench", "--peer", "pi@b"], "pinet: --peer is for boards without a coordinator; leave it out with --bench"),
+    ],
+)
+def test_init_ignores_no_option(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "pi@192.0.2.5", *words]) == 4
+    assert capsys.readouterr().err.splitlines() == [message]
