@@ -217,6 +217,7 @@ class CardOnDisk:
     name = NODE
     boots = True
     has_power = True
+    boot_timeout_s = 180.0
     record = None
 
     def __post_init__(self) -> None:

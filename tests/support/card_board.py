@@ -142,6 +142,7 @@ class CardBoard:
     model = "pi4b"
     boots = True
     has_power = True
+    boot_timeout_s = 180.0
     record = None
     knows_tryboot = True
 

@@ -61,6 +61,7 @@ class Client:
     """The board, seen from a process other than the one that simulates its hardware."""
 
     name, model, boots, has_power, record = CardBoard.name, CardBoard.model, True, True, None
+    boot_timeout_s = 180.0
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder, self._port = folder, port

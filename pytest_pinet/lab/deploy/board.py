@@ -59,6 +59,7 @@ class LeasedBoard:
         self.model = session.node.board.name
         self.boots = session.boots
         self.has_power = session.has_power
+        self.boot_timeout_s = session.node.boot_timeout_s
         self.driver = session.driver
         self.power_off = session.reset
 

@@ -135,7 +135,7 @@ class Booted:
     def _find_known_good(self, card: Card, shell: FeedingShell) -> KnownGood:
         name = self._board.name
         if not self._board.has_power:
-            self._guard = read_guard(self._board.shell)
+            self._guard = read_guard(self._board.shell, self._board.boot_timeout_s)
         report = read_boot_report(self._board.shell)
         self._identity, self._bits = (report.serial, report.firmware, report.build_timestamp), report.bits
         self._container = report.container

@@ -48,6 +48,10 @@ class DeployableBoard(Protocol):
         """Whether its power can be switched."""
 
     @property
+    def boot_timeout_s(self) -> float:
+        """How long a boot may take."""
+
+    @property
     def record(self) -> ConsoleRecord | None:
         """The record of what its console printed, or None if nothing records it."""
 

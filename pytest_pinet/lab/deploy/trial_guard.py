@@ -21,12 +21,19 @@ from pytest_pinet.tuning.boot_lines import BootLines
 PATH = "/etc/pytest-pinet-guard"
 LOG = "/run/pytest-pinet-guard"
 POLL_S = 5
-# Longer than any pause of a test, and than the login after a boot.
+# Longer than any pause of a test.
 SILENCE_S = 120
+# The heartbeat begins this long after the board answers, at most.
+LOGIN_S = 30
 _INIT = "init="
 
 
-def script(init: str) -> str:
+def silence_of(boot_timeout_s: float) -> int:
+    """Return after how many seconds without a heartbeat the guard reboots a board that may boot for so long."""
+    return max(SILENCE_S, round(boot_timeout_s) + LOGIN_S)
+
+
+def script(init: str, silence_s: int = SILENCE_S) -> str:
     """Return the guard, which goes on with the program ``init``. It needs no file system except the root."""
     # `command` keeps a shell alive when a redirection fails, such as when systemd holds the watchdog.
     return f"""#!/bin/sh
@@ -44,8 +51,8 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
         [ ! -e {BEAT_FILE} ] || read -r now <{BEAT_FILE} || :
         if [ "$now" = "$before" ] && [ -n "$lock" ]; then still=$((still + {POLL_S})); else still=0; fi
         before=$now
-        if [ $still -ge {SILENCE_S} ]; then
-            echo "pytest-pinet: no heartbeat for {SILENCE_S} s: rebooting" >/dev/kmsg
+        if [ $still -ge {silence_s} ]; then
+            echo "pytest-pinet: no heartbeat for {silence_s} s: rebooting" >/dev/kmsg
             sync &
             sleep 3
             echo b >/proc/sysrq-trigger
@@ -67,6 +74,7 @@ class TrialGuard:
 
     init: str
     watchdog: bool
+    silence_s: int = SILENCE_S
 
     def lines(self, more: BootLines) -> BootLines:
         """Return these lines, and the word that starts the guard."""
@@ -74,7 +82,8 @@ class TrialGuard:
 
     def installed(self) -> str:
         """Return the root command that writes the guard."""
-        return f"printf %s {shlex.quote(script(self.init))} >{PATH}.new && chmod 755 {PATH}.new && mv {PATH}.new {PATH}"
+        text = shlex.quote(script(self.init, self.silence_s))
+        return f"printf %s {text} >{PATH}.new && chmod 755 {PATH}.new && mv {PATH}.new {PATH}"
 
     def risk(self, node: str) -> str:
         """Return what happens if a build hangs on this board: two sentences for the person who must decide."""
@@ -89,14 +98,14 @@ class TrialGuard:
         )
 
 
-def read_guard(shell: Shell) -> TrialGuard:
+def read_guard(shell: Shell, boot_timeout_s: float) -> TrialGuard:
     """Return the guard for a board, which runs its known-good build. Raises SshError."""
     done = shell.run(as_root("cat /proc/cmdline; [ ! -c /dev/watchdog ] || echo watchdog"))
     words = done.stdout.split()
     # The last word counts.
     inits = [word.removeprefix(_INIT) for word in words if word.startswith(_INIT)]
     init = inits[-1] if inits and f"{MARKER}=" not in done.stdout and inits[-1] != PATH else "/sbin/init"
-    return TrialGuard(init, "watchdog" in words)
+    return TrialGuard(init, "watchdog" in words, silence_of(boot_timeout_s))
 
 
 # Removes the guard; part of the undo of every build.

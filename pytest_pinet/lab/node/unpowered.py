@@ -7,7 +7,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, refused_root, root_cure
 from pytest_pinet.lab.deploy.board import GONE_POLL_S, SHUTDOWN_S, boot_id
 from pytest_pinet.lab.deploy.boot import PLAIN
-from pytest_pinet.lab.deploy.trial_guard import SILENCE_S
+from pytest_pinet.lab.deploy.trial_guard import silence_of
 from pytest_pinet.lab.node.node_session import NoAnswer, NodeSession
 from pytest_pinet.lab.ssh import SshShell
 
@@ -39,7 +39,7 @@ class UnpoweredSession(NodeSession):
 
     def await_boot(self) -> None:
         # The guard of a trial ends a boot that cannot be reached. Then the known-good build boots.
-        self._trial_s = SILENCE_S
+        self._trial_s = silence_of(self.node.boot_timeout_s)
         try:
             super().await_boot()
         finally:
@@ -54,7 +54,12 @@ class UnpoweredSession(NodeSession):
             self._request(shell)
         except ShutdownError:
             raise
-        except Exception:
+        except Exception as error:
+            from pytest_pinet.lab.labgrid.ssh_driver import SshRefused
+
+            if isinstance(error, SshRefused):
+                message = f"{self.node.name} runs, but pinet cannot log in to reboot it: {error.message}"
+                raise ShutdownError(message, error.act) from error
             # labgrid raises several kinds of errors for a node without an answer.
             self._hangs = True
         self._shell = None

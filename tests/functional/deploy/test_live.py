@@ -108,6 +108,7 @@ class NamespaceBoard:
     """A board that shares this machine's kernel, as in the virtual lab."""
 
     name, model, boots, has_power, record = "pi4b-1", "pi4b", True, True, None
+    boot_timeout_s = 180.0
 
     def __init__(self, namespace: str) -> None:
         # Its own host name, as every container has.

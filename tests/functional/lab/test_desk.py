@@ -72,7 +72,7 @@ def told() -> list[str]:
 def lab(board: CardBoard, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[LabSession]:
     monkeypatch.setattr(node_session, "SSH_TIMEOUT_S", 1.0)
     monkeypatch.setattr(unpowered, "STEP_S", 1.0)
-    monkeypatch.setattr(unpowered, "SILENCE_S", 1.0)
+    monkeypatch.setattr(unpowered, "silence_of", lambda _: 1.0)
     monkeypatch.setattr(unpowered, "HAND_S", 5.0)
     monkeypatch.setattr(deploy_board, "GONE_TIMEOUT_S", 1.0)
     file = tmp_path / "desk.yaml"
