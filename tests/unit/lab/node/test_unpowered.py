@@ -5,25 +5,30 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.catalogue.load import load
-from pytest_pinet.errors import ShutdownError, Where
-from pytest_pinet.lab.labgrid.ssh_driver import SshRefused
+from pytest_pinet.errors import Where
+from pytest_pinet.lab.node import unpowered
+from pytest_pinet.lab.node.node_session import NoAnswer
 from pytest_pinet.lab.node.unpowered import UnpoweredSession
 from pytest_pinet.model.lab import Node
 from tests.unit.lab.node.test_node_session import BOOT_S, Board
 
 
-def test_no_person_must_unplug_a_board_that_refuses_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: float) -> None:
-        raise SshRefused("pi1: ssh refused pi@pi1: Permission denied (publickey).", "add the key on the node")
+class SshBoard(Board):
+    """A board with ssh and nothing else."""
 
-    board = Board(True)
-    monkeypatch.setattr(board, "connect_alone", refuse)
-    session = UnpoweredSession(
-        Node("pi1", load().boards["pi4b"], "pi1", "pi1", (), Where("lab.yaml", 1), BOOT_S), board
-    )
-    said: list[str] = []
-    session.announce = said.append
-    with pytest.raises(ShutdownError, match=r"pi1 runs, but pinet cannot log in to reboot it: .*publickey") as caught:
-        session.reset()
-    assert caught.value.act == "add the key on the node"
-    assert said == []
+    def __init__(self) -> None:
+        super().__init__(True)
+        self.has_login = self.has_power = False
+
+    def await_boot(self) -> None:
+        self.path = []
+
+
+def test_the_wait_for_a_board_that_runs_no_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpowered, "boot_id", lambda _: None)
+    node = Node("pi1", load().boards["pi4b"], "pi1", "pi1", (), Where("lab.yaml", 1), BOOT_S)
+    session = UnpoweredSession(node, SshBoard())
+    session._ending = "0123"
+    with pytest.raises(NoAnswer) as caught:
+        session._connect(0.1)
+    assert caught.value.error.message == "pi1 takes ssh connections, but runs no command"
