@@ -152,7 +152,8 @@ class Agent:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        while self._line(time.monotonic() + CONNECT_S) != "ready":
+        deadline = time.monotonic() + CONNECT_S
+        while self._line(deadline) != "ready":
             pass
 
     def _exchange(self, text: str) -> LockState:

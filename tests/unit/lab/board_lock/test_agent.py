@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import LeaseError
+from pytest_pinet.errors import LeaseError, SshError
 from pytest_pinet.lab.board_lock import agent
 from pytest_pinet.lab.board_lock.agent import FOLDER, Agent, LockState
 from pytest_pinet.lab.board_lock.locks import BoardLocks
@@ -127,3 +127,9 @@ def test_a_full_card_is_named(start: Start) -> None:
     with pytest.raises(LeaseError, match="its lock file cannot be written"):
         keeper.acquire("pi1")
     keeper.close()
+
+
+def test_a_login_that_prints_for_ever_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "CONNECT_S", 0.5)
+    with pytest.raises(SshError, match="pi1 does not answer over ssh"):
+        Agent("pi1", ["sh", "-c", "while :; do echo news; sleep 0.1; done", "sh"], "pi@pi1").request("look")
