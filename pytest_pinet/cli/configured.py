@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import shown
 from pytest_pinet.session.option_table import SETTINGS
 
 # In the order of pytest. These files are pytest's own, so they count even without a section.
@@ -23,8 +24,10 @@ def configured(name: str) -> str | None:
         keys = _keys(path)
         if keys is not None:
             value = keys.get(one.key)
-            if not isinstance(value, str) or not value:
+            if not value:
                 return None
+            if not isinstance(value, str):
+                raise ConfigError(f"{one.key}: expected a text, got {shown(value)}", Where(str(path)))
             return one.from_folder(value, path.parent) if one.from_folder is not None else value
     return None
 

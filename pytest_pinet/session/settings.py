@@ -111,12 +111,14 @@ def find(config: pytest.Config, one: Setting) -> Written:
         return Written(tuple(texts), Source.COMMAND_LINE, _option_name(config, one.option))
     if one.old_option is not None and (given := config.getoption(one.old_option)) is not None:
         return Written((given,), Source.COMMAND_LINE, one.old_option)
-    if variable := os.environ.get(one.variable):
+    is_overridden = _is_overridden(config, one.key)
+    if not is_overridden and (variable := os.environ.get(one.variable)):
         texts = re.split(rf"[{SEPARATOR}\n]", variable) if one.repeatable else [variable]
         return Written(tuple(text.strip() for text in texts if text.strip()), Source.ENVIRONMENT, one.variable)
     if key := config.getini(one.key):
         texts = key if isinstance(key, list) else [key]
-        return Written(_seen_from_here(one, texts, config.rootpath), Source.CONFIGURATION, _key_name(config, one.key))
+        source = Source.COMMAND_LINE if is_overridden else Source.CONFIGURATION
+        return Written(_seen_from_here(one, texts, config.rootpath), source, _key_name(config, one.key))
     return Written((one.default,) if one.default is not None else (), Source.DEFAULT, one.option)
 
 
@@ -133,8 +135,13 @@ def _option_name(config: pytest.Config, option: str) -> str:
     return f"{option} in {where}"
 
 
+def _is_overridden(config: pytest.Config, key: str) -> bool:
+    """Return whether ``-o`` gives a key of the configuration file on the command line."""
+    return any(text.partition("=")[0].strip() == key for text in config.getoption("override_ini", None) or ())
+
+
 def _key_name(config: pytest.Config, key: str) -> str:
-    if any(text.partition("=")[0].strip() == key for text in config.getoption("override_ini", None) or ()):
+    if _is_overridden(config, key):
         return f"-o {key}"
     return f"{_line_of(config.inipath, key)}: {key}" if config.inipath is not None else key
 

@@ -1,4 +1,4 @@
-"""All commands of ``pinet``, and a call of one in this process."""
+"""All commands of ``pinet``."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml  # noqa: F401 - pytester unloads what a test imports, and a second copy of PyYAML reads no tags
 
 from pytest_pinet.cli import run
 from pytest_pinet.cli.configured import configured
@@ -80,3 +81,10 @@ def test_a_broken_file_is_named(folder: Path, capsys: pytest.CaptureFixture[str]
     (folder / "pyproject.toml").write_text("[tool\n")
     assert run(["check"]) == 4
     assert "pyproject.toml: this is no configuration of pytest: " in capsys.readouterr().err
+
+
+def test_a_lab_that_is_no_text_is_a_mistake(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """pytest refuses the file as well. The default lab must not take the place of the user's."""
+    (folder / "pytest.toml").write_text("[pytest]\npinet_lab = 3\n")
+    assert run(["check"]) == 4
+    assert "pytest.toml: pinet_lab: expected a text, got '3'" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import warnings
 from typing import ClassVar
 
 import pytest
+import yaml  # noqa: F401 - pytester unloads what a test imports, and a second copy of PyYAML reads no tags
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.session.option_table import SETTINGS, Setting
@@ -108,6 +109,14 @@ def test_the_first_source_with_a_value_counts(pytester: pytest.Pytester, monkeyp
     assert settings(pytester.parseconfig("--pinet-board=pi5", "--pinet-board=pi0"))["board"] == ["pi5", "pi0"]
     monkeypatch.setenv("PINET_BOARD", "")
     assert settings(pytester.parseconfig())["board"] == ["pi3b", "pi5"]
+
+
+def test_a_key_on_the_command_line_goes_before_the_environment(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PINET_REQUIRE", "5")
+    found = settings(pytester.parseconfig("-o", "pinet_require=3"))
+    assert (found["require"], found.written["require"].source) == (3, Source.COMMAND_LINE)
 
 
 def test_addopts_is_named(pytester: pytest.Pytester) -> None:
