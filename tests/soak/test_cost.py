@@ -12,7 +12,7 @@ from benchmarks.makespan import measured
 from tests.support.doctor_command import doctor
 from tests.support.gate_project import GateLab, NewProject
 
-GATE = Path(__file__).parents[1] / "gate" / "test_line_rate.py"
+GATE = Path(__file__).parents[2] / "pytest_pinet" / "suites" / "test_line_rate.py"
 QUICK = """
 import pytest
 

@@ -11,7 +11,7 @@ from tests.support.emulated_gate import LAB, NEEDS, card_or_skip, patient
 from tests.support.gate_project import GateLab, Project, lab_up
 
 pytestmark = [pytest.mark.emulated, *NEEDS]
-GATE = Path(__file__).parents[2] / "gate" / "test_line_rate.py"
+GATE = Path(__file__).parents[3] / "pytest_pinet" / "suites" / "test_line_rate.py"
 # How the boards see our connection, and what a driver must not lose.
 TESTS = """
 import pytest

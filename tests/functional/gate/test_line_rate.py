@@ -10,7 +10,7 @@ from tests.support.gate_project import NewProject
 
 pytestmark = pytest.mark.smoke
 
-GATE = Path(__file__).parents[2] / "gate" / "test_line_rate.py"
+GATE = Path(__file__).parents[3] / "pytest_pinet" / "suites" / "test_line_rate.py"
 
 
 def test_every_nic_of_a_board_passes_each_way(new_project: NewProject) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, lab_text, lab_up, project_maker
 
 SINGLE_PORT = LAB_FILE.with_name("single-port.yaml")
-GATE = Path(__file__).parents[2] / "gate" / "test_line_rate.py"
+GATE = Path(__file__).parents[3] / "pytest_pinet" / "suites" / "test_line_rate.py"
 BOARDS = ("pi3b", "pi4b", "pi5")
 # A program that prints much over ssh while the traffic flows, and settings that would cut ssh.
 TESTS = """
