@@ -88,8 +88,8 @@ def init(
     """Look at boards over ssh, and write a lab file for them.
 
     LOGIN is pi@192.0.2.5, pi@192.0.2.5:2222 or a host of ~/.ssh/config. One board is tested against this machine, two
-    boards against each other. Nothing is changed on the boards. On a terminal, the command asks for what it cannot
-    find; without one, options give it.
+    boards against each other. Nothing is changed on the boards, except that iperf3 is installed where it is missing if
+    you agree. On a terminal, the command asks for what it cannot find; without one, options give it.
 
     With --bench the lab has a labgrid coordinator, power switches, consoles and a switch; each is explained.
 

@@ -51,7 +51,7 @@ def next_steps(file: str) -> list[str]:
     return [
         "Next:",
         f"  pinet doctor --lab {file}",
-        f"  pytest --pyargs pytest_pinet.suites --pinet-lab={file}",
+        f"  pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab={file}",
     ]
 
 
