@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 
+from pytest_pinet.cli.command import HELP_NAMES
 from tools.site.markdown import code, plain, table
 
 
@@ -21,7 +22,7 @@ def walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Command
     """Yield each command with its path. A group comes before its subcommands."""
     yield path, command
     if isinstance(command, click.Group):
-        context = click.Context(command)
+        context = click.Context(command, help_option_names=HELP_NAMES)
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             if below is not None and not below.hidden:
@@ -29,7 +30,7 @@ def walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Command
 
 
 def _section(command: click.Command, path: str) -> str:
-    context = click.Context(command, info_name=path)
+    context = click.Context(command, info_name=path, help_option_names=HELP_NAMES)
     usage = " ".join([path, *command.collect_usage_pieces(context)])
     text = [f"## {path}", "", "```text", usage, "```", "", _prose(command.help or ""), ""]
     text += [_prose(command.epilog), ""] if command.epilog else []

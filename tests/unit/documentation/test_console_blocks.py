@@ -8,6 +8,7 @@ import click
 import pytest
 
 from pytest_pinet.cli import pinet
+from pytest_pinet.cli.command import HELP_NAMES
 from tests.support.console_blocks import ROOT, ConsoleBlock, console_blocks
 
 BLOCKS = console_blocks()
@@ -37,7 +38,7 @@ def test_the_commands_of_a_block_take_its_arguments(block: ConsoleBlock) -> None
 
 def parse(command: click.Command, name: str, words: list[str]) -> None:
     """Parse without running. click raises UsageError for an unknown command, option or value."""
-    context = command.make_context(name, list(words))
+    context = command.make_context(name, list(words), help_option_names=HELP_NAMES)
     if isinstance(command, click.Group):
         rest = [*context._protected_args, *context.args]
         below_name, below, further = command.resolve_command(context, rest)
