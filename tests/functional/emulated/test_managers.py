@@ -164,7 +164,7 @@ def end_of(board: ManagedBoard, device: str, address: str) -> End:
     interface = SimpleNamespace(node="board", device=device, port=SimpleNamespace(port="p1", switch="sw1"))
     session = SimpleNamespace(facts={}, guard=Guard(board.shell))
     return End(
-        cast(Endpoint, SimpleNamespace(interface=interface)),
+        cast(Endpoint, SimpleNamespace(interface=interface, node=SimpleNamespace(runner=False))),
         cast(NodeSession, session),
         board.shell,
         ipaddress.IPv4Interface(address),
