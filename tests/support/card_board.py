@@ -27,7 +27,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.virtual.pi_firmware import NoKernel, choose
 from tests.support import build_files as made
-from tests.support.sshd_settings import sshd_settings
+from tests.support.sshd_settings import sshd_settings, start_board
 
 CONFIG = "# mine\ndtparam=audio=on\nauto_initramfs=1\n[all]\nkernel=kernel8.img\n"
 CMDLINE = "console=ttyAMA0 root=/dev/mmcblk0p2 rootwait\n"
@@ -252,15 +252,7 @@ class CardBoard:
         tree = boot.device_tree or b""
         (said / "fdt").write_bytes(self.edited_trees.get(tree, tree))
         (said / "modules").write_text("".join(f"{path.stem} 16384 0 - Live 0x0\n" for path in self.known_modules))
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", _INIT],
-                env={"CARD": str(self.folder), "PATH": os.environ["PATH"]},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = start_board(_INIT, self.folder, "CARD")
 
     def _read(self, name: str) -> bytes | None:
         path = self.firmware / name

@@ -19,6 +19,7 @@ from pytest_pinet.lab.board_lock.agent import Agent
 from pytest_pinet.lab.board_lock.locks import BoardLocks
 from pytest_pinet.lab.labgrid.identity import Identity
 from tests.support.gate_project import wait_until
+from tests.support.sshd_settings import sshd_settings, start_board
 
 _INIT = """
 set -e
@@ -27,17 +28,6 @@ mount --bind $BOARD/var /var/lib
 mount -t tmpfs tmpfs /run
 mkdir /run/sshd
 exec /usr/sbin/sshd -D -e -f $BOARD/sshd_config
-"""
-_SSHD = """\
-ListenAddress 127.0.0.1
-Port {port}
-HostKey {folder}/key
-AuthorizedKeysFile {folder}/key.pub
-PidFile none
-StrictModes no
-UsePAM no
-UseDNS no
-PermitRootLogin prohibit-password
 """
 
 
@@ -51,8 +41,7 @@ class LockBoard:
             self.port = int(free.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "var").mkdir(parents=True)
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")], check=True)
-        (folder / "sshd_config").write_text(_SSHD.format(port=self.port, folder=folder))
+        (folder / "sshd_config").write_text(sshd_settings(folder, "127.0.0.1", self.port))
 
     @property
     def lock(self) -> Path:
@@ -71,15 +60,7 @@ class LockBoard:
 
     def on(self) -> None:
         """Boot, and wait until ssh answers."""
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-c", _INIT],
-                env={"BOARD": str(self.folder), "PATH": os.environ["PATH"]},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = start_board(_INIT, self.folder, "BOARD")
         wait_until("sshd", lambda: subprocess.run([*self.argv(), "true"], check=False).returncode == 0)
 
     def off(self) -> None:

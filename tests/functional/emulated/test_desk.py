@@ -168,18 +168,17 @@ def test_a_good_build_passes(desk: Path, project: Project, lab: GateLab) -> None
     assert is_as_found(lab)
 
 
-def test_a_build_that_panics_comes_back_by_itself(desk: Path, project: Project, lab: GateLab) -> None:
-    code, text = gate(project, desk, "panics.yaml", "--yes")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("panics", id="panics-comes-back-by-itself"),
+        pytest.param("blind", id="without-a-network-comes-back-by-the-guard"),
+    ],
+)
+def test_a_build_that_does_not_come_up(desk: Path, project: Project, lab: GateLab, name: str) -> None:
+    code, text = gate(project, desk, f"{name}.yaml", "--yes")
     assert code == 1, text
-    assert "panics does not come up on untagged, which booted its known-good build" in " ".join(text.split())
-    assert "unplug untagged and plug it in again" not in text
-    assert is_as_found(lab)
-
-
-def test_a_build_without_a_network_comes_back_by_the_guard(desk: Path, project: Project, lab: GateLab) -> None:
-    code, text = gate(project, desk, "blind.yaml", "--yes")
-    assert code == 1, text
-    assert "blind does not come up on untagged, which booted its known-good build" in " ".join(text.split())
+    assert f"{name} does not come up on untagged, which booted its known-good build" in " ".join(text.split())
     assert "unplug untagged and plug it in again" not in text
     assert is_as_found(lab)
 

@@ -13,28 +13,13 @@ import pytest
 from pytest_pinet.config.labfile import load
 from tests.support.emulated_gate import NEEDS, card_or_skip
 from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
+from tests.support.labgrid_head import labgrid_head
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 BOOT_S = 280.0
-HIDDEN = """\
-options: {coordinator_address: !template "$LG_COORDINATOR"}
-imports: [pytest_pinet.lab.drivers]
-targets:
-  plain:
-    resources: {RemotePlace: {name: plain}}
-    drivers: &drivers
-      NetworkPowerDriver: {}
-      PiSerialDriver: {}
-      PiShellDriver:
-        prompt: '(?:\\x1b\\[[?]2004h)?root@\\S+:.*# '
-        login_prompt: ' login: '
-        username: root
-        password: !template "$LG_CONSOLE_PASSWORD"
-      PiSSHDriver: {keyfile: !template "$LG_KEYFILE"}
-      PiStrategy: {}
-  raspios: {resources: {RemotePlace: {name: raspios}}, drivers: *drivers}
-  server: {resources: {RemotePlace: {name: server}}, drivers: *drivers}
-  peer: {resources: {RemotePlace: {name: peer}}, drivers: *drivers}
+HIDDEN = (
+    labgrid_head("plain", "raspios", "server", "peer")
+    + """\
 pinet:
   name: hidden
   launcher: virtual
@@ -77,6 +62,7 @@ pinet:
       boot_timeout: 30 s
       interfaces: {pcie: {nic: veth, port: sw1/p4}}
 """
+)
 TEST = """
 import pytest
 
