@@ -14,7 +14,7 @@ from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import as_root, root_cure
+from pytest_pinet.execution.shell import as_root, last_line, root_cure
 from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
@@ -215,7 +215,7 @@ def check_root(bench: Bench) -> Sequence[Finding]:
         done = shell.run(as_root("true"))
         if done.returncode == 0:
             return []
-        why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        why = last_line(done.stderr) or f"exit status {done.returncode}"
         message = f"the ssh user of {node.name} cannot become root: {why}"
         return [Finding(Status.WRONG, node.name, message, root_cure(node.name))]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pytest_pinet.builds.packed import Unreadable, deb_data, unpacked
 from pytest_pinet.errors import LabError
+from pytest_pinet.execution.shell import last_line
 
 ARCHITECTURE = "arm64"
 FETCH_TIMEOUT_S = 600.0
@@ -128,7 +129,7 @@ class Apt:
         except subprocess.TimeoutExpired:
             raise LabError(f"`{tool} {words[0]}` took more than {FETCH_TIMEOUT_S:g} s") from None
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            last = last_line(done.stderr) or "no message"
             raise LabError(f"`{tool} {' '.join(words[:4])}` failed: {last}", f"check the sources in {self._home}")
         return done.stdout
 

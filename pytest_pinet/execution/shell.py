@@ -53,6 +53,12 @@ _NO_ROOT = re.compile(
 )
 
 
+def last_line(*texts: str) -> str:
+    """Return the last line of the first text that is not blank; empty if all are."""
+    said = next((text for text in map(str.strip, texts) if text), "")
+    return said.splitlines()[-1] if said else ""
+
+
 def refused_root(done: Completed) -> str | None:
     """Return the line that says why a command of ``as_root`` could not become root; None if it could."""
     lines = done.stderr.splitlines() if done.returncode else []

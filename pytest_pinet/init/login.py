@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.shell import last_line
 
 FORM = "a login such as pi@192.0.2.5, pi@192.0.2.5:2222 or a host of ~/.ssh/config"
 # The whole handshake has this time: it takes seconds on a Pi Zero or an emulated board.
@@ -53,7 +54,7 @@ def parse(text: str) -> Login:
     except subprocess.TimeoutExpired:
         raise ValueError(f"`ssh -G {host}` did not answer within {_RESOLVE_S} s; check ~/.ssh/config") from None
     if done.returncode:
-        why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        why = last_line(done.stderr) or f"exit status {done.returncode}"
         raise ValueError(f"ssh does not accept its own settings for {host}: {why}")
     values = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
     return Login(values["user"], host, int(values["port"]), values.get("hostname", host))
@@ -128,5 +129,5 @@ def explain(login: Login, keyfile: str | None, why: str) -> SshError:
     for cause in _CAUSES:
         if re.search(cause.pattern, why, re.IGNORECASE):
             return SshError(cause.message.format(**facts), cause.act.format(**facts))
-    last = (why.strip().splitlines() or ["no reason given"])[-1]
+    last = last_line(why) or "no reason given"
     return SshError(f"no ssh connection to {login}: {last}", f"make this command work: {facts['command']}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_pinet.errors import PinetError, SshError, TrafficError, first_line
 from pytest_pinet.evidence.nics import read_board
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root, last_line
 from pytest_pinet.init.login import HANDSHAKE_S, Login, explain, options
 from pytest_pinet.lab.node.management import FoundManagement, find_management
 from pytest_pinet.lab.ssh import NoSshConnection, SshConnection, SshShell
@@ -163,7 +163,7 @@ def read(shell: Shell, login: Login | None) -> Machine:
         raise SshError(f"{login} does not run commands over ssh: {said[-1][:200]}", act)
     machine = parse(done.stdout, login)
     root = shell.run(as_root("true"))
-    why = None if root.returncode == 0 else (root.stderr.strip().splitlines() or ["no sudo"])[-1]
+    why = None if root.returncode == 0 else last_line(root.stderr) or "no sudo"
     version, no_iperf3 = _iperf3(shell)
     return replace(
         machine,
@@ -192,7 +192,7 @@ def install_iperf3(machine: Machine, keyfile: str | None) -> Version:
         shell = _local_shell() if connection is None else connection.shell
         done = shell.run(as_root(machine.installer), INSTALL_S)
         if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+            said = last_line(done.stderr, done.stdout) or "no output"
             act = f"install it on {machine.who}: {machine.installer}"
             raise SshError(f"iperf3 was not installed on {machine.who}: {said[:200]}", act)
         return read_tool(shell).version

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.shell import last_line
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.addressing import addresses
@@ -205,7 +206,7 @@ def _check_forwarding(near: End, far: End, dut: End) -> None:
     def reaches() -> bool:
         nonlocal last
         done = near.shell.run(f"{ping} {far.ip}")
-        last = (done.stderr.strip() or done.stdout.strip() or "no answer").splitlines()[-1]
+        last = last_line(done.stderr, done.stdout) or "no answer"
         return done.returncode == 0
 
     if not Deadline(FORWARDING_TIMEOUT_S).wait_until(reaches):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.shell import last_line
 from pytest_pinet.report.allure.verdicts import categories
 
 # TESTED are the versions that tests run with; `make report` installs the first. METRICS_SINCE is the first with
@@ -175,7 +176,7 @@ def _run(allure: Allure, words: Sequence[str], work: Path) -> None:
     except OSError as error:
         raise ConfigError(f"{allure} cannot be run: {error.strerror}") from None
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").splitlines()[-1]
+        last = last_line(done.stderr, done.stdout) or "it printed nothing"
         raise ConfigError(
             f"{allure} failed with exit code {done.returncode}: {last}; pinet report --page needs no Allure"
         )
