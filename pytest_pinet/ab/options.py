@@ -51,13 +51,12 @@ class ABOptions:
         """The hash of the build of each side, A first; empty for the own build of each board."""
         return [build.key if build is not None else "" for build in (self.good, self.new)]
 
-    @property
-    def turns(self) -> str:
-        """The boots of the plan of a dry run. ``{boards}`` stands for the boards under test."""
+    def turns(self, boards: str) -> str:
+        """Return the boots of the plan of a dry run. ``boards`` names the boards under test."""
         if self.accepted:
-            return f"B {self.name(Side.B)}: once on {{boards}}, with a boot if the build needs a boot"
+            return f"B {self.name(Side.B)}: once on {boards}, with a boot if the build needs a boot"
         names = f"A {self.name(Side.A)}, B {self.name(Side.B)}"
-        turns = f"{LEAST_BOOTS} to {self.most_boots} turns on {{boards}}"
+        turns = f"{LEAST_BOOTS} to {self.most_boots} turns on {boards}"
         return f"{names}: {turns}, each with a boot if the build needs a boot"
 
     def record(self, side: Side) -> BuildRecord:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import select
 import sys
 import traceback
+from contextlib import suppress
 
 import click
 
 from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, colour, usage_error_lines
-from pytest_pinet.cli.exit_codes import INTERRUPTED, error_codes
+from pytest_pinet.cli.exit_codes import INTERRUPTED, ErrorCodes, error_codes
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.version import __version__
 
@@ -74,7 +77,8 @@ def pinet() -> None:
     """Measure and gate network throughput of boards in a labgrid lab.
 
     Exit code of every command: 4 for wrong arguments, options and lab files; 2 for a problem of the lab; 130 if it was
-    interrupted. The help of a command lists its other codes.
+    interrupted; 74 if standard output or a full disk cannot be written; 70 for an error of pytest-pinet itself. The
+    help of a command lists its other codes.
     """
 
 
@@ -90,12 +94,17 @@ def main() -> None:
 def run(words: list[str]) -> int:
     """Run the command line and return its exit code."""
     codes = error_codes(words)
+    streams = sys.stdout, sys.stderr
     if COMPLETE in os.environ:
         from pytest_pinet.cli.completion import register
 
         register()
     try:
-        done = pinet.main(words, prog_name="pinet", standalone_mode=False, color=colour())
+        try:
+            done = pinet.main(words, prog_name="pinet", standalone_mode=False, color=colour())
+        finally:
+            # pytest leaves text in the buffer. At the end of Python, a full disk would be a traceback.
+            _flush()
     except click.ClickException as error:
         _print(usage_error_lines(error))
         return codes.mistake
@@ -105,15 +114,56 @@ def run(words: list[str]) -> int:
     except PinetError as error:
         _print([f"{PINET} {error}"])
         return codes.mistake if isinstance(error, ConfigError) else codes.other
-    except Exception:
-        if codes.crash is None:
+    except SystemExit:
+        if sys.stdout is streams[0]:
             raise
-        traceback.print_exc()
-        return codes.crash
+        # For a closed pipe, click wraps both streams and exits with 1, which means a regression.
+        sys.stdout, sys.stderr = streams
+        return _end(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)), codes)
+    except Exception as error:
+        return _end(error, codes)
     # The exit code of ``Context.exit``. Commands return nothing.
     return done if isinstance(done, int) else 0
 
 
+def _end(error: Exception, codes: ErrorCodes) -> int:
+    """Print why a command could not go on, and return its exit code: no output possible, or an internal error."""
+    if _cannot_write(error):
+        # At its end, Python would write once more what is left in the buffer.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        assert isinstance(error, OSError)
+        _print([f"{PINET} cannot write {error.filename or 'the output'}: {error.strerror or error}"])
+        return codes.output
+    with suppress(OSError):
+        traceback.print_exception(error)
+    _print([f"{PINET} internal error, please report it with the lines above: {type(error).__name__}: {error}"])
+    return codes.internal
+
+
+def _flush() -> None:
+    # Python has no stdout if its file is closed.
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _cannot_write(error: Exception) -> bool:
+    """Return whether an error means that standard output or a full disk takes no more."""
+    if not isinstance(error, OSError):
+        return False
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return full or (error.errno == errno.EPIPE and _closed_pipe())
+
+
+def _closed_pipe() -> bool:
+    """Return whether standard output is a pipe that no program reads."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return bool(poll.poll(0))
+
+
 def _print(lines: list[str]) -> None:
-    for line in lines:
-        click.echo(line, err=True, color=colour())
+    # If stderr cannot be written, the exit code must say enough.
+    with suppress(OSError):
+        for line in lines:
+            click.echo(line, err=True, color=colour())

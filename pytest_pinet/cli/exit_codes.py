@@ -11,6 +11,9 @@ from pytest_pinet.judge.change_verdict import SKIP
 MISTAKE = 4
 LAB_ERROR = 2
 INTERRUPTED = 130
+# As in sysexits.h: an error of pytest-pinet itself, and output that cannot be written.
+INTERNAL = 70
+OUTPUT = 74
 # `git bisect run` continues after exit codes below 128 except 125. It would take a user's mistake for a bad commit.
 ABORT = 128
 
@@ -19,16 +22,19 @@ ABORT = 128
 class ErrorCodes:
     """The exit codes of a command that ends with an error.
 
-    ``declined`` is for "no" to the question of a command. ``crash`` None: Python prints a traceback and exits with 1.
+    ``declined`` is for "no" to the question of a command.
     """
 
     mistake: int = MISTAKE
     other: int = LAB_ERROR
     declined: int = 1
-    crash: int | None = None
+    internal: int = INTERNAL
+    output: int = OUTPUT
 
 
-OF_BISECTION = ErrorCodes(mistake=ABORT + MISTAKE, other=SKIP, declined=INTERRUPTED, crash=SKIP)
+OF_BISECTION = ErrorCodes(
+    mistake=ABORT + MISTAKE, other=SKIP, declined=INTERRUPTED, internal=SKIP, output=ABORT + OUTPUT
+)
 
 
 def error_codes(words: Sequence[str]) -> ErrorCodes:

@@ -12,7 +12,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, renamed
-from pytest_pinet.cli.exit_codes import ABORT, INTERRUPTED, LAB_ERROR, MISTAKE
+from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE
 from pytest_pinet.cli.options import QUIET, print_hints
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
@@ -142,7 +142,7 @@ def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | No
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         return ABORT + MISTAKE if bisect else MISTAKE
     if status == pytest.ExitCode.INTERNAL_ERROR:
-        return SKIP if bisect else LAB_ERROR
+        return SKIP if bisect else INTERNAL
     if head is None:
         # All tests were skipped.
         return SKIP if bisect else UNDECIDED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 import sys
 import time
@@ -17,6 +16,7 @@ from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.paint import painted
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, quoted
+from pytest_pinet.execution.output_file import write_file, writing
 
 DEFAULT_HISTORY = ".pinet/history.db"
 # For calls of pytest. It cannot rewrite the assertions of modules that `pinet` has imported, and none of them needs it.
@@ -67,23 +67,11 @@ def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -
         for text in texts:
             click.echo(text, nl=False)
         return
-    path = Path(output).resolve()
-    # A device or a pipe such as /dev/stdout must not be replaced by a file.
-    special = path.exists() and not path.is_file()
-    draft = path if special else path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            # Texts are written one by one, because a history can exceed the memory.
-            with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
-                file.writelines(texts)
-            draft.replace(path)
-        finally:
-            if not special:
-                draft.unlink(missing_ok=True)
-    except OSError as error:
-        message = f"cannot write {output}: {error.strerror or error}; choose another file with {option}"
-        raise ConfigError(message) from None
+    if not output:
+        raise ConfigError(f"{option} is empty; expected the name of a file")
+    with writing(output, option):
+        # Texts are written one by one, because a history can exceed the memory.
+        write_file(Path(output), (text.encode("utf-8", "backslashreplace") for text in texts))
 
 
 class Steps:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date
@@ -16,6 +14,7 @@ from pydantic import ConfigDict, PlainValidator, WithJsonSchema
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.output_file import write_file
 from pytest_pinet.model.quantities import Bitrate, Share
 
 # A metric's ID: pi4b:onboard/pair/tcp-P1-tx.
@@ -66,17 +65,7 @@ def write_entries(path: Path, key: str, entries: Sequence[object], header: str) 
     )
     content = "".join(f"# {line}\n" for line in header.splitlines()) + text
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(content)
-            # mkstemp makes a private file. This file is for the repository.
-            temporary.chmod(0o644)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_file(path, [content.encode("utf-8")])
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror})") from None
 

@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.history.results_file import HEAD, LINES
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.json_file import json_text, replace_file, write_json, writing
+from pytest_pinet.report.json_file import json_text, write_json
 
 OPTION = "--pinet-run-dir"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -66,7 +67,7 @@ class RunFolder:
         """Write ``run.json``, which describes the run if it never ends. The file is locked while this process lives."""
         path = self.path / HEAD
         with writing(path, OPTION):
-            replace_file(path, json_text(run).encode("ascii"))
+            write_file(path, [json_text(run).encode("ascii")])
             descriptor = os.open(path, os.O_RDWR)
             weakref.finalize(self, os.close, descriptor)
             # Not every file system has locks. Without a lock a running run looks like a killed one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import NoReturn
@@ -67,8 +67,8 @@ class DryRun:
         self._nodes: dict[str, float] = {}
         self._planned: set[str] = set()
         self._under_test: dict[str, None] = {}
-        # The boots of a build under test, for the boards ``{boards}``; empty without a build.
-        self.turns = ""
+        # Returns the boots of a build under test for the names of the boards under test. None without a build.
+        self.turns: Callable[[str], str] | None = None
 
     def is_measuring(self, item: pytest.Item) -> bool:
         return False
@@ -137,4 +137,4 @@ class DryRun:
             return ["nothing would be measured"]
         total = f"about {self._seconds:.0f} s of measuring on {len(self._nodes)} nodes ({', '.join(self._nodes)})"
         lines = [*self._lines, "", f"{total}, plus the boot of nodes that are off"]
-        return [*lines, self.turns.format(boards=", ".join(self._under_test))] if self.turns else lines
+        return [*lines, self.turns(", ".join(self._under_test))] if self.turns is not None else lines

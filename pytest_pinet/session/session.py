@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -306,10 +308,20 @@ class PinetSession:
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self) -> Generator[None, Any, Any]:
-        """Leave the lab, also if other plugins fail here."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """Leave the lab, also if a plugin fails here, and turn such an error into pytest's code for internal errors.
+
+        pytest would end with a traceback and exit code 1, which means that a test failed.
+        """
         try:
             return (yield)
+        except (pytest.exit.Exception, pytest.UsageError):
+            raise
+        except Exception as error:
+            traceback.print_exc()
+            sys.stderr.write(f"pinet: internal error: {type(error).__name__}: {error}\n")
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            return None
         finally:
             self.recorder.warn(*self.access.close())
 

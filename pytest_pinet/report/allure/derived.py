@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
 from pytest_pinet.report.allure.verdicts import STATUS
-from pytest_pinet.report.json_file import replace_file, writing
 from pytest_pinet.report.trends import FigureSeries
 
 # Allure 2 shows at most this many runs.
@@ -70,7 +70,7 @@ def remembered(tests: Sequence[KnownTest], memory: Path) -> list[KnownTest]:
     updated = {**known, **{test.id: list(test.figures) for test in tests if test.figures}}
     if updated != known and memory.parent.is_dir():
         with writing(memory, "--allure-results"):
-            replace_file(memory, json.dumps(updated, indent=1).encode("ascii"))
+            write_file(memory, [json.dumps(updated, indent=1).encode("ascii")])
     return [test if test.figures else replace(test, figures=tuple(known.get(test.id, ()))) for test in tests]
 
 

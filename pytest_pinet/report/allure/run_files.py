@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.history.records import figure_of
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -26,7 +27,6 @@ from pytest_pinet.report.allure.content import csv_bytes, labels, parameters
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.verdicts import PREFIX, categories
 from pytest_pinet.report.charts.overview import overview_chart
-from pytest_pinet.report.json_file import replace_file, writing
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.terminal import count_line
@@ -123,7 +123,7 @@ def write_stand_in(folder: Path, subject: Subject) -> Path:
         "labels": [{"name": key, "value": value} for key, value in labels(subject, [])],
     }
     path = folder / f"{name}-result.json"
-    replace_file(path, json.dumps(result).encode("ascii"))
+    write_file(path, [json.dumps(result).encode("ascii")])
     return path
 
 
@@ -157,7 +157,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     with writing(folder, OPTION):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            replace_file(folder / name, content)
+            write_file(folder / name, [content])
 
 
 def _json(value: object) -> bytes:

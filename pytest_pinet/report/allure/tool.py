@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.execution.shell import last_line
 from pytest_pinet.report.allure.verdicts import categories
 
@@ -198,10 +199,14 @@ def _strip(path: Path) -> None:
 
 
 def _replace(made: Path, out: Path) -> None:
-    """Move the report into place: a file in one step, a folder in two."""
+    """Move the report into place: a file in one step, a folder in two. Raises ConfigError."""
     if made.is_file() and not out.is_dir():
-        made.replace(out)
+        with writing(out, "-o"):
+            write_file(out, [made.read_bytes()])
         return
+    out = out.resolve()
+    if out.exists() and not (out.is_dir() and (any(out.glob("*.html")) or not any(out.iterdir()))):
+        raise ConfigError(f"{out} exists and is not the folder of a report; choose another with -o")
     old = made.parent.parent / "old" if made.is_dir() else made.parent / "old"
     if out.exists():
         out.rename(old)

@@ -42,9 +42,9 @@ def head(exit_code: int, bisect: int) -> ChangeHeadRecord:
         (USAGE, None, UnsupportedError("no boot partition"), 4, 132),
         (USAGE, None, ConfigError("vermagic"), 4, 125),
         (NOTHING, None, None, 4, 132),
-        (INTERNAL, None, None, 2, 125),
+        (INTERNAL, None, None, 70, 125),
         (OK, None, None, 3, 125),
-        (INTERNAL, head(0, 0), None, 2, 125),
+        (INTERNAL, head(0, 0), None, 70, 125),
         (INTERRUPTED, head(0, 0), None, 130, 130),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_wrong_option_of_matrix_is_explained_in_one_line(
          "--direction: direction 'tx' is not possible in topology incast:2; accepted: rx"),
         (["--direction", "tx"], "--direction tx needs a combination, as in: pi4b:onboard/pair --direction tx"),
         (["--dot", "/proc/nowhere/lab.dot"],
-         "cannot write /proc/nowhere/lab.dot: No such file or directory; choose another file with --dot"),
+         "cannot write /proc/nowhere/lab.dot: No such file or directory; choose another with --dot"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_of_graph_is_explained_in_one_line(

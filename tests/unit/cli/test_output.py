@@ -1,0 +1,59 @@
+"""A full disk, a closed pipe and internal errors: one sentence, and an exit code that never means "regression"."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.cli.exit_codes import OUTPUT
+from tests.support import build_files as made
+
+ROOT = Path(__file__).parents[3]
+PINET = [sys.executable, "-c", "from pytest_pinet.cli import main; main()"]
+RUN = str(ROOT / "tests/data/results/2-traffic.json")
+COMMANDS = [
+    ["--help"],
+    ["check", "virtual"],
+    ["summary", RUN],
+    ["export", RUN, "--format", "openmetrics"],
+    ["compare", RUN, RUN],
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_a_full_disk_is_one_sentence(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*PINET, *words], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (OUTPUT, "pinet: cannot write the output: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["check", "virtual"], ["summary", RUN]], ids=lambda words: words[0])
+def test_a_closed_pipe_is_one_sentence(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*PINET, *words], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (OUTPUT, "pinet: cannot write the output: Broken pipe\n")
+
+
+def test_a_build_may_have_braces_and_percents_in_its_name(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), "modules.tar": made.tar(made.tree())})
+    (tmp_path / "build.yaml").write_text("name: '{rt} %s {0}'\nkernel: Image\nmodules: modules.tar\n")
+    suite, lab = ROOT / "pytest_pinet/suites/test_packet_path.py", ROOT / "lab/emulated.yaml"
+    words = ["gate", str(tmp_path / "build.yaml"), "--lab", str(lab), "--pinet-dry-run", "-k", "e1000e and receive"]
+    done = subprocess.run([*PINET, *words, str(suite)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "A running, B {rt} %s {0}: 4 to 16 turns on virt-1" in done.stdout
+
+
+@pytest.mark.parametrize("hook", ["pytest_terminal_summary", "pytest_sessionfinish"])
+def test_an_internal_error_at_the_end_of_a_run_is_no_failed_test(pytester: pytest.Pytester, hook: str) -> None:
+    pytester.makeconftest(f"def {hook}(): raise KeyError('rt')")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_subprocess("--pinet-lab=virtual")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    result.stderr.fnmatch_lines(["pinet: internal error: KeyError: 'rt'"])
