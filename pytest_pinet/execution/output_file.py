@@ -45,7 +45,7 @@ def _write_into(path: Path, chunks: Iterable[bytes]) -> None:
     if sys.stdout is not None:
         sys.stdout.flush()
     for standard in (1, 2):
-        # Opened anew, a file that a shell writes standard output to would lose what it has.
+        # Opened again, a file that a shell writes standard output to would lose what it has.
         with suppress(OSError):
             if os.path.samestat(path.stat(), os.fstat(standard)):
                 with os.fdopen(os.dup(standard), "wb") as stream:
