@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pytest_pinet.model.lab import Switch
 IP = shutil.which("ip") or "/usr/sbin/ip"
 _NUMBERS = itertools.count()
 PORTS = ("p1", "p2", "p3", "p4")
+CARRIER_S = 10.0
 
 
 @dataclass
@@ -102,6 +104,14 @@ class LinuxBench:
         ]
         return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
 
+    def await_carriers(self) -> None:
+        """Wait until the kernel has seen the carriers: snmpd keeps what it reads first for seconds."""
+        deadline = time.monotonic() + CARRIER_S
+        argv = [IP, "-n", self.shell.namespace, "-br", "link", "show", "master", "br0"]
+        while subprocess.check_output(argv, text=True, timeout=10).count(" UP ") < len(PORTS):
+            assert time.monotonic() < deadline, f"a port of the bridge has no carrier after {CARRIER_S:g} s"
+            time.sleep(0.02)
+
     def host(self, number: int) -> str:
         return f"{self.shell.namespace}-h{number}"
 
@@ -123,6 +133,7 @@ def linux_bench(folder: Path) -> Iterator[LinuxBench]:
         bench.sh("ip link add br0 type bridge && ip link set br0 up")
         for port in PORTS:
             bench.sh(f"ip link set {port} master br0 up")
+        bench.await_carriers()
         yield bench
     finally:
         for name in (namespace, *hosts):

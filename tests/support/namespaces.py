@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
 import weakref
 from dataclasses import dataclass, field
 
-from pytest_pinet.execution.shell import Completed, Process
+from pytest_pinet.execution.shell import Completed
+from tests.support.local_shell import LocalProcess
 
 IP = shutil.which("ip") or "/usr/sbin/ip"
 
@@ -36,20 +38,13 @@ class NamespaceShell:
         weakref.finalize(self, shutil.rmtree, self._run, ignore_errors=True)
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        return self.spawn(command).wait(timeout_s)
+
+    def spawn(self, command: str) -> LocalProcess:
         # The mount is that of this process only.
         own = f"mkdir -p /run/pytest-pinet && mount --bind {self._run} /run/pytest-pinet"
-        done = subprocess.run(
-            [IP, "netns", "exec", self.namespace, "/bin/sh", "-c", f"{own} || exit 126; {command}"],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        return Completed(done.returncode, done.stdout, done.stderr)
-
-    def spawn(self, command: str) -> Process:
-        raise NotImplementedError
+        words = [IP, "netns", "exec", self.namespace, "/bin/sh", "-c", f"{own} || exit 126; {command}"]
+        return LocalProcess(f"exec {shlex.join(words)}", self.environment)
 
     def addresses(self) -> list[str]:
         return [line.split()[3] for line in self.run("ip -o -4 addr show dev eth0").stdout.splitlines()]
