@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.build_measuring import AcceptedMeasuring, AlternatingMeasuring
-from pytest_pinet.ab.options import BUILD, ABOptions, read_ab_options
+from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.errors import ChangedBuildError, ConfigError, PinetError, UnsupportedError
 from pytest_pinet.judge.change_verdict import ChangeVerdict
 from pytest_pinet.judge.interleaved import Side
@@ -38,11 +38,11 @@ def measure_builds(session: PinetSession) -> None:
         return
     dist = getattr(config.option, "dist", "no")
     if dist != "no" and not (config.option.numprocesses and getattr(config.option, UNCHOSEN)):
-        raise ConfigError(
-            f"{BUILD}: --dist {dist} can run the tests of one board in several workers; use -n without --dist"
-        )
+        message = f"--dist {dist} can run the tests of one board in several workers; use -n without --dist"
+        raise ConfigError(f"{found.origin('build')}: {message}")
     if session.lab is None:
-        raise ConfigError(f"{BUILD}: no lab is configured for the build; pass --pinet-lab FILE, or set PINET_LAB")
+        message = f"no lab is configured for the build; pass {found.origin('lab')} FILE, or set PINET_LAB"
+        raise ConfigError(f"{found.origin('build')}: {message}")
     run = BuildRun(session, options)
     config.pluginmanager.register(run, "pinet-builds")
     config.pluginmanager.register(run.boards, "pinet-boards")

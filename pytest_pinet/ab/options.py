@@ -15,7 +15,7 @@ from pytest_pinet.model.build import Build
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
-BUILD, AGAINST, BOOTS = "--pinet-build", "--pinet-against", "--pinet-boots"
+BUILD = "--pinet-build"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def read_ab_options(
     build = _load(new, origin("build"))
     if against in (None, RUNNING, ACCEPTED) and not (against and Path(against).exists()):
         if against == ACCEPTED and boots is not None:
-            message = f"{AGAINST} {ACCEPTED} boots the build only once; remove {BOOTS}"
+            message = f"{origin('against')} {ACCEPTED} boots the build only once; write one of them"
             raise ConfigError(f"{origin('boots')} {boots}: {message}")
         return ABOptions(build, None, against == ACCEPTED, most)
     assert against is not None

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import click
+from click.core import ParameterSource
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.options import LAB_OPTION
 
 
 @click.command(cls=PinetCommand)
-@click.argument("file", default=lab_names.lab_of_user, shell_complete=lab_names.lab_files)
-def check(file: str) -> None:
-    """Check the lab file FILE without using the lab, and list its interfaces.
+@LAB_OPTION
+@click.argument("file", required=False, shell_complete=lab_names.lab_files)
+@click.pass_context
+def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
+    """Check a lab file without using the lab, and list its interfaces.
 
-    FILE is a path or the name of a packaged lab. Without FILE, the lab of $PINET_LAB or of pinet_lab in pytest's
-    configuration, else 'virtual'. The exit code is 4 if the file has an error.
+    FILE is the same as --lab FILE. The exit code is 4 if the file has an error.
     """
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
     from pytest_pinet.report.diagrams.facts import management_lines
     from pytest_pinet.report.text_wrap import WIDTH, wrap
 
+    if file is not None and ctx.get_parameter_source("lab_file") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"two lab files: {file} and --lab {lab_file}; expected one of them", ctx)
+    file = lab_file if file is None else file
     lab = load(file)
     click.echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     if is_name(file):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import QUIET, print_result
+from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
 from pytest_pinet.session.option_table import SETTINGS
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pytest_pinet.session.settings import Settings
 
 
-@click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
+@click.command(cls=PassesToPytest, context_settings={"ignore_unknown_options": True})
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
-@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+@click.argument("pytest_args", nargs=-1, type=FILES)
 def config(as_json: bool, pytest_args: tuple[str, ...]) -> None:
     """Show each setting of a run of pytest with these arguments: its value, and where the value was written.
 

@@ -6,14 +6,16 @@ pytest runs the tests. The exit code is the decision.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetCommand, renamed
+from pytest_pinet.cli.command import renamed
 from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE
 from pytest_pinet.cli.options import QUIET, print_hints
+from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
 
@@ -24,14 +26,16 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
 UNDECIDED = 3
+# What the options of pytest are called here.
+SPELLED = {"--pinet-build": "BUILD", "--pinet-against": "--against", "--pinet-lab": "--lab", "--pinet-boots": "--boots"}
 OPTIONS = ("--against", "--lab", "--boots", "--yes", "--bisect", "--help")
 
 
 @renamed({"--baseline": "--against"})
-@click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
-@click.argument("build")
+@click.command(cls=PassesToPytest, context_settings={"ignore_unknown_options": True})
+@click.argument("build", type=FILES)
 @click.option(
-    "--against", metavar="PATH",
+    "--against", metavar="PATH", type=FILES,
     help="Judge BUILD against this known-good build. 'running' (default): the build that is installed on the boards; "
     "'accepted': the accepted baselines, without a second build.",
 )  # fmt: skip
@@ -45,7 +49,7 @@ OPTIONS = ("--against", "--lab", "--boots", "--yes", "--bisect", "--help")
 @click.option("--boots", metavar="N", type=int, help="Boot each board at most this often.")
 @click.option("--yes", is_flag=True, help="Boot BUILD without a question on boards without power control.")
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
-@click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
+@click.argument("pytest_args", nargs=-1, type=FILES)
 def gate(
     build: str,
     against: str | None,
@@ -82,7 +86,8 @@ def gate(
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
     words += ["--pinet-unattended"] if yes else []
-    answer = RunWatcher()
+    passed = {word.partition("=")[0] for word in pytest_args}
+    answer = RunWatcher({option: name for option, name in SPELLED.items() if option not in passed})
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
     if status == pytest.ExitCode.USAGE_ERROR:
         print_hints(pytest_args, OPTIONS)
@@ -92,14 +97,21 @@ def gate(
 
 
 class RunWatcher:
-    """A pytest plugin that stores the outcome of the run."""
+    """A pytest plugin that stores the outcome of the run. Messages call options as ``spelled`` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, spelled: Mapping[str, str]) -> None:
+        self._spelled = dict(spelled)
         self.head: ChangeHeadRecord | None = None
         self.refused: PinetError | None = None
         # A dry run gives no answer.
         self.planned = False
         self._failed = False
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Give messages the names that the user wrote, before the session reads its options."""
+        from pytest_pinet.session import settings
+
+        setattr(config.option, settings.SPELLED, self._spelled)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note an interruption; ``-x`` with ``-n`` also ends this way."""

@@ -11,16 +11,23 @@ import click
 from pytest_pinet.cli.command import HELP_NAMES, PinetGroup, renamed
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.names import nearest, unknown
 
 
 class ShowFirst(PinetGroup):
-    """A group whose first command, ``show``, is the default: ``pinet history 'pi4b:*'``."""
+    """A group whose first command, ``show``, is the default: ``pinet history 'pi4b:*'``.
+
+    A word such as ``exprot``, which is similar to a command and can be no id of a result, is a mistyped command.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in HELP_NAMES):
+        if not args or not (args[0] in HELP_NAMES or self._is_command(args[0])):
             args = ["show", *args]
         return super().parse_args(ctx, args)
+
+    def _is_command(self, word: str) -> bool:
+        is_id = word.startswith("-") or any(mark in word for mark in ":*?[")
+        return not is_id and nearest(word, self.commands) is not None
 
 
 @click.group(cls=ShowFirst)

@@ -30,7 +30,7 @@ def _of_lab(names: Callable[[LabOfFile], Iterable[str]]) -> Completer:
         from pytest_pinet.config.labfile import load
 
         with suppress(PinetError, OSError):
-            lab = ctx.params.get("lab_file") or lab_of_user()
+            lab = ctx.params.get("lab_file") or ctx.params.get("pinet_lab") or lab_of_user()
             found = dict.fromkeys(names(load(lab)))
             return [name for name in found if name.startswith(incomplete)]
         return []

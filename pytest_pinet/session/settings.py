@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +17,8 @@ from pytest_pinet.session.option_table import SETTINGS, Setting, Value
 
 # xdist sends the options of its controller to its workers, so what is stored there is read only once.
 _STORED = "pinet_settings"
+# What the user of `pinet gate` wrote in place of our options: a mapping in ``config.option``.
+SPELLED = "pinet_spelled"
 # Separates the values of a repeatable setting in the environment. In the configuration file, each has its own line.
 SEPARATOR = ";"
 
@@ -119,14 +121,22 @@ def find(config: pytest.Config, one: Setting) -> Written:
         texts = key if isinstance(key, list) else [key]
         source = Source.COMMAND_LINE if is_overridden else Source.CONFIGURATION
         return Written(_seen_from_here(one, texts, config.rootpath), source, _key_name(config, one.key))
-    return Written((one.default,) if one.default is not None else (), Source.DEFAULT, one.option)
+    name = _spelled(config).get(one.option, one.option)
+    return Written((one.default,) if one.default is not None else (), Source.DEFAULT, name)
 
 
 def _seen_from_here(one: Setting, texts: Sequence[str], folder: Path) -> tuple[str, ...]:
     return tuple(one.from_folder(text, folder) if one.from_folder is not None else text for text in texts)
 
 
+def _spelled(config: pytest.Config) -> Mapping[str, str]:
+    spelled: Mapping[str, str] = getattr(config.option, SPELLED, {})
+    return spelled
+
+
 def _option_name(config: pytest.Config, option: str) -> str:
+    if option in _spelled(config):
+        return _spelled(config)[option]
     given = config.invocation_params.args
     if hasattr(config, "workerinput") or any(str(word).partition("=")[0] == option for word in given):
         return option

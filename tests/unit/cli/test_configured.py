@@ -77,6 +77,15 @@ def test_all_commands_use_it(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(["matrix", "--lab=virtual", "--board=pi5"]) == 0
 
 
+@pytest.mark.parametrize("words", [["bench.yaml"], ["--lab", "bench.yaml"]], ids=" ".join)
+def test_check_takes_its_lab_as_an_argument_and_as_an_option(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", *words]) == 0
+    assert capsys.readouterr().out.startswith("bench.yaml: ok, lab bench: 2 nodes")
+    assert run(["check", "--lab=virtual", *words]) == (4 if words == ["bench.yaml"] else 0)
+
+
 def test_a_broken_file_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "pyproject.toml").write_text("[tool\n")
     assert run(["check"]) == 4

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.cli import run
 from pytest_pinet.cli.gate import code_of
 from pytest_pinet.errors import ConfigError, PinetError, UnsupportedError
 from pytest_pinet.model.record.change import ChangeHeadRecord
-from tests.support.change_session import Bench, bench_with
+from tests.support.change_session import LAB_FILE, NEW, Bench, bench_with
 
 TEST = """
 import pytest
@@ -103,8 +104,28 @@ def test_a_commit_that_does_not_boot_or_compile_is_skipped(bench: Bench) -> None
 def test_wrong_arguments_end_the_bisection(bench: Bench) -> None:
     code, text = gate(bench, "new.yaml", "--bisect", "--against=gone.yaml", "--lab=lab.yaml")
     assert code == 132
-    assert "--pinet-against: gone.yaml" in text
+    assert "--against: gone.yaml" in text
     assert gate(bench, "new.yaml", "--against=good.yaml", "--lab=lab.yaml", "--boots=2")[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["new.yaml", "--boots=2"], "ERROR: --boots 2: too few boots"),
+        (["new.yaml", "--pinet-boots=2"], "ERROR: --pinet-boots 2: too few boots"),
+        (["new.yaml", "--against=accepted", "--boots=8"], "ERROR: --boots 8: --against accepted boots the build only"),
+        (["gone.yaml"], "ERROR: BUILD: gone.yaml: there is no file"),
+    ],
+)
+def test_an_error_calls_an_option_as_the_user_did(
+    pytester: pytest.Pytester, capfd: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    (pytester.path / "lab.yaml").write_text(LAB_FILE)
+    (pytester.path / "new.yaml").write_text(NEW)
+    with pytest.raises(SystemExit) as ended:
+        run(["gate", *words, "--lab=lab.yaml", "-p", "no:hypothesispytest"])
+    assert ended.value.code == 4
+    assert message in capfd.readouterr().err
 
 
 def test_a_dry_run_prints_its_plan_and_makes_no_decision(bench: Bench) -> None:

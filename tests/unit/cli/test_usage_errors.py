@@ -131,6 +131,7 @@ def test_short_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) 
         (["lab", "upp"], "unknown command 'upp', did you mean 'up'? (accepted: degrade, down, exec"),
         (["doctor", "--trybot"], "unknown option '--trybot', did you mean '--tryboot'?"),
         (["history", "--lats", "3"], "unknown option '--lats', did you mean '--last'?"),
+        (["history", "exprot"], "unknown command 'exprot', did you mean 'export'? (accepted: export, import, show)"),
     ],
 )
 def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
