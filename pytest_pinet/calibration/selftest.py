@@ -200,8 +200,9 @@ def count(outcomes: Sequence[SelftestOutcome], baselines: Mapping[Direction, Bit
 def table(counts: Iterable[Count]) -> list[str]:
     """Return the counts as a table of 80 columns."""
     rows: list[tuple[str, ...]] = [
-        ("slower by", "gates", "right", "wrong", "inconcl.", "traffic median", "  90 %", "measured", "")
+        ("slower by", "gates", "right", "wrong", "inconcl.", "traffic median", "  90 %", "measured")
     ]
+    below: list[list[str]] = []
     for one in counts:
         marks = one.marks
         notes = [f"at the limit: {one.passed} passed"] if one.at_limit else []
@@ -209,8 +210,9 @@ def table(counts: Iterable[Count]) -> list[str]:
         numbers = (one.gates, marks[Mark.RIGHT], marks[Mark.WRONG], marks[Mark.INCONCLUSIVE])
         seconds = (f"{one.median_s:.1f} s", f"{one.most_s:.1f} s")
         measured = "-" if one.measured is None else percent(one.measured)
-        rows.append((percent(one.reduction), *map(str, numbers), *seconds, measured, "  ".join(notes)))
-    return text_table(rows, ">  >  >  >  >  >  >  >  <")
+        rows.append((percent(one.reduction), *map(str, numbers), *seconds, measured))
+        below.append([f"    {'; '.join(notes)}"] if notes else [])
+    return text_table(rows, ">  >  >  >  >  >  >  >", notes=below)
 
 
 def percent(share: float) -> str:

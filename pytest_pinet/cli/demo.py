@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -171,8 +172,11 @@ def _run(folder: Path) -> bool:
 
 
 def _pytest(folder: Path) -> int:
+    from pytest_pinet.report.text_wrap import wrap_command
+
     words = ["--pyargs", TEST, "-k", CHOSEN, "--pinet-lab=lab.yaml"]
-    click.echo(f"$ pytest --pyargs {TEST} -k '{CHOSEN}' --pinet-lab=lab.yaml")
+    for line in wrap_command(f"$ {shlex.join(['pytest', *words])}", "", "    "):
+        click.echo(line)
     own = ["-c", "pytest.ini", "-p", "no:cacheprovider", "--no-header", "--pinet-history=history.db"]
     return _child([sys.executable, "-m", "pytest", *own, *words], folder)
 

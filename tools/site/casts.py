@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-COLUMNS, LIMIT_S, LONGEST_WAIT_S = 96, 240.0, 1.5
+COLUMNS, LIMIT_S, LONGEST_WAIT_S = 80, 240.0, 1.5
 CHAR, LINE, PAD = 8.0, 18.0, 14.0
 COLOURS = {31: "#ff7b72", 32: "#7ee787", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#76e3ea", 90: "#8b949e"}
 COLOURS |= {code + 60: colour for code, colour in COLOURS.items() if code < 40}
@@ -30,7 +30,8 @@ OTHER = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][0-9A-B])")
 
 
 class Cast(NamedTuple):
-    """``shown`` is the command in the picture, ``command`` what runs. ``before`` and ``after`` are not shown.
+    """``shown`` is the command in the picture, maybe in several lines, and ``command`` what runs. ``before`` and
+    ``after`` are not shown.
 
     ``last`` is how many of its last lines are shown.
     """
@@ -46,7 +47,7 @@ class Cast(NamedTuple):
 GATE = "pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab=my-bench.yaml -k 'pi3b and onboard'"
 CASTS = {
     "failing-gate": Cast(
-        GATE,
+        GATE.replace(" --pinet", " \\\n    --pinet"),
         GATE,
         (
             "pinet lab up --lab my-bench.yaml",
@@ -165,7 +166,9 @@ def main(words: list[str]) -> None:
             lines = lines_of(record(cast, Path(work)))
             lines = [(at, text.replace(work, "~")) for at, text in lines][-cast.last :]
         start = lines[0][0] if lines else 0.0
-        picture = svg(cast.shown, [(start, f"\x1b[32m$\x1b[0m \x1b[1m{cast.shown}\x1b[0m"), *lines], cast.moving)
+        first, *more = (f"\x1b[1m{line}\x1b[0m" for line in cast.shown.splitlines())
+        typed = [(start, line) for line in (f"\x1b[32m$\x1b[0m {first}", *more)]
+        picture = svg(cast.command, [*typed, *lines], cast.moving)
         (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
         print(f"{folder / name}.svg: {len(lines)} lines")
 

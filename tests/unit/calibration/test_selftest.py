@@ -93,7 +93,9 @@ def test_each_direction_is_compared_with_its_own_baseline() -> None:
 
 def test_the_table_fits_80_columns_and_shows_a_wrong_verdict() -> None:
     lines = table(counted(gate(0.0, Verdict.FAIL, 9.0), gate(0.0, Verdict.PASS), gate(0.1, Verdict.FAIL, 9.0)))
+    lines += table(counted(gate(0.03, Verdict.PASS, 1000.0)))
     assert all(len(line) <= 80 for line in lines)
+    assert lines[-1] == "    at the limit: 1 passed"
     assert lines[1].split()[:6] == ["0", "%", "2", "1", "1", "0"]
     assert lines[2].split()[:6] == ["10", "%", "1", "1", "0", "0"]
 
@@ -135,7 +137,7 @@ def test_an_invalid_gate_is_not_counted_as_a_verdict() -> None:
     assert (none.gates, none.judged, none.median_s) == (2, 1, 3.0)
     assert none.measured == pytest.approx(0.0)
     assert (ten.judged, ten.measured, ten.shaper_erred) == (0, None, False)
-    assert table([none, ten])[1].endswith("  1 invalid")
+    assert table([none, ten])[2] == "    1 invalid"
     assert sentence("x", 0.03, [none, ten]) == (
         "x, limit 3 % below the baseline: an unchanged link passes after 3 s of traffic (90 %: 3 s); "
         "no gate on a link 10 % slower was valid"
