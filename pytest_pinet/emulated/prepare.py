@@ -13,14 +13,8 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual.requirements import require
 
-# Debian package of each command.
-PACKAGES = {
-    "depmod": "kmod",
-    "mcopy": "mtools",
-    "mke2fs": "e2fsprogs",
-    "mkfs.vfat": "dosfstools",
-    "qemu-system-aarch64": "qemu-system-arm",
-}
+# The script ``system-packages`` of the virtual lab, which installs them, reads the same file.
+COMMANDS = Path(__file__).with_name("board-commands")
 ANSWER_S = 20.0
 
 
@@ -58,7 +52,7 @@ def prepare(lab: Lab, report: Report) -> Path:
 
 def check_commands() -> None:
     """Raise LabError if commands are missing. The error names their packages."""
-    require(PACKAGES, "emulated boards need")
+    require(COMMANDS, "emulated boards need")
 
 
 def qemu_devices() -> tuple[str, frozenset[str]]:

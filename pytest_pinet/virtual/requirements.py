@@ -7,28 +7,14 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.link_models import Shape
 from pytest_pinet.virtual.spec import LabSpec
 
-# Debian package of each command.
-PACKAGES = {
-    "agetty": "util-linux",
-    "ip": "iproute2",
-    "iperf3": "iperf3",
-    "lldpd": "lldpd",
-    "login": "login",
-    "mount": "mount",
-    "nsenter": "util-linux",
-    "setpriv": "util-linux",
-    "setsid": "util-linux",
-    "snmpd": "snmpd",
-    "sshd": "openssh-server",
-    "ssh-keygen": "openssh-client",
-    "tc": "iproute2",
-    "unshare": "util-linux",
-}
+# The script ``system-packages``, which installs them, reads the same file.
+COMMANDS = Path(__file__).with_name("lab-commands")
 
 
 @dataclass(frozen=True)
@@ -62,11 +48,17 @@ SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 def check_commands() -> None:
     """Raise LabError if commands are missing. The error names their packages."""
-    require(PACKAGES, "the virtual lab needs")
+    require(COMMANDS, "the virtual lab needs")
 
 
-def require(packages: Mapping[str, str], who: str) -> None:
-    """Check for commands that ``who`` needs. ``packages`` maps each to its Debian package. Raises LabError."""
+def packages_of(file: Path) -> dict[str, str]:
+    """Return the Debian package of each command. The file has a command and its package in each line."""
+    return dict(line.split() for line in file.read_text(encoding="utf-8").splitlines())
+
+
+def require(commands: Path, who: str) -> None:
+    """Check for the commands in a file, which ``who`` needs. Raises LabError."""
+    packages = packages_of(commands)
     missing = [command for command in packages if shutil.which(command, path=SEARCH) is None]
     if missing:
         wanted = " ".join(sorted({packages[command] for command in missing}))

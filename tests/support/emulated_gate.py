@@ -15,17 +15,20 @@ from typing import Any
 import pytest
 
 from pytest_pinet.config import labfile
-from pytest_pinet.emulated.prepare import PACKAGES
+from pytest_pinet.emulated.prepare import COMMANDS
 from pytest_pinet.errors import LabError
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.lab.session import LabSession
+from pytest_pinet.virtual.requirements import packages_of
 from tests.support.gate_project import PINET, GateLab, Project, wait_until
 
 LAB = Path(__file__).parents[2] / "lab"
 NEEDS = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(any(shutil.which(name) is None for name in PACKAGES), reason="QEMU or its tools are missing"),
+    pytest.mark.skipif(
+        any(shutil.which(name) is None for name in packages_of(COMMANDS)), reason="QEMU or its tools are missing"
+    ),
 ]
 # Board time does not depend on other measurements on this machine, so no gate needs to wait for its turn.
 _DOMAIN = '    host: "*"\n'

@@ -13,7 +13,7 @@ import pytest
 from pytest_pinet.config.labfile import load
 from pytest_pinet.emulated.image import recipe
 from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, Machine, command
-from pytest_pinet.emulated.prepare import PACKAGES, check_commands, prepare, qemu_devices
+from pytest_pinet.emulated.prepare import COMMANDS, check_commands, prepare, qemu_devices
 from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
@@ -22,6 +22,7 @@ from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.link_models import UNSHAPED
+from pytest_pinet.virtual.requirements import packages_of
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.spec import InterfaceSpec, LabSpec, spec_of
 
@@ -184,7 +185,7 @@ def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("pytest_pinet.virtual.requirements.SEARCH", "/nowhere")
     with pytest.raises(LabError, match=r"emulated boards need depmod, mcopy, .*qemu-system-aarch64") as caught:
         check_commands()
-    assert all(package in str(caught.value) for package in PACKAGES.values())
+    assert all(package in str(caught.value) for package in packages_of(COMMANDS).values())
 
 
 def test_a_virtual_clock_needs_one_processor_and_counts_instructions() -> None:

@@ -48,8 +48,9 @@ def test_sudo_is_used_to_start_the_daemon(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert requirements.as_root() == ["sudo", "-n", "--"]
 
 
-def test_missing_commands_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "PACKAGES", {"no-such-iperf": "iperf3", "no-such-sshd": "openssh-server"})
+def test_missing_commands_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "commands").write_text("no-such-iperf iperf3\nno-such-sshd openssh-server\n")
+    monkeypatch.setattr(requirements, "COMMANDS", tmp_path / "commands")
     with pytest.raises(LabError) as raised:
         requirements.check_commands()
     assert raised.value.message == "the virtual lab needs no-such-iperf, no-such-sshd, which this machine lacks"

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from pytest_pinet.emulated import prepare
 from pytest_pinet.errors import LabError
-from pytest_pinet.virtual import system_packages
-from pytest_pinet.virtual.requirements import PACKAGES
+from pytest_pinet.virtual import requirements, system_packages
 
 APT = """\
 #!/bin/sh
@@ -35,10 +37,30 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "log"
 
 
-def test_the_script_and_the_check_of_the_lab_know_the_same_packages() -> None:
-    lines = system_packages.SCRIPT.read_text().splitlines()
-    wanted = {line.split()[2] for line in lines if line.startswith("want ")}
-    assert set(PACKAGES.values()) <= wanted
+@pytest.mark.parametrize("want", ["", "emulated"])
+def test_the_script_installs_what_the_labs_check(want: str, tmp_path: Path) -> None:
+    """On a machine that has none of the commands."""
+    for name in ("sh", "dirname", "readlink"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    for folder, file in (("virtual", requirements.COMMANDS), ("emulated", prepare.COMMANDS)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file.name).symlink_to(file)
+    script = tmp_path / "virtual" / "system-packages"
+    # These folders are not empty here.
+    script.write_text(system_packages.SCRIPT.read_text().replace('PATH="$PATH:/usr/sbin:/sbin" ', ""))
+    environment = {"PATH": str(tmp_path), "FOR": "list", "WANT": want}
+    done = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    files = [requirements.COMMANDS, prepare.COMMANDS][: 2 if want else 1]
+    assert set(done.stdout.split()) == {
+        package for file in files for package in requirements.packages_of(file).values()
+    }
+
+
+def test_the_lab_needs_all_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(requirements, "SEARCH", str(tmp_path))
+    with pytest.raises(LabError) as found:
+        requirements.check_commands()
+    assert found.value.message.startswith("the virtual lab needs agetty, ethtool, ip, iperf3, ")
 
 
 def test_a_package_that_was_there_is_not_ours_to_remove(apt: Path) -> None:
