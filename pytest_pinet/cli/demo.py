@@ -34,6 +34,9 @@ STEPS = (
     (f"2 of 3: the same gate, after {INTERFACE} became 10 % slower", "degrade", 1),
     ("3 of 3: the same gate, after the link was mended", "restore", 0),
 )
+_PINET = (sys.executable, "-c", "from pytest_pinet.cli import main; main()")
+# Set in the process that runs as the root of a user namespace: the question was answered before.
+_INSIDE = "PINET_DEMO_ROOTLESS"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -80,7 +83,8 @@ def demo(yes: bool, remove: bool) -> None:
     Exit code: 0 if the gate decided right each time, else 1; 2 if the lab failed; 4 for wrong arguments.
     """
     from pytest_pinet.config.lab_path import OWN_FOLDER
-    from pytest_pinet.virtual.requirements import as_root
+    from pytest_pinet.virtual.requirements import may_be_root
+    from pytest_pinet.virtual.rootless import check_user_namespaces, replace_process
     from pytest_pinet.virtual.system_packages import install_packages, missing_packages, plan_installation
 
     if remove:
@@ -91,9 +95,21 @@ def demo(yes: bool, remove: bool) -> None:
             raise ConfigError(f"the virtual lab needs {module}: pip install 'pytest-pinet[virtual]'")
     folder = OWN_FOLDER.absolute() / "demo"
     packages = missing_packages()
-    click.echo(_plan(folder, packages))
-    as_root()
-    _confirm(yes)
+    inside = _INSIDE in os.environ
+    rootless = not inside and not may_be_root()
+    if rootless:
+        check_user_namespaces()
+        if packages:
+            raise LabError(
+                f"the virtual lab needs system packages, which only root can install: {' '.join(packages)}",
+                f"as root: apt-get install --no-install-recommends {' '.join(packages)}",
+            )
+    if not inside:
+        click.echo(_plan(folder, packages, rootless))
+        _confirm(yes)
+    if rootless:
+        os.environ[_INSIDE] = "1"
+        replace_process([*_PINET, "demo"])
     began = time.monotonic()
     traces = Traces.read()
     traces = Traces((*{*traces.folders, str(folder)},), traces.packages)
@@ -113,8 +129,11 @@ def demo(yes: bool, remove: bool) -> None:
         sys.exit(1)
 
 
-def _plan(folder: Path, packages: Sequence[str]) -> str:
-    root = "this user is root" if os.geteuid() == 0 else "this user is not root: by `sudo -n`"
+def _plan(folder: Path, packages: Sequence[str], rootless: bool) -> str:
+    if os.geteuid() == 0:
+        root = "this user is root"
+    else:
+        root = "this user becomes root of a user namespace" if rootless else "by `sudo -n`"
     installs = (
         f"with apt-get: {' '.join(packages)}; starts no service" if packages else "nothing; all packages are there"
     )
@@ -182,7 +201,7 @@ def _pytest(folder: Path) -> int:
 
 
 def _pinet(folder: Path, *words: str) -> None:
-    _child([sys.executable, "-c", "from pytest_pinet.cli import main; main()", *words], folder)
+    _child([*_PINET, *words], folder)
 
 
 def _child(argv: Sequence[str], folder: Path) -> int:

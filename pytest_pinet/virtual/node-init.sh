@@ -33,8 +33,13 @@ mount -o remount,bind,ro /proc
 mount --bind /sys/devices/virtual/net /sys/devices/virtual/net
 mount -o remount,bind,ro /sys
 # No disks: only a few devices, its own terminals, and the serial line, which is a pty of the host.
+# Bind mounts, because root in a user namespace may not make devices.
 mount -t tmpfs -o mode=755,nosuid,size=16m tmpfs /run/dev
-(cd /dev && cp -a null zero full random urandom tty fd stdin stdout stderr /run/dev)
+for device in null zero full random urandom tty; do
+    : > /run/dev/$device
+    mount --bind /dev/$device /run/dev/$device
+done
+(cd /dev && cp -a fd stdin stdout stderr /run/dev)
 mkdir -m 1777 /run/dev/shm
 mkdir /run/dev/pts
 mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts /run/dev/pts

@@ -101,17 +101,21 @@ def _missing(names: Sequence[str], root: Sequence[str]) -> list[str]:
     return done.stdout.split() if done.returncode == 0 else []
 
 
+def may_be_root() -> bool:
+    """Return whether this user can run commands as root without a question."""
+    if os.geteuid() == 0:
+        return True
+    try:
+        return subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True, timeout=10).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
 def as_root() -> list[str]:
     """Return the command prefix that runs a command as root (empty for root). Raises LabError if there is no way."""
-    if os.geteuid() == 0:
-        return []
-    try:
-        allowed = subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True, timeout=10).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        allowed = False
-    if not allowed:
+    if not may_be_root():
         raise LabError(
             "the virtual lab needs root for its network namespaces, but this user is not root and `sudo -n true` fails",
             "run as root, or allow sudo without a password for this user",
         )
-    return ["sudo", "-n", "--"]
+    return [] if os.geteuid() == 0 else ["sudo", "-n", "--"]

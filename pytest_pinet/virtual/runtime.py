@@ -35,7 +35,7 @@ class Runtime:
     def of(cls, lab_file: str) -> Runtime:
         """Return the directory for this lab file and the current user."""
         base = os.environ.get("XDG_RUNTIME_DIR")
-        root = Path(base) / "pinet" if base and Path(base).is_dir() else Path(f"/tmp/pinet-{os.getuid()}")
+        root = Path(base) / "pinet" if base and Path(base).is_dir() else Path(f"/tmp/pinet-{_user()}")
         name = hashlib.sha256(str(lab_path(lab_file).resolve()).encode()).hexdigest()[:12]
         return cls(root / name)
 
@@ -191,3 +191,14 @@ class Runtime:
         if "error" in reply:
             raise ConfigError(reply["error"]) if reply["mistake"] else LabError(reply["error"])
         return reply["result"]
+
+
+def _user() -> int:
+    """Return the number of this user, also from inside a user namespace, in which the same user is root."""
+    own = os.getuid()
+    # Each line: first number inside, first number outside, how many (see user_namespaces(7)).
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        inside, outside, many = map(int, line.split())
+        if inside <= own < inside + many:
+            return outside + own - inside
+    return own

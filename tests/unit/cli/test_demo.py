@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.cli.demo import Traces
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual import system_packages
+from pytest_pinet.virtual import requirements, rootless, system_packages
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,39 @@ def test_without_root_and_sudo_nothing_is_written(place: Path, monkeypatch: pyte
     monkeypatch.setenv("PATH", str(place))
     done = run("--yes")
     assert isinstance(done.exception, LabError)
-    assert "this user is not root and `sudo -n true` fails" in str(done.exception)
+    assert str(done.exception).splitlines()[0] == (
+        "the virtual lab needs root for its network namespaces, but this user is not root and `sudo -n true` fails; a "
+        "user namespace cannot replace it here: newuidmap is missing (Debian package uidmap)"
+    )
     assert not list(place.iterdir())
+
+
+@pytest.fixture
+def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(requirements, "may_be_root", lambda: False)
+    monkeypatch.setattr(rootless, "check_user_namespaces", lambda: None)
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_only_root_can_install_packages(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_packages, "missing_packages", lambda: ["iperf3", "lldpd"])
+    done = run("--yes")
+    assert str(done.exception) == (
+        "the virtual lab needs system packages, which only root can install: iperf3 lldpd\n"
+        "  -> as root: apt-get install --no-install-recommends iperf3 lldpd"
+    )
+    assert not list(place.iterdir())
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_an_ordinary_user_is_told_of_the_user_namespace_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_packages, "missing_packages", list)
+    done = run()
+    assert done.output.splitlines()[1] == (
+        "  needs     root for network namespaces: this user becomes root of a user namespace"
+    )
+    assert isinstance(done.exception, ConfigError)
 
 
 def test_packages_are_known_before_they_are_installed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
