@@ -33,7 +33,7 @@ mount -o remount,bind,ro /proc
 mount --bind /sys/devices/virtual/net /sys/devices/virtual/net
 mount -o remount,bind,ro /sys
 # No disks: only a few devices, its own terminals, and the serial line, which is a pty of the host.
-# Bind mounts, because root in a user namespace may not make devices.
+# Bind mounts, because root in a user namespace is not permitted to make devices.
 mount -t tmpfs -o mode=755,nosuid,size=16m tmpfs /run/dev
 for device in null zero full random urandom tty; do
     : > /run/dev/$device
