@@ -13,6 +13,7 @@
     |   |   `-- ShutdownError    the running system did not shut down for a reboot
     |   |-- SwitchError          the switch refused a setting, or accepted it and did nothing
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
+    |   |   `-- DroppedLink      the link of the device under test dropped again, on a fresh link-up: the test fails
     |   `-- TrafficError         the traffic, its tool or its link failed; carries the output of the tool
     |-- KernelError              kernel of the device under test failed (panic, oops, watchdog): the change is at fault
     |-- BuildError               the build under test or its driver does not start: the change is at fault
@@ -119,6 +120,14 @@ class LinkError(LabError):
     """No carrier, wrong negotiated speed or duplex, or an unreachable address."""
 
 
+class DroppedLink(LinkError):
+    """The link of the device under test dropped again, on a fresh link-up: the test fails.
+
+    The carrier cannot tell the device from its cable, so a person must look at both. A comparison of two builds blames
+    the build only if the other build holds the link.
+    """
+
+
 class TrafficError(LabError):
     """The traffic tool failed. ``evidence`` keeps its output."""
 
@@ -151,7 +160,7 @@ class BuildError(PinetError):
     """The build under test is at fault, not the lab.
 
     ``kind`` is one of ``wrong architecture``, ``panic``, ``oops``, ``hang``, ``no login``, ``fell back``, ``no
-    driver``, ``no link``, ``slow link``, ``no traffic`` and ``mismatch``.
+    driver``, ``no link``, ``slow link``, ``link drops``, ``no traffic`` and ``mismatch``.
     """
 
     def __init__(self, message: str, kind: str, excerpt: str = "") -> None:
@@ -164,6 +173,10 @@ class BuildMismatch(BuildError):
 
     def __init__(self, message: str, excerpt: str = "") -> None:
         super().__init__(message, "mismatch", excerpt)
+
+
+# These errors fail the test: the change under test is to blame.
+BLAMING = (KernelError, BuildError, DroppedLink)
 
 
 class InvalidMeasurement(PinetError):

@@ -11,6 +11,7 @@ from pytest_pinet.ab.series import PingSeries, TurnSeries
 from pytest_pinet.errors import (
     BuildError,
     ConsoleError,
+    DroppedLink,
     InvalidMeasurement,
     KernelError,
     LinkError,
@@ -45,6 +46,8 @@ class BootTrouble:
             return "slow link"
         if isinstance(self.error, ConsoleError | SshError):
             return "hang"
+        if isinstance(self.error, DroppedLink):
+            return "link drops"
         return "no link" if self.opening else "no traffic"
 
 

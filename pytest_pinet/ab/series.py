@@ -14,13 +14,14 @@ from pytest_pinet.evidence.build import read_build, read_settings
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
 from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.drops import DROPS_MAX
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.preconditions import refuse
-from pytest_pinet.measure.traffic_runner import DROPS_MAX, MeasureContext, Runs
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.metric_key import MetricKey

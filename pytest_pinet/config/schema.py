@@ -44,6 +44,7 @@ from pytest_pinet.config.fields import (
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import CLOCKS, MACHINES, MANAGERS, USERS
+from pytest_pinet.model.limit_parser import MOST_DROPS
 from pytest_pinet.model.limits import WAYS
 
 BUSES = tuple(sorted(bus.value for bus in Bus))
@@ -196,6 +197,11 @@ class LimitSection(Section):
     loss: Percentage | None = Field(None, description="largest share of UDP datagrams that are lost, such as '0.5%'")
     latency: Latency | None = Field(None, description="longest mean round-trip time under load, such as '5 ms'")
     cpu: Percentage | None = Field(None, description="largest share of one core for each Gbit/s, such as '40%'")
+    max_drops: Annotated[int, Field(ge=0, le=MOST_DROPS)] | None = Field(
+        None,
+        description="how often the link of the device under test may drop in one measurement; by default a second "
+        "drop, on a fresh link-up, fails",
+    )
     marginal: Marginal | None = Field(
         None, description="width of the band, as a share of the limit, where a value that meets the limit is marginal"
     )

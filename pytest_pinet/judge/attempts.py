@@ -37,6 +37,7 @@ class Try:
 
     ``seconds`` includes the set-up. ``excluded`` says why the try is not counted (empty: it is counted). ``discarded``
     is an earlier run that is not counted, since its flows began too far apart; its bytes crossed the link, though.
+    ``dropped`` has the numbers of the ends whose link dropped.
     ``evidence`` has the counters of each end, by its number; empty if they were not read.
     """
 
@@ -49,6 +50,7 @@ class Try:
     excluded: str = ""
     evidence: tuple[EndEvidence, ...] = ()
     discarded: Try | None = None
+    dropped: frozenset[int] = frozenset()
 
     @property
     def skew_s(self) -> float | None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 # For `git bisect run` this exit code means "this commit cannot be tested".
 SKIP = 125
 # A build with these findings comes up and moves packets, so a bisection can judge it. Other builds are skipped.
-MEASURABLE = ("slow link", "no traffic")
+MEASURABLE = ("slow link", "link drops", "no traffic")
 
 
 class MetricOutcome(StrEnum):

@@ -28,6 +28,12 @@ def _tier(limit: Limit) -> Origin:
     return max(limit.origin, Origin.MARKER)
 
 
+def drops_limit(limits: Sequence[Limit], keys: Iterable[MetricKey]) -> Limit | None:
+    """Return the strictest limit on link drops of all directions, since they share the link; None without a limit."""
+    found = [limit for key in keys if (limit := most_specific(limits, key, Metric.MAX_DROPS)) is not None]
+    return min(found, key=lambda limit: limit.bound if isinstance(limit.bound, int) else 0, default=None)
+
+
 def goodput_limit(
     limits: Sequence[Limit],
     key: MetricKey,

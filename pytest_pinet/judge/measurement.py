@@ -48,7 +48,7 @@ class GatePlan:
     """How a measurement is judged: limits, profile, and earlier knowledge.
 
     ``references`` has the earlier knowledge of each direction. ``link_ups``: a suspicion may take the link of the
-    device under test down and up again.
+    device under test down and up again. ``strict``: what would be marginal fails.
     """
 
     limits: Sequence[Limit]
@@ -56,6 +56,7 @@ class GatePlan:
     references: Mapping[Direction, Reference] = field(default_factory=dict)
     link_ups: bool = True
     error_rate: float = ERROR_RATE
+    strict: bool = False
 
     def reference(self, way: Direction) -> Reference:
         """Return the earlier knowledge of this direction, or the default."""
@@ -79,6 +80,28 @@ def figures(
     """Judge the sum of each direction. If several flows ran at once, also judge each flow and their evenness."""
     judging = _Judging(link, traffic, tries, plan, circumstances or Circumstances())
     return judging.whole()
+
+
+def strictly(found: MeasurementJudgement) -> MeasurementJudgement:
+    """Make everything fail that is marginal."""
+
+    def fail(verdict: Verdict) -> Verdict:
+        return Verdict.FAIL if verdict is Verdict.MARGINAL else verdict
+
+    def one(judged: DirectionJudgement) -> DirectionJudgement:
+        extras = tuple(replace(extra, verdict=fail(extra.verdict)) for extra in judged.extras)
+        return replace(judged, verdict=fail(judged.verdict), extras=extras)
+
+    why = f"{found.reason}; marginal results fail (--pinet-strict)" if found.verdict is Verdict.MARGINAL else None
+    even = found.evenness
+    return replace(
+        found,
+        verdict=fail(found.verdict),
+        reason=why or found.reason,
+        directions={way: one(judged) for way, judged in found.directions.items()},
+        flows=tuple(replace(flow, judged=one(flow.judged)) for flow in found.flows),
+        evenness=None if even is None else replace(even, verdict=fail(even.verdict)),
+    )
 
 
 def worst_of(

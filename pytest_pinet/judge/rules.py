@@ -92,7 +92,7 @@ def goodput_rule(limit: Limit, most: Bitrate, baseline: Bitrate | None) -> Rule 
 def part_rule(limit: Limit) -> Rule:
     """Return the rule of a limit on a metric other than goodput. Raises TypeError for goodput."""
     bound = limit.bound
-    if limit.metric not in _PARTS or isinstance(bound, Bitrate | Tolerance):
+    if limit.metric not in _PARTS or isinstance(bound, Bitrate | Tolerance | int):
         raise TypeError(f"a limit of {limit.metric} is not a limit on a part")
     match bound:
         case Share():

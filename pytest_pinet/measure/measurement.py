@@ -15,7 +15,8 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.limits import drops_limit
+from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
@@ -80,7 +81,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     build = _once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
-    with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S) as runs:
+    keys = [MetricKey(link.combination.identity, traffic, way) for way in traffic.direction.parts]
+    max_drops = drops_limit(plan.limits, keys)
+    with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S, plan.link_ups, max_drops) as runs:
         ladder = Ladder(traffic, plan.profile) if isinstance(traffic, LadderTraffic) else None
         if ladder is None:
             runs.again(traffic)
@@ -123,6 +126,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             busy = runs.conditions.excuses(runs.tries)
         broke = runs.finish(traffic)
         found = judged(busy, capacities, broke)
+        if plan.strict:
+            found = strictly(found)
     parts = replace(
         _parts(link, traffic, runs, found),
         build=build,

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 
-from pytest_pinet.errors import InvalidMeasurement, LinkError
+from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LinkError
 from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempt_level import BROKEN
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
+from pytest_pinet.judge.drops import DropRule
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
@@ -24,7 +25,8 @@ from pytest_pinet.measure.management_counter import ManagementCounter
 from pytest_pinet.measure.preconditions import Preconditions
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.lab import VIRTUAL
-from pytest_pinet.model.measurement import Measurement
+from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.measurement import EventKind, Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.concurrent import LEAD_S, measure_together
 from pytest_pinet.traffic.scaled import wrap_scaled
@@ -39,8 +41,6 @@ GRACE_S = 15.0
 # Flows that begin further apart than this are measured once more, with more time to start.
 SKEW_MAX_S = 0.05
 LONG_LEAD_S = 1.5
-# With so many dropped links in the tries, the link is faulty.
-DROPS_MAX = 2
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,18 @@ class MeasureContext:
 class Runs:
     """A context in which traffic runs. Entering it raises InvalidMeasurement for a bus or power supply with a fault.
 
-    ``lasts_s`` is about how long all runs may take.
+    ``lasts_s`` is about how long all runs may take. ``link_ups``: the link of the device under test may be taken down
+    and up after it dropped. ``max_drops`` limits its drops.
     """
 
-    def __init__(self, context: MeasureContext, lasts_s: float) -> None:
+    def __init__(
+        self, context: MeasureContext, lasts_s: float, link_ups: bool = False, max_drops: Limit | None = None
+    ) -> None:
         self._context = context
         self._link = link = context.link
         self._lasts_s = lasts_s
+        self._link_ups = link_ups
+        self._drops = DropRule(_own_carriers(link), max_drops)
         self._stack = ExitStack()
         # By the number of the end.
         self._observers: dict[int, Observer] = {}
@@ -106,9 +111,12 @@ class Runs:
     def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
         """Run the traffic once more. With Fresh.LINK, first take the link of the device under test down and up.
 
-        A try in which a link dropped is kept but not counted. Raises LabError (LinkError if links drop repeatedly, or
-        do not come back as before) and UnsupportedError.
+        So does the try after one in which that link dropped. A try in which a link dropped is kept but not counted.
+        Raises LabError (DroppedLink if the link of the device under test drops again, LinkError if other links drop
+        repeatedly, or links do not come back as before) and UnsupportedError.
         """
+        if self._link_ups and self.tries and self._drops.is_own(self.tries[-1]):
+            fresh = Fresh.LINK
         if fresh is Fresh.LINK:
             with doing("take the link down and up"):
                 bounce(self._link)
@@ -150,7 +158,9 @@ class Runs:
         self.management.before()
         tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
         measurements = measure_together(tool, _jobs(link, traffic), self._progress(traffic, number), watch, lead_s)
-        events = [event for observer in self._observers.values() for event in observer.events(clock)]
+        seen = {index: observer.events(clock) for index, observer in self._observers.items()}
+        events = [event for found in seen.values() for event in found]
+        dropped = frozenset(i for i, found in seen.items() if any(e.kind is EventKind.LINK_DOWN for e in found))
         seconds = time.monotonic() - clock
         evidence = collector.after(_lasted_s(measurements))
         events += [event for measurement in measurements for event in measurement.events]
@@ -158,7 +168,8 @@ class Runs:
         flows = _flows(link, traffic, measurements)
         own = self.management.after(flows)
         evidence = tuple(replace(one, management=own.get(index)) for index, one in enumerate(evidence))
-        return Try(fresh, started, seconds, flows, tuple(measurements), tuple(events), broken, evidence)
+        ran = tuple(measurements)
+        return Try(fresh, started, seconds, flows, ran, tuple(events), broken, evidence, dropped=dropped)
 
     def _progress(self, traffic: Traffic, number: int) -> Callable[[float], None] | None:
         """Return a function that reports the rates at the receivers of the counted flows."""
@@ -193,15 +204,30 @@ class Runs:
         return report
 
     def _after_a_drop(self) -> None:
-        dropped = [one.excluded for one in self.tries if one.excluded]
-        if len(dropped) >= DROPS_MAX:
+        if self._drops.too_many(self.tries):
+            raise self._dropped_again()
+        if self._drops.lab_is_faulty(self.tries):
+            lost = [one.excluded for one in self.tries if one.excluded]
             raise LinkError(
-                f"{dropped[-1]}; this happened in {len(dropped)} of {len(self.tries)} connections",
+                f"{lost[-1]}; this happened in {len(lost)} of {len(self.tries)} connections",
                 "check cable, connector and power supply; if other kernels hold the link, the driver is at fault",
             )
         # The evidence of a dropped try explains no value, so the next try gets its own evidence.
         self._read_rest()
         self.restart_counting()
+
+    def _dropped_again(self) -> DroppedLink:
+        dut, limit = self._link.dut, self._drops.limit
+        own = [one for one in self.tries if self._drops.is_own(one)]
+        drop = next(event.text for event in own[-1].events if event.kind is EventKind.LINK_DOWN)
+        again = ", again on a fresh link-up" if len(own) > 1 and self._link_ups else ""
+        often = f"{len(own)} of {len(self.tries)} connections"
+        at_most = f"; the limit is max_drops={limit.bound} ({limit.source})" if limit is not None else ""
+        return DroppedLink(
+            f"{drop}: the link of {dut.endpoint} dropped in {often}{again}{at_most}",
+            f"the carrier cannot tell the NIC {dut.device} of node {dut.endpoint.node.name} and its driver from the "
+            f"cable between it and port {dut.port}: change the cable, and try a build that is known to be good",
+        )
 
     def restart_counting(self, same: bool = True) -> None:
         """Restart the counting after a dropped link or a change of the nodes.
@@ -245,6 +271,18 @@ class Runs:
             own = [one.management for one in self.tries[-1].evidence]
             merged = tuple(replace(one, management=counted) for one, counted in zip(found, own, strict=True))
             self.tries[-1] = replace(self.tries[-1], evidence=merged)
+
+
+def _own_carriers(link: Link) -> frozenset[int]:
+    """Return the ends whose carrier is that of the link under test.
+
+    These are the ends of its node. Two ports that are wired by hand can be the ends of one cable: then also the peer.
+    """
+    dut = link.dut
+    switch = link.switches.get(dut.port.switch)
+    if switch is not None and not switch.capabilities and len(switch.ports) == len(link.ends) == 2:
+        return frozenset((0, 1))
+    return frozenset(i for i, end in enumerate(link.ends) if end.endpoint.node is dut.endpoint.node)
 
 
 def _jobs(link: Link, traffic: Traffic) -> list[TrafficJob]:

@@ -25,6 +25,8 @@ MARGINAL = "marginal"
 METRICS = tuple(metric.value for metric in Metric)
 # The words of limits, as keywords of a marker or a call.
 WORDS = (*METRICS, MARGINAL)
+# A link that drops more often in a measurement gives no value, whatever a limit allows.
+MOST_DROPS = 10
 PART_FORM = "a share such as '0.1%'"
 MARGINAL_FORM = "a share such as '2%', more than 0% and less than 100%"
 
@@ -52,6 +54,12 @@ def _cpu(value: object) -> CpuCost:
     return cost
 
 
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_DROPS:
+        raise ValueError(f"{value!r} is no number of link drops; expected a whole number from 0 to {MOST_DROPS}")
+    return value
+
+
 _READERS: dict[Metric, Callable[[object], Bound]] = {
     Metric.GOODPUT: parse_minimum,
     Metric.SUM: parse_minimum,
@@ -62,6 +70,7 @@ _READERS: dict[Metric, Callable[[object], Bound]] = {
     Metric.LOSS: _part,
     Metric.LATENCY: _latency,
     Metric.CPU: _cpu,
+    Metric.MAX_DROPS: _count,
 }
 
 

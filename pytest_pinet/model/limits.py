@@ -10,7 +10,8 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 
-Bound = Bitrate | Share | Tolerance | Duration | CpuCost
+# A number of link drops is a plain number.
+Bound = Bitrate | Share | Tolerance | Duration | CpuCost | int
 
 
 class Origin(IntEnum):
@@ -30,7 +31,8 @@ class Metric(StrEnum):
     may lie below its accepted baseline.
 
     Maxima: RETRANSMITS, as a share of all sent segments; LOSS, as a share of all datagrams; LATENCY, the mean
-    round-trip time under load; CPU, the processor time per Gbit/s at the device under test.
+    round-trip time under load; CPU, the processor time per Gbit/s at the device under test. MAX_DROPS, how often the
+    link of the device under test may drop in one measurement, stands alone: it is no cost of a single connection.
     """
 
     GOODPUT = "min"
@@ -42,9 +44,10 @@ class Metric(StrEnum):
     LOSS = "loss"
     LATENCY = "latency"
     CPU = "cpu"
+    MAX_DROPS = "max_drops"
 
 
-# The metrics whose limit is a maximum.
+# The metrics whose limit is a maximum for each connection.
 MAXIMA = (Metric.RETRANSMITS, Metric.LOSS, Metric.LATENCY, Metric.CPU)
 
 # The directions that a limit can name: the one-way direction, and whether both directions run at once.
@@ -62,11 +65,11 @@ class Limit:
     """The least (of MAXIMA: the highest) allowed value of one metric, for the combinations that the selectors match.
 
     ``bound`` is a Bitrate or Share for GOODPUT and SUM; a Share for SHARE, FAIRNESS, RETRANSMITS and LOSS; a Tolerance
-    for TOLERANCE, a Duration for LATENCY, a CpuCost for CPU. ``marginal``: a value that meets the bound by less than
-    this share of the bound is marginal. Selectors are globs; ``direction`` None matches both directions. ``both_ways``:
-    the limit applies only to runs with both directions at once (True), only to one-way runs (False) or to all runs
-    (None). ``source`` says where the limit was written (``lab/virtual.yaml:88``, ``min='94%' of the marker`` or
-    ``--pinet-min 90%``).
+    for TOLERANCE, a Duration for LATENCY, a CpuCost for CPU, a number for MAX_DROPS. ``marginal``: a value that meets
+    the bound by less than this share of the bound is marginal. Selectors are globs; ``direction`` None matches both
+    directions. ``both_ways``: the limit applies only to runs with both directions at once (True), only to one-way runs
+    (False) or to all runs (None). ``source`` says where the limit was written (``lab/virtual.yaml:88``, ``min='94%' of
+    the marker`` or ``--pinet-min 90%``).
     """
 
     bound: Bound

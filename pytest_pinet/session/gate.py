@@ -115,7 +115,7 @@ class Gate:
         which both run counts. ``affinity`` binds iperf3 on the device under test to this CPU.
         ``profile`` (fast, standard, soak, full) and ``limits`` override the values of the marker. They have the same
         names: ``min``, ``sum``, ``share``, ``fairness``, ``tolerance``, ``marginal``, ``retransmits``, ``loss``,
-        ``latency``, ``cpu``.
+        ``latency``, ``cpu``, ``max_drops``.
         Fails the test if a limit does not hold. Raises LabError, UnsupportedError, InvalidMeasurement, Inconclusive,
         ConfigError.
         """

@@ -23,8 +23,8 @@ class FlowLimits(TypedDict, total=False):
     """The limits of every measurement of goodput (``docs/reference/tests.md``). None is no limit.
 
     ``min`` and ``sum`` are a rate (``'2.3 Gbit/s'``) or a share of the physical limit (``'94%'``). ``share``,
-    ``fairness``, ``tolerance``, ``marginal``, ``retransmits`` and ``cpu`` are shares. ``latency`` is a duration. Each
-    limit except ``marginal`` can be a mapping from direction to value.
+    ``fairness``, ``tolerance``, ``marginal``, ``retransmits`` and ``cpu`` are shares. ``latency`` is a duration.
+    ``max_drops`` is a number. Each limit except ``marginal`` can be a mapping from direction to value.
     """
 
     min: str | Mapping[str, str] | None
@@ -36,6 +36,7 @@ class FlowLimits(TypedDict, total=False):
     retransmits: str | Mapping[str, str] | None
     latency: str | Mapping[str, str] | None
     cpu: str | Mapping[str, str] | None
+    max_drops: int | Mapping[str, int] | None
 
 
 class Limits(FlowLimits, total=False):

@@ -17,7 +17,7 @@ from pytest_pinet.tuning.registry import read_tunings
 
 SIGNATURE = (
     "pinet(board='*', nic='*', topology='pair', tuning={}, min=None, sum, share, fairness, tolerance, marginal, "
-    "retransmits, loss, latency, cpu=None, profile=None, reset=False, tuning_required=False)"
+    "retransmits, loss, latency, cpu, max_drops=None, profile=None, reset=False, tuning_required=False)"
 )
 ARGUMENTS = ("board", "nic", "topology", "tuning", *WORDS, "profile", "reset", "tuning_required")
 

@@ -197,6 +197,7 @@ SETTINGS = (
         starts=False,
         repeated=True,
     ),
+    Setting("strict", None, "a marginal result fails", _switch, starts=False, repeated=True),
     Setting("require", "N", "fail if fewer than N results were measured", _whole_number, default="0"),
     Setting(
         "build",

@@ -24,6 +24,7 @@ from pytest_pinet.model.lab import Node
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
@@ -42,6 +43,7 @@ class PlainMeasuring:
         self.progress = progress
         self._results = results
         self._link_ups = recorder.config.getoption("--pinet-confirm") == "link-up"
+        self._strict = bool(recorder.config.getoption("--pinet-strict"))
 
     def is_measuring(self, item: pytest.Item) -> bool:
         return True
@@ -57,7 +59,7 @@ class PlainMeasuring:
         link = call.link
         references = self.references.of_traffic(link.combination.identity, traffic)
         budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
-        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate)
+        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict)
 
         def measure(raw: dict[str, str]) -> ResultRecord:
             return measurement.measure(self.context(link.id, link, traffic, raw), traffic, plan)
@@ -66,7 +68,8 @@ class PlainMeasuring:
 
     def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
         def measure(raw: dict[str, str]) -> ResultRecord:
-            return measure_ping.measure(call.link, ping, call.limits, call.profile, raw, self.access.watch)
+            found = measure_ping.measure(call.link, ping, call.limits, call.profile, raw, self.access.watch)
+            return found.replace(verdict=Verdict.FAIL) if self._strict and found.verdict is Verdict.MARGINAL else found
 
         return self._run(call, ping, measure)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_pinet.errors import BuildError, ConfigError, InvalidMeasurement, KernelError, PinetError
+from pytest_pinet.errors import BLAMING, BuildError, ConfigError, InvalidMeasurement, PinetError
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
@@ -58,7 +58,7 @@ class ResultBuilder:
     def of_error(self, item: pytest.Item, combination: Combination, error: PinetError) -> ResultRecord:
         """Return the record of a test that an error ended. The record has no values."""
         verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
-        if isinstance(error, KernelError | BuildError):
+        if isinstance(error, BLAMING):
             verdict = Verdict.FAIL
         parts = ResultParts(
             id=combination.id,

@@ -17,6 +17,7 @@ import pytest
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import (
+    BLAMING,
     BuildError,
     CapabilityError,
     ConfigError,
@@ -337,7 +338,7 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
     """Rewrite a failed report: show ``text`` instead of a traceback, and set the phase by the kind of the error.
 
     pytest, JUnit and xdist report a failure of the call phase as a failure, and of other phases as an error. So an
-    error of the lab is moved to the set-up, and a broken kernel or build is moved to the call.
+    error of the lab is moved to the set-up, and a broken kernel, build or link is moved to the call.
     """
     # pytest prints the name of the class before the message, without a module if it is "builtins".
     named = type(type(error).__name__, (pytest.fail.Exception,), {"__module__": "builtins"})
@@ -345,7 +346,7 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
         raise named(text, pytrace=False)
     except pytest.fail.Exception as plain:
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
-    if isinstance(error, KernelError | BuildError):
+    if isinstance(error, BLAMING):
         report.when = "call" if report.when == "setup" else report.when
     elif report.when == "call":
         report.when = "setup"

@@ -59,10 +59,11 @@ class Settings:
         """Return the options that make another run measure and judge as this one does."""
         written = [(one, self.written[one.name]) for one in SETTINGS if one.repeated]
         return [
-            f"{one.option}={text}"
+            one.option if one.metavar is None else f"{one.option}={text}"
             for one, found in written
             if found.source is not Source.DEFAULT
             for text in found.texts
+            if one.parse(text) is not False
         ]
 
 

@@ -28,6 +28,11 @@ def test_against_a_baseline(link, gate):
 def test_drop(link, gate, drop):
     drop()
     gate.tcp(link, direction="tx")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", max_drops=0)
+def test_no_drop(link, gate, drop):
+    drop()
+    gate.tcp(link, direction="tx")
 """
 CONFTEST = """
 import os, subprocess, threading
@@ -140,13 +145,25 @@ def test_a_link_that_drops_once_is_told_with_its_time_and_port_and_stands_in_no_
 
 
 @pytest.mark.slow
-def test_a_link_that_drops_again_is_the_lab_s_error_and_gives_no_figure(project: Project) -> None:
+def test_a_link_that_drops_again_on_a_fresh_link_up_fails_and_names_node_cable_and_port(project: Project) -> None:
     output = project.pytest("-k", "test_drop", DROPS="2")
-    output.assert_outcomes(errors=1)
+    output.assert_outcomes(failed=1)
     result = only_result(project)
-    assert (result["verdict"], result["directions"]) == ("error", {})
-    assert "link dropped for " in result["message"]
-    assert "in 2 of 2 connections" in result["message"]
+    assert (result["verdict"], result["directions"]) == ("fail", {})
+    message = " ".join(result["message"].split())
+    assert "link dropped for " in message
+    assert "the link of pi3b-1:onboard dropped in 2 of 2 connections, again on a fresh link-up" in message
+    assert "of node pi3b-1 and its driver from the cable between it and port sw1/p1" in message
+
+
+@pytest.mark.slow
+def test_a_limit_of_no_drops_fails_at_the_first_one_and_strict_runs_take_no_marginal_result(project: Project) -> None:
+    project.pytest("-k", "test_no_drop").assert_outcomes(failed=1)
+    assert "max_drops=0 of the marker" in " ".join(only_result(project)["message"].split())
+    output = project.pytest("-k", "test_drop", "--pinet-strict")
+    output.assert_outcomes(failed=1)
+    assert only_result(project)["directions"]["tx"]["verdict"] == "fail"
+    output.stdout.fnmatch_lines(["*--pinet-strict*"])
 
 
 def test_an_unknown_profile_is_a_mistake(new_project: NewProject) -> None:

@@ -43,6 +43,12 @@ def test_an_option_that_changes_a_verdict_or_a_run_is_repeated(
     assert settings(config).repeated() == [f"{option}={value}"]
 
 
+def test_a_switch_is_repeated_if_it_is_on(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings(pytester.parseconfig("--pinet-strict")).repeated() == ["--pinet-strict"]
+    monkeypatch.setenv("PINET_STRICT", "no")
+    assert settings(pytester.parseconfig()).repeated() == []
+
+
 def test_each_of_several_values_is_repeated(pytester: pytest.Pytester) -> None:
     words = ["--pinet-min=90%", "--pinet-min=pi3b:*=80%"]
     assert settings(pytester.parseconfig(*words)).repeated() == words
@@ -53,4 +59,4 @@ def test_defaults_are_not_repeated(pytester: pytest.Pytester) -> None:
 
 
 def test_no_option_is_forgotten() -> None:
-    assert {one.option for one in SETTINGS} == {*DECIDING, *OTHERS}
+    assert {one.option for one in SETTINGS} == {*DECIDING, *OTHERS, "--pinet-strict"}
