@@ -30,12 +30,12 @@ SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
 MARKER = (
     "pinet(board='*', nic='*', topology='pair', tuning={}, min, sum, share, fairness, tolerance, marginal, "
-    "retransmits, loss, latency, cpu, max_drops=None, profile=None, reset=False, tuning_required=False): measure on "
-    "every matching combination of the lab. min (goodput of the NIC) and sum (of all flows) are a bit rate or a share of the "
-    "physical limit; tolerance is how far goodput may be below its accepted baseline; each limit can be a mapping from "
-    "direction (tx, rx, bidir) to value. profile is fast, standard, soak or full. reset power-cycles the nodes first. "
-    "tuning is a mapping such as {'rps': 'all'}, or a list of mappings, each one a separate combination; with "
-    "tuning_required, a test whose tuning has no effect is not measured."
+    "retransmits, loss, latency, cpu, max_drops=None, profile=None, reset=False, tuning_required=False): measure "
+    "on every matching combination of the lab. min (goodput of the NIC) and sum (of all flows) are a bit rate or "
+    "a share of the physical limit; tolerance is how far goodput may be below its accepted baseline; each limit "
+    "can be a mapping from direction (tx, rx, bidir) to value. profile is fast, standard, soak or full. reset "
+    "power-cycles the nodes first. tuning is a mapping such as {'rps': 'all'}, or a list of mappings, each one a "
+    "separate combination; with tuning_required, a test whose tuning has no effect is not measured."
 )
 
 
