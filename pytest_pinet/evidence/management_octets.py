@@ -14,7 +14,7 @@ ANSWER_S = 3.0
 # Octets of each segment besides its payload: Ethernet with FCS 18, IPv4 20, TCP with timestamps 32.
 HEADERS = 70
 # All connections to the port of our own connection.
-_COMMAND = (
+COMMAND = (
     "PATH=$PATH:/usr/sbin:/sbin; set -- $SSH_CONNECTION; read -r up rest </proc/uptime; echo uptime $up;"
     ' ss -tinH state established "( sport = :${4:-22} )" 2>/dev/null'
 )
@@ -36,7 +36,7 @@ class ManagementReading:
 def read_octets(shell: Shell) -> str:
     """Return the output of ``ss``; empty if the node does not answer: this is evidence only."""
     try:
-        return shell.run(_COMMAND, timeout_s=ANSWER_S).stdout
+        return shell.run(COMMAND, timeout_s=ANSWER_S).stdout
     except LabError:
         return ""
 

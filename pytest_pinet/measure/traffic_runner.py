@@ -157,7 +157,8 @@ class Runs:
             observer.ensure(traffic.seconds + GRACE_S)
         self.management.before()
         tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
-        measurements = measure_together(tool, _jobs(link, traffic), self._progress(traffic, number), watch, lead_s)
+        jobs = _jobs(link, traffic, self.management.at_end)
+        measurements = measure_together(tool, jobs, self._progress(traffic, number), watch, lead_s)
         seen = {index: observer.events(clock) for index, observer in self._observers.items()}
         events = [event for found in seen.values() for event in found]
         dropped = frozenset(i for i, found in seen.items() if any(e.kind is EventKind.LINK_DOWN for e in found))
@@ -166,7 +167,7 @@ class Runs:
         events += [event for measurement in measurements for event in measurement.events]
         broken = next((event.text for event in events if event.kind in BROKEN), "")
         flows = _flows(link, traffic, measurements)
-        own = self.management.after(flows)
+        own = self.management.after(flows, _at_end(jobs, measurements))
         evidence = tuple(replace(one, management=own.get(index)) for index, one in enumerate(evidence))
         ran = tuple(measurements)
         return Try(fresh, started, seconds, flows, ran, tuple(events), broken, evidence, dropped=dropped)
@@ -285,13 +286,24 @@ def _own_carriers(link: Link) -> frozenset[int]:
     return frozenset(i for i, end in enumerate(link.ends) if end.endpoint.node is dut.endpoint.node)
 
 
-def _jobs(link: Link, traffic: Traffic) -> list[TrafficJob]:
+def _jobs(link: Link, traffic: Traffic, at_end: Mapping[str, str]) -> list[TrafficJob]:
     jobs = []
     for run in link.combination.topology.runs(traffic.direction):
         a, b = link.ends[run.a], link.ends[run.b]
         cap_s = cap_for(link.facts.path_between(run.a, run.b).speed_mbps)
-        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, traffic.towards(run.direction), cap_s))
+        sent = traffic.towards(run.direction)
+        jobs.append(TrafficJob(a.shell, b.shell, a.ip, b.ip, sent, cap_s, at_end=at_end))
     return jobs
+
+
+def _at_end(jobs: Sequence[TrafficJob], measurements: Sequence[Measurement]) -> dict[str, str]:
+    """Return what the ends printed at the end of the traffic, by the name of the shell; the first of several flows."""
+    found: dict[str, str] = {}
+    for job, measurement in zip(jobs, measurements, strict=True):
+        for end, shell in (("dut", job.dut), ("peer", job.peer)):
+            if end in measurement.at_end:
+                found.setdefault(shell.name, measurement.at_end[end])
+    return found
 
 
 def _flows(link: Link, traffic: Traffic, measurements: Sequence[Measurement]) -> tuple[MeasuredFlow, ...]:

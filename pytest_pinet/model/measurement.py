@@ -241,6 +241,7 @@ class Measurement:
     ``notes`` are sentences that readers of the result need. ``events`` belong to the whole run (such as a dropped
     link); each flow has its own, too. ``window`` is the counted time that flows share. ``began`` and ``unmet`` (a
     sentence for each setting that a kernel did not apply) come from the tool, ``http`` from a load generator.
+    ``at_end`` is what each end printed when it had run the words that the job has for the end of the traffic.
     """
 
     traffic: Traffic
@@ -254,3 +255,4 @@ class Measurement:
     http: HttpReport | None = None
     unmet: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
+    at_end: Mapping[str, str] = field(default_factory=dict)

@@ -73,6 +73,7 @@ def _joined(found: Sequence[Measurement], traffic: Traffic) -> Measurement:
         events=tuple(event for one in found for event in one.events),
         unmet=tuple(dict.fromkeys(sentence for one in found for sentence in one.unmet)),
         began=None,
+        at_end={end: text for one in found for end, text in one.at_end.items()},
     )
 
 

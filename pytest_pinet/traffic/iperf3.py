@@ -80,8 +80,8 @@ class Iperf3:
             run = Iperf3Run(
                 traffic,
                 port,
-                ProcessSide(client_address, tools[near].timeout),
-                ProcessSide(server_address, tools[far].timeout),
+                ProcessSide(client_address, tools[near].timeout, job.at_end.get(client.name, "")),
+                ProcessSide(server_address, tools[far].timeout, job.at_end.get(server.name, "")),
                 _congestion(traffic, tools),
                 job.warmup_cap_s,
                 reports_begin=job.before_client is not None,
@@ -141,6 +141,7 @@ def _measurement(
         notes=_notes(run, tools, cpu),
         began=began,
         unmet=unmet,
+        at_end={end: output.at_end for end, output in ((near, client), (far, server)) if output.at_end},
     )
 
 

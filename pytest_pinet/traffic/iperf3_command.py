@@ -45,10 +45,14 @@ FLOWING = "pinet: flowing"
 
 @dataclass(frozen=True)
 class ProcessSide:
-    """The end of one process: its address on the measured link, and its form of TIMEOUTS (empty: it has none)."""
+    """The end of one process: its address on the measured link, and its form of TIMEOUTS (empty: it has none).
+
+    ``at_end`` are the words that it runs after the traffic and before its report travels.
+    """
 
     address: str
     timeout: str = TIMEOUTS[0]
+    at_end: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,8 @@ def client_argv(run: Iperf3Run) -> list[str]:
 
 def client_command(run: Iperf3Run) -> str:
     """Return the client's shell command line."""
-    return begin_at(run.begin_s) + guarded(client_argv(run), run.client.timeout, run.seconds + LIFETIME_S)
+    lifetime_s = run.seconds + LIFETIME_S
+    return begin_at(run.begin_s) + guarded(client_argv(run), run.client.timeout, lifetime_s, at_end=run.client.at_end)
 
 
 def server_command(run: Iperf3Run) -> str:
@@ -154,7 +159,7 @@ def server_command(run: Iperf3Run) -> str:
         wait += f'while {lives} && [ "$({streams})" -lt {least} ]; do sleep 0.01 2>/dev/null || :; done; '
         wait += f"{lives} && read -r up x </proc/uptime && echo '{FLOWING}' $up; "
     lifetime_s = run.seconds + LIFETIME_S + CONNECT_TIMEOUT_S + (SLOW_CLOCK_S if run.quiet else 0.0)
-    return guarded(server_argv(run), run.server.timeout, lifetime_s, wait)
+    return guarded(server_argv(run), run.server.timeout, lifetime_s, wait, run.server.at_end)
 
 
 def _keep_on(traffic: Traffic, is_dut: bool) -> list[str]:

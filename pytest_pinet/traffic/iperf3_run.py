@@ -14,7 +14,9 @@ from pytest_pinet.traffic.iperf3_command import FLOWING, Iperf3Run, client_comma
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, explain
 from pytest_pinet.traffic.processes import (
     ANSWER_S,
+    ENDED,
     LISTENING,
+    REPORT,
     PortTaken,
     await_end,
     await_listening,
@@ -32,6 +34,7 @@ KILLED_END_S = 0.5
 _KILLED = (127, 137, 143)
 
 _TOLD = re.compile(rf"^(?:{LISTENING}|{FLOWING}( \d+\.\d+)?)\n", re.MULTILINE)
+_AT_END = re.compile(rf"^{ENDED}\n(.*?)^{REPORT}\n", re.MULTILINE | re.DOTALL)
 
 
 def run_both(run: Iperf3Run, job: TrafficJob) -> tuple[Output, Output]:
@@ -164,4 +167,6 @@ def _judge_ends(client: Output, server: Output, client_ended: bool, server_ended
 
 def _output(role: ProcessRole, here: Shell, there: Shell, done: Completed) -> Output:
     began = next((float(found[1]) for found in _TOLD.finditer(done.stdout) if found[1]), None)
-    return Output(role, here.name, there.name, done.returncode, _TOLD.sub("", done.stdout), done.stderr, began)
+    at_end = _AT_END.search(done.stdout)
+    report = _TOLD.sub("", _AT_END.sub("", done.stdout))
+    return Output(role, here.name, there.name, done.returncode, report, done.stderr, began, at_end[1] if at_end else "")

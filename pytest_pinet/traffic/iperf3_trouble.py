@@ -74,7 +74,8 @@ class ProcessRole(StrEnum):
 class Output:
     """The output of one iperf3 on ``end``; ``other`` is the end that it talked to.
 
-    ``began_s`` is the uptime of ``end`` at which the streams stood, if the server was started to report it.
+    ``began_s`` is the uptime of ``end`` at which the streams stood, if the server was started to report it. ``at_end``
+    is what the end printed after the traffic.
     """
 
     role: ProcessRole
@@ -84,6 +85,7 @@ class Output:
     stdout: str
     stderr: str = ""
     began_s: float | None = None
+    at_end: str = ""
 
     @property
     def error(self) -> str:

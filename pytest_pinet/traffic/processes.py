@@ -31,6 +31,9 @@ OVERTIME_S = 2.0
 ANSWER_S = 3.0
 # A server prints this line once clients can connect.
 LISTENING = "pinet: listening"
+# Between these lines, a command prints what its end read after its process ended. Its report follows.
+ENDED = "pinet: ended"
+REPORT = "pinet: report"
 # Forms of ``timeout``, the best first: busybox has no --foreground, and has -k only since 1.34.
 TIMEOUTS = ("timeout --foreground -k 1", "timeout -k 1", "timeout")
 # Shell words that print the best form that an end supports. They fail if it supports none.
@@ -87,18 +90,25 @@ def is_listening(port: int) -> str:
     return f"grep -q ':{port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
 
 
-def guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "") -> str:
+def guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "", at_end: str = "") -> str:
     """Return a command line that ends with its shell, or after ``lifetime_s`` if the shell is lost.
 
     It exits with the status of the command. Without ``timeout``, a command that lost its shell is stopped only by the
     end of the run. The shell stays (no ``exec``): ssh reports a killed command as 255, a shell reports 128 plus the
-    signal.
+    signal. With the shell words ``at_end``, the output of the command is held back until these words have run after its
+    end. They print between the lines ENDED and REPORT.
     """
     limit = f"{timeout} {lifetime_s:.0f} " if timeout else ""
     command = f"LC_ALL=C {limit}{shlex.join(argv)}"
+    hold, to, show = "", "", ""
+    if at_end:
+        # A file without a name, so that nothing is left.
+        hold, to, show = 'o=$(mktemp) && exec 5>"$o" 6<"$o" && rm -f "$o" || exit 1; ', " >&5", "cat <&6; "
     return (
-        f"{command} & p=$!; trap 'kill $p 2>/dev/null; wait $p' EXIT; trap 'exit 143' HUP INT TERM; "
-        f"{meanwhile}wait $p; r=$?; trap - EXIT; exit $r"
+        f"{hold}{command}{to} & p=$!; trap 'kill $p 2>/dev/null; wait $p; {show}' EXIT; trap 'exit 143' HUP INT TERM; "
+        f"{meanwhile}wait $p; r=$?; trap - EXIT; "
+        + (f"echo '{ENDED}'; ({at_end}) 2>/dev/null; echo '{REPORT}'; {show}" if at_end else "")
+        + "exit $r"
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from pytest_pinet.execution.entry_points import TRAFFIC_TOOLS
@@ -26,7 +26,8 @@ class TrafficJob:
     """Traffic between a device under test and its peer, with the address of each on the measured link.
 
     A detected warm-up ends after ``warmup_cap_s`` at the latest (``judge.warmup.cap_for``). ``before_client`` is called
-    when everything but the traffic is ready; the moment at which the streams stood is then measured.
+    when everything but the traffic is ready; the moment at which the streams stood is then measured. ``at_end`` are
+    shell words, by the name of an end, that the tool may run there after the traffic and before any report travels.
     """
 
     dut: Shell
@@ -38,6 +39,7 @@ class TrafficJob:
     on_progress: Progress | None = None
     watch: Watch | None = None
     before_client: BeforeClient | None = None
+    at_end: Mapping[str, str] = field(default_factory=dict)
 
 
 class TrafficTool(Protocol):

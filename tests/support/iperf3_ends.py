@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_pinet.model.measurement import Measurement
@@ -32,8 +32,11 @@ class Ends:
         ports: Sequence[int] = PORTS,
         peer_address: str = PEER,
         dut_address: str = DUT,
+        at_end: Mapping[str, str] | None = None,
     ) -> Measurement:
-        job = TrafficJob(self.dut, self.peer, dut_address, peer_address, traffic, on_progress=on_progress)
+        job = TrafficJob(
+            self.dut, self.peer, dut_address, peer_address, traffic, on_progress=on_progress, at_end=at_end or {}
+        )
         return Iperf3(ports, grace_s=grace_s).measure(job)
 
     def iperf3(self, name: str) -> list[int]:

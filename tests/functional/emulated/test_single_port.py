@@ -60,6 +60,10 @@ def test_the_line_rate_suite_passes_over_the_port_that_carries_ssh(project: Proj
     measured = [(result["combination"]["id"], *result["directions"]) for result in project.results["results"]]
     boards = ("virt-same", "virt-vlan")
     assert sorted(measured) == sorted((f"{board}:onboard/pair", way) for board in boards for way in ("tx", "rx"))
+    for result in project.results["results"]:
+        board, peer = result["evidence"]
+        assert 0 < board["management"]["share"] < 0.001
+        assert "management" not in peer
     nodes_are_left_alone(project.lab)
 
 

@@ -79,6 +79,17 @@ def test_tcp(ends: Ends, direction: Direction, streams: int) -> None:
     assert measurement.notes == ()
 
 
+@pytest.mark.parametrize(("direction", "ours"), [(Direction.TX, "peer"), (Direction.RX, "dut")])
+def test_an_end_reads_after_the_traffic_and_before_its_report(ends: Ends, direction: Direction, ours: str) -> None:
+    # This end is the client. The server reads, too, and its report is not mixed up with what was read.
+    words = {name: f"echo {name}; pgrep -c -s 0 iperf3; echo trouble >&2" for name in ends.spawned}
+    measurement = ends.measure(replace(TCP, direction=direction), at_end=words)
+    assert measurement.at_end == {"dut": "dut-1\n0\n", "peer": "peer-1\n0\n"}
+    assert measurement.flows[direction].goodput.bps == pytest.approx(20e6, rel=0.2)
+    (text,) = (text for one in ends.spawned[f"{ours}-1"] if '"intervals"' in (text := one.wait(5).stdout))
+    assert text.index("pinet: report\n{") > text.index(f"pinet: ended\n{ours}-1\n")
+
+
 @pytest.mark.parametrize("direction", list(Direction))
 def test_udp(ends: Ends, direction: Direction) -> None:
     measurement = ends.measure(replace(TCP, direction=direction, udp=True, length=1400))

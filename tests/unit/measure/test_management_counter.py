@@ -15,6 +15,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.management import FoundManagement
 from pytest_pinet.measure.management_counter import ManagementCounter
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
+from pytest_pinet.model.lab import VIRTUAL
 from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, one_try
 from tests.support.local_shell import LocalShell
@@ -90,6 +91,40 @@ def test_ends_with_a_way_of_their_own_are_not_read(tmp_path: Path, connection: C
     counter.before()
     assert counter.watching(None, 1.0) is None
     assert (counter.after([]), counter.raw()) == ({}, {})
+
+
+def with_a_virtual_clock(found: Link) -> Link:
+    """The same link, whose second end has a virtual clock."""
+    first, second = found.ends
+    node = replace(second.endpoint.node, clock=VIRTUAL)
+    return replace(found, ends=(first, replace(second, endpoint=replace(second.endpoint, node=node))))
+
+
+def test_beside_a_virtual_clock_the_tool_reads_at_the_end(tmp_path: Path, connection: Connection) -> None:
+    counter = ManagementCounter(with_a_virtual_clock(shared(tmp_path, connection)))
+    counter.before()
+    assert counter.watching(None, 0.4) is None
+    assert set(counter.at_end) == {"one"}
+    connection.move(500_000)
+    time.sleep(0.05)
+    printed = connection.shell.run(counter.at_end["one"]).stdout
+    found = counter.after([flow(payload=SECOND_BPS)], {"one": printed, "two": ""})
+    assert 500_000 < found[0].octets < 600_000
+    assert counter.uncounted == []
+
+
+def test_a_tool_that_does_not_read_at_the_end_gets_a_note(tmp_path: Path, connection: Connection) -> None:
+    counter = ManagementCounter(with_a_virtual_clock(shared(tmp_path, connection)))
+    counter.before()
+    assert counter.after([flow(payload=SECOND_BPS)], {}) == {}
+    assert counter.uncounted == [
+        "the ssh connection to one:onboard uses the interface under test, but its octets were not counted "
+        "(there was no second reading near the end of the traffic)"
+    ]
+
+
+def test_without_a_virtual_clock_the_tool_reads_nothing(tmp_path: Path, connection: Connection) -> None:
+    assert ManagementCounter(shared(tmp_path, connection)).at_end == {}
 
 
 def test_a_node_without_ss_gets_a_note(tmp_path: Path, connection: Connection) -> None:
