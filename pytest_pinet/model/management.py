@@ -30,7 +30,10 @@ _COSTS = {
         "and every kernel under test needs 802.1Q"
     ),
     ManagementMode.WIFI: "Wi-Fi driver and firmware run beside the traffic, and the connection may roam",
-    ManagementMode.SERIAL: "11 kB/s at 115200 baud, so every result takes seconds more, and no build can be deployed",
+    ManagementMode.SERIAL: (
+        "11 kB/s at 115200 baud, so every result takes seconds more, and only small builds that need no boot can be "
+        "deployed"
+    ),
 }
 
 

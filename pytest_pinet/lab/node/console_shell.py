@@ -27,6 +27,9 @@ from pytest_pinet.lab.ssh import LOST_CONNECTION, STOP_TIMEOUT_S, WATCH_INTERVAL
 CHUNK = 600
 # For the transfer of a command and its output, at 11 kB/s (115,200 baud).
 TRANSFER_S = 20.0
+# The rate of a file in base64, when the node also echoes it, and the largest file, compressed: two minutes.
+BYTES_PER_S = 4_000
+LARGEST = 500_000
 ATTEMPTS = 4
 # A process is looked at not more often than this: each look takes 50 ms of the console, and starts some processes.
 LOOK_S = 1.0
@@ -59,11 +62,33 @@ class ConsoleShell(SshShell):
         self._folder = f"/tmp/pinet-console-{os.getpid()}"
 
     def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
-        """Raises LabError: a console is too slow for files."""
-        raise LabError(
-            f"{self.name} is reached by its serial console (management: serial), which is too slow for files",
-            f"connect {self.name} to a network, and change `management:` in the lab file",
-        )
+        """Run a command like ``run``, with a small file as standard input. Raises LabError for a large one."""
+        data = gzip.compress(source.read(), mtime=0)
+        self._check_size(len(data))
+        with self._lock:
+            file = self._write(data, "in")
+            try:
+                return self.run(f"{{ {command}\n}} <{file}.in", timeout_s)
+            finally:
+                self.forget(file)
+
+    def fetch(self, command: str, timeout_s: float) -> bytes:
+        """Return the standard output of a command, which must give the same output when it is repeated.
+
+        Raises LabError if the command fails or its output is large, and SshError.
+        """
+        size = self.run(f"{{ {command}\n}} | gzip -c | wc -c", timeout_s).stdout.strip()
+        self._check_size(int(size) if size.isdigit() else 0)
+        return super().fetch(command, timeout_s)
+
+    def _check_size(self, size: int) -> None:
+        if size > LARGEST:
+            raise LabError(
+                f"{self.name} is reached by its serial console (management: serial), which is too slow for a file of "
+                f"{size / 1e6:.1f} MB: it takes about {size * 4 / 3 / BYTES_PER_S / 60:.0f} minutes",
+                f"connect {self.name} to a network, and change `management:` in the lab file; only small builds, such "
+                "as a module, can be deployed over the console",
+            )
 
     def spawn(self, command: str) -> Process:
         return ConsoleProcess(self, command)
@@ -80,16 +105,20 @@ class ConsoleShell(SshShell):
 
     def upload(self, command: str) -> str:
         """Write a command line to a file on the node. Return the path without its suffix."""
+        return self._write(gzip.compress(command.encode(), mtime=0), "sh")
+
+    def _write(self, data: bytes, suffix: str) -> str:
+        """Write what this gzip data contains to a file on the node. Return the path without its suffix."""
         with self._lock:
             self._number += 1
             file = f"{self._folder}/{self._number}"
-            text = base64.b64encode(gzip.compress(command.encode(), mtime=0)).decode()
+            text = base64.b64encode(data).decode()
             chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
             for _ in range(ATTEMPTS):
                 self.exchange(f"mkdir -p {self._folder} && : >{file}.b64", TRANSFER_S)
                 for chunk in chunks:
                     self.exchange(f"printf %s {chunk} >>{file}.b64", TRANSFER_S)
-                if self.exchange(f"base64 -d {file}.b64 | gunzip >{file}.sh", TRANSFER_S)[0] == 0:
+                if self.exchange(f"base64 -d {file}.b64 | gunzip >{file}.{suffix}", TRANSFER_S)[0] == 0:
                     return file
         raise SshError(f"{self.name} does not receive commands over its serial console undamaged", _ACT)
 
@@ -98,7 +127,7 @@ class ConsoleShell(SshShell):
         words = "; ".join(f"{{ {command}; }} 2>/dev/null | gzip -c | base64; echo ," for command in commands)
         for _ in range(ATTEMPTS):
             try:
-                parts = self.exchange(words, TRANSFER_S)[1].split(b",")
+                parts = self.exchange(words, TRANSFER_S, LARGEST * 4 / 3 / BYTES_PER_S)[1].split(b",")
                 return [_unpacked(part) for part in parts[: len(commands)]]
             except _Damaged:
                 continue
@@ -108,8 +137,11 @@ class ConsoleShell(SshShell):
         """Remove the files of a command."""
         self.exchange(f"rm -f {file}.*; rmdir {self._folder} 2>/dev/null", TRANSFER_S)
 
-    def exchange(self, words: str, timeout_s: float) -> tuple[int, bytes]:
-        """Run a short line at the prompt. Return its status and its output. Raises SshError if it does not end."""
+    def exchange(self, words: str, timeout_s: float, flowing_s: float = 0.0) -> tuple[int, bytes]:
+        """Run a short line at the prompt. Return its status and its output. Raises SshError if it does not end.
+
+        ``timeout_s`` begins again with each received text, for at most ``flowing_s`` longer.
+        """
         with self._lock:
             self._number += 1
             mark = f"net{self._number}"
@@ -117,6 +149,7 @@ class ConsoleShell(SshShell):
             self._line.send(f" echo 'pi''{mark}b'; {words}; echo 'pi''{mark}e' $?\n".encode())
             pattern = re.compile(rf"pi{mark}b\r*\n(.*)pi{mark}e (\d+)\r*\n".encode(), re.DOTALL)
             deadline = time.monotonic() + timeout_s
+            latest = deadline + flowing_s
             seen = b""
             try:
                 while (found := pattern.search(seen)) is None:
@@ -126,6 +159,7 @@ class ConsoleShell(SshShell):
                         raise SshError(f"{message} ({short} ...)", _ACT)
                     try:
                         seen += self._line.take(1, WATCH_INTERVAL_S, None)
+                        deadline = max(deadline, min(latest, time.monotonic() + timeout_s))
                     except TIMEOUT:
                         self.watch()
             except BaseException:

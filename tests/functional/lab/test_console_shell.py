@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import random
 import select
 import shutil
 import signal
@@ -160,11 +161,27 @@ def test_commands_of_several_threads_do_not_mix(shell: ConsoleShell) -> None:
     assert found == {n: "".join(f"{k}\n" for k in range(n, n + 51)) for n in range(4)}
 
 
-def test_files_are_refused(shell: ConsoleShell, tmp_path: Path) -> None:
-    source = tmp_path / "file"
-    source.write_bytes(b"x")
-    with source.open("rb") as stream, pytest.raises(LabError, match="too slow for files"):
+def test_a_small_file_arrives_as_it_is(line: TerminalLine, shell: ConsoleShell, tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(15_000)
+    (tmp_path / "module.ko").write_bytes(data)
+    line.noise = 1
+    with (tmp_path / "module.ko").open("rb") as stream:
+        done = shell.feed(f"cat >{tmp_path}/there; cat {tmp_path}/none", stream, 30)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (tmp_path / "there").read_bytes() == data
+    assert shell.fetch(f"cat {tmp_path}/there", 30) == data
+    assert left(shell) == []
+
+
+def test_large_files_are_refused_before_they_are_sent(shell: ConsoleShell, tmp_path: Path) -> None:
+    source = tmp_path / "Image"
+    source.write_bytes(random.Random(1).randbytes(600_000))
+    why = "pi is reached by its serial console .* too slow for a file of 0.6 MB: it takes about 3 minutes"
+    with source.open("rb") as stream, pytest.raises(LabError, match=why):
         shell.feed("cat", stream, 10)
+    with pytest.raises(LabError, match=why):
+        shell.fetch(f"cat {source}", 10)
+    assert left(shell) == []
 
 
 def test_an_abort_of_the_run_ends_the_wait(shell: ConsoleShell) -> None:
