@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.lab.ssh import SshShell, ssh_words
 from pytest_pinet.virtual.status import ssh_command
 from tests.support.gate_project import GateLab, Project, wait_until
 from tests.support.labgrid_head import labgrid_head
@@ -124,6 +125,14 @@ class ManagedBoard:
         self.ssh("ping -c 2 -W 5 192.168.88.1")
         # systemd-networkd waits for an IPv6 router, of which there is none.
         await_board("settled interfaces", lambda: not any("configuring" in line for line in self.state()))
+
+    def shell_over_wifi(self) -> SshShell:
+        """Return a login that comes in by ``wlan1``: its connection begins in the namespace of the access point."""
+        way = shlex.join([*self.shell.argv, "ip netns exec ap busybox nc 192.168.88.2 22"])
+        options, _ = ssh_words("192.168.88.2", self.lab.environment["LG_KEYFILE"])
+        return SshShell(
+            "board", ["ssh", *options, "-o", "ConnectTimeout=60", "-o", f"ProxyCommand={way}", "root@192.168.88.2"]
+        )
 
     def associated_s(self) -> int | None:
         """Return for how many seconds the access point has known the station, or None if it does not know any."""

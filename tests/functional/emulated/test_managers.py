@@ -20,6 +20,7 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.end import End, bring_up, read_surroundings
 from pytest_pinet.lab.link.taking import take
 from pytest_pinet.lab.node.guard import Guard
+from pytest_pinet.lab.node.management import find_management
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Endpoint
 from pytest_pinet.model.lab import MANAGERS
@@ -190,6 +191,16 @@ def test_a_wifi_end_keeps_its_manager_and_its_association(board: ManagedBoard) -
     now_s = board.associated_s()
     assert now_s is not None
     assert now_s >= associated_s
+
+
+def test_ssh_over_wifi_is_named(board: ManagedBoard) -> None:
+    # A login by the simulated radios, from the namespace of the access point.
+    shell = board.shell_over_wifi()
+    assert shell.run("echo $SSH_CONNECTION", 60.0).stdout.split()[2] == "192.168.88.2"
+    found = find_management(shell, {})
+    assert (found.device, found.wifi) == ("wlan1", True)
+    assert "wlan1" in found.carriers
+    assert str(found.beside(["eth0"])) == "wifi"
 
 
 def test_the_interface_that_carries_ssh_is_never_taken(board: ManagedBoard) -> None:
