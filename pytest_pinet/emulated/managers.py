@@ -11,7 +11,7 @@ PACKAGES = (
     *("dhcpcd", "ifupdown", "network-manager", "hostapd", "iw", "wpasupplicant"),
 )
 # A Wi-Fi chip as the kernel simulates it, for an association that must not be lost.
-MODULES = ("drivers/net/wireless/mac80211_hwsim.ko*", "fs/autofs/*")
+MODULES = ("drivers/net/wireless/mac80211_hwsim.ko*", "drivers/net/bonding/*", "drivers/net/dummy.ko*", "fs/autofs/*")
 MANAGEMENT, GATEWAY, TESTED, WIFI = "10.0.2.15/24", "10.0.2.2", "192.168.77.2/24", "192.168.88.2/24"
 # Below this folder, each manager's files are at the path that they have on a board: the boot script copies them.
 _SETTINGS = "usr/lib/pinet/managers"

@@ -22,6 +22,7 @@ from pytest_pinet.lab.link.taking import take
 from pytest_pinet.lab.node.guard import Guard
 from pytest_pinet.lab.node.management import find_management
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.combination import Endpoint
 from pytest_pinet.model.lab import MANAGERS
 from tests.support.emulated_gate import NEEDS, card_or_skip
@@ -209,3 +210,29 @@ def test_the_interface_that_carries_ssh_is_never_taken(board: ManagedBoard) -> N
     assert around.holding is not None
     assert around.holding.manager == board.manager
     assert around.to_take is None
+
+
+# A VLAN on a bond of two NICs.
+BOND = """
+set -e
+modprobe -a bonding dummy 8021q
+ip link add bond9 type bond
+for nic in nic8 nic9; do ip link add $nic type dummy; ip link set $nic master bond9; done
+ip link add link bond9 name bond9.7 type vlan id 7
+ip link set bond9 up; ip link set bond9.7 up
+ip addr add 192.168.99.2/24 dev bond9.7
+"""
+
+
+def test_ssh_through_a_vlan_and_a_bond_uses_the_nics_below(board: ManagedBoard) -> None:
+    board.ssh(BOND)
+    try:
+        shell = SshShell("board", [*board.shell.argv, "SSH_CONNECTION='192.168.99.1 5000 192.168.99.2 22'; "])
+        found = find_management(shell, {})
+    finally:
+        board.ssh("for nic in bond9.7 bond9 nic8 nic9; do ip link del $nic; done")
+    assert (found.device, found.vlan, found.wifi) == ("bond9.7", 7, False)
+    assert {"bond9.7", "bond9", "nic8", "nic9"} <= found.carriers
+    assert not found.carriers & {"mgmt0", "eth0"}
+    assert (found.parts["nic8"], found.parts["nic9"]) == ("bond9", "bond9")
+    assert str(found.beside(["nic9"])) == "vlan:7"
