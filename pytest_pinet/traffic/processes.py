@@ -103,11 +103,11 @@ def guarded(argv: list[str], timeout: str, lifetime_s: float, meanwhile: str = "
     hold, to, show = "", "", ""
     if at_end:
         # A file without a name, so that nothing is left.
-        hold, to, show = 'o=$(mktemp) && exec 5>"$o" 6<"$o" && rm -f "$o" || exit 1; ', " >&5", "cat <&6; "
+        hold, to, show = 'o=$(mktemp) && exec 5>"$o" 6<"$o" && rm -f "$o" || exit 1; ', " >&5", "; cat <&6"
     return (
-        f"{hold}{command}{to} & p=$!; trap 'kill $p 2>/dev/null; wait $p; {show}' EXIT; trap 'exit 143' HUP INT TERM; "
+        f"{hold}{command}{to} & p=$!; trap 'kill $p 2>/dev/null; wait $p{show}' EXIT; trap 'exit 143' HUP INT TERM; "
         f"{meanwhile}wait $p; r=$?; trap - EXIT; "
-        + (f"echo '{ENDED}'; ({at_end}) 2>/dev/null; echo '{REPORT}'; {show}" if at_end else "")
+        + (f"echo '{ENDED}'; ({at_end}) 2>/dev/null; echo '{REPORT}'{show}; " if at_end else "")
         + "exit $r"
     )
 
