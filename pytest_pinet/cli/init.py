@@ -13,7 +13,6 @@ from pytest_pinet.cli.command import PINET, PinetCommand, sections
 from pytest_pinet.cli.exit_codes import LAB_ERROR
 from pytest_pinet.cli.options import print_lines
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
-from pytest_pinet.execution.names import shown
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS
 
 if TYPE_CHECKING:
@@ -152,11 +151,11 @@ def say(text: str) -> None:
 
 
 def _wishes(name: str, peer: str | None, interfaces: Sequence[str], speed: str | None, keyfile: str | None) -> Wishes:
-    from pytest_pinet.config.fields import NAME, NAME_FORM
     from pytest_pinet.init.desk import Wishes, speed_of
+    from pytest_pinet.model.forms import NAME
 
-    if not NAME.fullmatch(name):
-        raise ConfigError(f"--name: expected {NAME_FORM}, got {shown(name)}")
+    with mistake_in("--name"):
+        NAME.check(name)
     if keyfile is not None and not Path(keyfile).expanduser().is_file():
         raise ConfigError(f"--keyfile: there is no file {keyfile}")
     return Wishes(

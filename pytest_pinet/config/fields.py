@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Callable
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSc
 from pytest_pinet.config.yaml_lines import Template
 from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Extension
 from pytest_pinet.execution.names import shown, unknown
+from pytest_pinet.model.forms import BUS_INFO, DEVICE, DRIVER, NAME, PLACE, PORT, PORT_ADDRESS, Form
 from pytest_pinet.model.limit_parser import parse_marginal
 from pytest_pinet.model.management import FORM as MANAGEMENT_FORM
 from pytest_pinet.model.management import Management
@@ -22,14 +24,9 @@ RATE_PATTERN = rf"{NUMBER} ?([kKmMgG]?([bB]it/s|bps)|[kKmMgG])"
 _RATE = {"type": "string", "pattern": f"^{RATE_PATTERN}$"}
 PERCENT = {"type": "string", "pattern": rf"^{NUMBER} ?%$"}
 _TIME = {"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"}
-# Names are part of test ids, host names and shell commands.
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
-NAME_FORM = "a name of letters, digits and '._+-', at most 63"
 _MAC = re.compile(r"[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}")
-_DRIVER = re.compile(r"[A-Za-z0-9_.-]{1,63}")
-_DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
-_PORT = re.compile(r"[!-~]{1,64}")
-_RANGE = re.compile(r"(\D|.*\D|)(\d+)-(.*\D|)(\d+)")
+_GLOB = Form(re.compile(r"[A-Za-z0-9._:+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")
+_TEXT = Form(re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,500}"), "a text of one line")
 MAX_PORTS = 1024
 # At a lower scale the queues of a link last longer than its traffic.
 LEAST_SCALE = 0.01
@@ -43,16 +40,13 @@ def _scale(value: object) -> float | None:
     return float(value)
 
 
-def _matching(pattern: re.Pattern[str], form: str, numbers: bool = False) -> Callable[[object], str]:
-    """Return a check for texts that match a pattern. ``numbers``: a whole number counts as its digits (port 7)."""
-    accepted: tuple[type, ...] = (str, int) if numbers else (str,)
+def _of(form: Form, numbers: bool = False) -> Callable[[object], str]:
+    """Return a check for texts of a form. ``numbers``: a whole number counts as its digits (port 7)."""
 
     def check(value: object) -> str:
         if isinstance(value, Template):
-            raise ValueError(f"expected {form}; a !template is accepted only in the settings of a switch")
-        if isinstance(value, bool) or not isinstance(value, accepted) or not pattern.fullmatch(str(value)):
-            raise ValueError(f"expected {form}, got {shown(value)}")
-        return str(value)
+            raise ValueError(f"expected {form.text}; a !template is accepted only in the settings of a switch")
+        return form.check(value, numbers)
 
     return check
 
@@ -118,66 +112,83 @@ def _ports(value: object) -> object:
     """Return the ports of a range such as ``p1-p16``. Other values go on to the list's own check."""
     if not isinstance(value, str):
         return value
-    match = _RANGE.fullmatch(value)
-    if match is None or match.group(3) not in ("", match.group(1)):
+    ends = _ends(value)
+    if ends is None:
         raise ValueError(f"expected a list of ports or a range such as 'p1-p16', got {shown(value)}")
-    prefix, first, _, last = match.groups()
+    prefix, first, last = ends
     if len(first) > 6 or len(last) > 6 or not 0 <= int(last) - int(first) < MAX_PORTS:
         raise ValueError(f"expected an ascending range of at most {MAX_PORTS} ports, got {shown(value)}")
     width = len(first) if first.startswith("0") else 1
     return [f"{prefix}{number:0{width}}" for number in range(int(first), int(last) + 1)]
 
 
+def _ends(text: str) -> tuple[str, str, str] | None:
+    """Return the prefix and the two numbers of ``p1-p16`` or ``p1-16``; None if the text is no range."""
+    # The longest range has two port names. A regular expression would try each '-' with each other one.
+    if len(text) > 129:
+        return None
+    for at in (at for at, character in enumerate(text) if character == "-"):
+        left, right = text[:at], text[at + 1 :]
+        before, after = left.rstrip(string.digits), right.rstrip(string.digits)
+        if before != left and after != right and after in ("", before):
+            return before, left[len(before) :], right[len(after) :]
+    return None
+
+
 Name = Annotated[
     str,
-    BeforeValidator(_matching(NAME, NAME_FORM, numbers=True)),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{NAME.pattern}$"}),
+    BeforeValidator(_of(NAME, numbers=True)),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{NAME.pattern.pattern}$"}),
+]
+PlaceName = Annotated[
+    str,
+    BeforeValidator(_of(PLACE)),
+    WithJsonSchema({"type": "string", "pattern": f"^{PLACE.pattern.pattern}$"}),
 ]
 Tool = Annotated[Name, _registered(TRAFFIC_TOOLS)]
 Backend = Annotated[Name, _registered(SWITCH_BACKENDS)]
 Launcher = Annotated[Name, _registered(LAUNCHERS)]
 Glob = Annotated[
     str,
-    BeforeValidator(_matching(re.compile(r"[A-Za-z0-9._:+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")),
+    BeforeValidator(_of(_GLOB)),
     WithJsonSchema({"type": "string"}),
 ]
 Text = Annotated[
     str,
-    BeforeValidator(_matching(re.compile(r"[^\x00-\x1f\x7f]{1,500}"), "a text of one line")),
+    BeforeValidator(_of(_TEXT)),
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 Device = Annotated[
     str,
-    BeforeValidator(_matching(_DEVICE, "a network device such as 'eth0', at most 15 characters")),
-    WithJsonSchema({"type": "string", "pattern": f"^{_DEVICE.pattern}$"}),
+    BeforeValidator(_of(DEVICE)),
+    WithJsonSchema({"type": "string", "pattern": f"^{DEVICE.pattern.pattern}$"}),
 ]
 # YAML reads 10:20:30:40:50:60 and 0000:01:00.0 as numbers.
 Mac = Annotated[
     str,
-    BeforeValidator(_matching(_MAC, "the MAC address of a NIC in quotes, such as 'dc:a6:32:01:02:03'")),
+    BeforeValidator(_of(Form(_MAC, "the MAC address of a NIC in quotes, such as 'dc:a6:32:01:02:03'"))),
     AfterValidator(lambda value: value.lower().replace("-", ":")),
     WithJsonSchema({"type": "string", "pattern": f"^{_MAC.pattern}$"}),
 ]
 BusInfo = Annotated[
     str,
-    BeforeValidator(
-        _matching(re.compile(r"[!-~]{1,64}"), "the bus-info of ethtool -i in quotes, such as 'usb-0000:01:00.0-1.2'")
-    ),
-    WithJsonSchema({"type": "string", "minLength": 1}),
+    BeforeValidator(_of(BUS_INFO)),
+    WithJsonSchema({"type": "string", "pattern": f"^{BUS_INFO.pattern.pattern}$"}),
 ]
+Driver = Annotated[str, BeforeValidator(_of(DRIVER)), WithJsonSchema({"type": "string", "minLength": 1})]
 Drivers = Annotated[
-    list[Annotated[str, BeforeValidator(_matching(_DRIVER, "the name of a driver such as 'r8152'"))]],
+    list[Driver],
     BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
 ]
 PortAddress = Annotated[
     str,
-    BeforeValidator(_matching(re.compile(r"[!-.0-~]+/[!-~]+"), "a port such as 'sw1/p1'")),
-    WithJsonSchema({"type": "string", "pattern": "^[^/ ]+/[^ ]+$"}),
+    BeforeValidator(_of(PORT_ADDRESS)),
+    WithJsonSchema({"type": "string", "pattern": f"^{PORT_ADDRESS.pattern.pattern}$"}),
 ]
 Port = Annotated[
     str,
-    BeforeValidator(_matching(_PORT, "the name of a port, without spaces", numbers=True)),
+    BeforeValidator(_of(PORT, numbers=True)),
     WithJsonSchema({"type": ["string", "integer"]}),
 ]
 Ports = Annotated[

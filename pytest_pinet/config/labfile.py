@@ -12,6 +12,7 @@ from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, packaged_labs
+from pytest_pinet.config.labgrid_keys import check_labgrid_keys
 from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
@@ -31,18 +32,23 @@ def load(path: str | Path) -> LabOfFile:
 
     Raises ConfigError: one sentence with the path as it was given, the line, the offending value and what is accepted.
     """
-    return resolve(_text(str(path)), str(path))
+    return resolve(_text(str(path)), str(path), in_use=True)
 
 
-def resolve(text: str, path: str) -> LabOfFile:
-    """Check and resolve the text of a lab file. ``path`` is for messages, and for paths in the file."""
+def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
+    """Check and resolve the text of a lab file. ``path`` is for messages, and for paths in the file.
+
+    ``in_use``: the variables of templates must be set, except those that the launcher sets.
+    """
     document = parse(text, path)
     data = _top_level(document)
     try:
         section = PinetSection.model_validate(data["pinet"])
     except ValidationError as error:
         raise first_error(error, PinetSection, document, ("pinet",)) from None
-    return _build(section, _targets(data, document), document)
+    lab = _build(section, _targets(data, document), document)
+    check_labgrid_keys(document, all_set=in_use and lab.launcher is None)
+    return lab
 
 
 def _text(lab: str) -> str:

@@ -18,6 +18,7 @@ from pytest_pinet.config.fields import (
     BusInfo,
     Count,
     Device,
+    Driver,
     Drivers,
     Fraction,
     Glob,
@@ -30,6 +31,7 @@ from pytest_pinet.config.fields import (
     Minimum,
     Name,
     Percentage,
+    PlaceName,
     PortAddress,
     Ports,
     Rate,
@@ -84,7 +86,7 @@ class NicSection(Section):
 
     title: Text | None = None
     chip: Text | None = None
-    driver: Text | None = Field(None, description="the kernel module")
+    driver: Driver | None = Field(None, description="the kernel module")
     bus: BusName | None = None
     speeds_mbps: Annotated[list[Count], *UNIQUE] | None = Field(
         None, description="link speeds that the NIC can negotiate"
@@ -129,8 +131,8 @@ class NodeSection(Section):
     """One board in the lab."""
 
     board: Name
-    place: Text | None = Field(None, description="labgrid place, by default the node's name")
-    target: Text | None = Field(None, description="key under 'targets', by default the node's name")
+    place: PlaceName | None = Field(None, description="labgrid place, by default the node's name")
+    target: PlaceName | None = Field(None, description="key under 'targets', by default the node's name")
     boot_timeout: Seconds | None = Field(
         None, description="longest time from power-on to ssh, by default 180 s; 300 s for boards with one core"
     )
@@ -167,7 +169,7 @@ class UplinkSection(Section):
     """A cable between two switches. One group of ports at a time uses it, so it is leased like a node."""
 
     ports: Annotated[list[PortAddress], *TWO] = Field(description="one port on each of two switches")
-    place: Text | None = Field(None, description="labgrid place, by default the uplink's name")
+    place: PlaceName | None = Field(None, description="labgrid place, by default the uplink's name")
     speed: Rate = Field(description="link speed of the cable, such as 1 Gbit/s")
 
 

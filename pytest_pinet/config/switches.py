@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from urllib.parse import urlsplit
 
+from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.config.schema import SwitchSection
 from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted, unknown
+from pytest_pinet.model.forms import DEVICE, NAME, snmp_address, ssh_address
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.quantities import parse_duration
 
@@ -38,27 +39,9 @@ def seconds(text: str) -> float:
     return parse_duration(f"{text} s" if re.fullmatch(r"[0-9.]+", text) else text)
 
 
-def snmp_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``snmp://host:port``; the port is optional. Raises ValueError."""
-    expected = f"expected an address such as 'snmp://10.0.0.2:161', got {quoted(text)}"
-    try:
-        url = urlsplit(text if "//" in text else f"//{text}")
-        host, port = url.hostname, url.port or 161
-    except ValueError:
-        raise ValueError(expected) from None
-    if url.scheme not in ("", "snmp") or not host:
-        raise ValueError(expected)
-    return host, port
-
-
-def _ssh_address(text: str) -> str:
-    try:
-        url = urlsplit(text if "://" in text else f"ssh://{text}")
-        fits = url.scheme == "ssh" and url.hostname and (url.port or 22)
-    except ValueError:
-        fits = None
-    if not fits:
-        raise ValueError(f"expected an address such as 'ssh://pi@bench-host', got {quoted(text)}")
+def _line(text: str) -> str:
+    if not text.isprintable() or len(text) > 500:
+        raise ValueError(f"expected a text of one line, got {quoted(text)}")
     return text
 
 
@@ -76,21 +59,23 @@ _VLAN_SETTINGS = {"default_vlan": _number, "group_vlans": _vlan_range, "counter_
 # The settings of each backend, with their checks. Backends that are not listed accept any setting.
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "cli": {
-        **dict.fromkeys(("family", "address", "username", "password", "secret", "keyfile", "families"), str),
+        "address": ssh_address,
+        **dict.fromkeys(("username", "password", "secret", "keyfile", "families"), _line),
+        "family": NAME.check,
         "timeout": seconds,
         **_VLAN_SETTINGS,
     },
     "fixed": {},
-    "linux": {**dict.fromkeys(("address", "default_group", "keyfile"), str), **_VLAN_SETTINGS},
+    "linux": {"address": ssh_address, "default_group": DEVICE.check, "keyfile": _line, **_VLAN_SETTINGS},
     "snmp": {
         "address": snmp_address,
         "version": _one_of(SNMP_VERSIONS),
-        **dict.fromkeys(("community", "write_community", "user", "keyfile"), str),
-        "proxy": _ssh_address,
+        **dict.fromkeys(("community", "write_community", "user", "keyfile"), _line),
+        "proxy": ssh_address,
         "auth_protocol": _one_of(AUTH_PROTOCOLS),
-        "auth_key": str,
+        "auth_key": _line,
         "priv_protocol": _one_of(PRIV_PROTOCOLS),
-        "priv_key": str,
+        "priv_key": _line,
         "timeout": seconds,
         "poe_group": _number,
         "read_only": _one_of(("true", "false")),
@@ -163,6 +148,11 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
             f"{where}: default_vlan {default_vlan(switch)} is one of the group_vlans, which are reserved for tests"
         )
         raise ConfigError(message, document.value((*path, "default_vlan")))
+    family = settings.get("family")
+    # A template, and a family of the user's own file, are read when the lab is up.
+    is_built_in = switch.backend == "cli" and "families" not in settings and not isinstance(family, Template)
+    if is_built_in and family not in built_in():
+        raise ConfigError(unknown("switch family", str(family), built_in()), document.value((*path, "family")))
     if switch.backend != "snmp":
         return
     if "keyfile" in settings and "proxy" not in settings:

@@ -18,6 +18,8 @@ from pytest_pinet.execution.names import LONGEST, quoted
 # A lab of 500 nodes has about 10,000 values and 8 levels.
 MAX_VALUES = 100_000
 MAX_DEPTH = 40
+# The longest known text is a password prompt. YAML reads 1:1:1 as a number of base 60, which takes long to compute.
+MAX_SCALAR = 4_000
 
 Path = tuple[str | int, ...]
 
@@ -39,6 +41,10 @@ class Template(str):
 
     __slots__ = ()
 
+    def get_identifiers(self) -> list[str]:
+        """Return the names of the variables in this text."""
+        return string.Template(self).get_identifiers()
+
 
 def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
     """Fill ``$LG_*`` from ``env`` and ``$BASE``, the folder of the lab file, into a Template.
@@ -54,11 +60,11 @@ def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
         return string.Template(text).substitute(values)
     except KeyError as error:
         raise ConfigError(
-            f"!template '{text}' needs the variable {error.args[0]}, which is not set (known are $BASE and LG_*)"
+            f"!template {quoted(text)} needs the variable {error.args[0]}, which is not set (known are $BASE and LG_*)"
         ) from None
     except ValueError:
         raise ConfigError(
-            f"!template '{text}' has a '$' without a variable name; write '$$' for a dollar sign"
+            f"!template {quoted(text)} has a '$' without a variable name; write '$$' for a dollar sign"
         ) from None
 
 
@@ -119,6 +125,9 @@ def _check_structure(text: str, file: str) -> None:
             if event.anchor in around:
                 begin = anchors[event.anchor]
                 raise ConfigError(f"{alias} is used inside its own anchor (line {begin}): a cycle", where)
+        elif isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_SCALAR:
+            message = f"a text of {len(event.value)} characters is too long; at most {MAX_SCALAR} are read"
+            raise ConfigError(message, where)
         elif isinstance(event, yaml.NodeEvent) and event.anchor:
             anchors[event.anchor] = line
         if isinstance(event, yaml.CollectionStartEvent):

@@ -6,6 +6,7 @@ import re
 import shlex
 
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.model.forms import DEVICE
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 
 # A board in QEMU is slow, and starts two programs for each NIC.
@@ -46,7 +47,8 @@ def parse_board(text: str) -> FoundBoard:
     head, *sections = re.split(r"^device=", text, flags=re.MULTILINE)
     values = _values(head)
     nics = [_nic(section, values.get("own")) for section in sections]
-    return FoundBoard(values.get("model"), {nic.device: nic for nic in nics})
+    # The kernel accepts almost any character in a device's name. Commands contain only names of the usual form.
+    return FoundBoard(values.get("model"), {nic.device: nic for nic in nics if DEVICE.pattern.fullmatch(nic.device)})
 
 
 def _values(text: str) -> dict[str, str]:

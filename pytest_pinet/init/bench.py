@@ -6,20 +6,19 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 
 from pytest_pinet.catalogue import load
-from pytest_pinet.config.fields import NAME, NAME_FORM
+from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import shown, unknown
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.choices import BACKENDS, CLI, CONSOLES, FIXED, LINUX, OUTLET, POE, POWERS, SERIAL, SNMP
 from pytest_pinet.init.desk import DeskNode
 from pytest_pinet.init.hardware import guess_board
+from pytest_pinet.model.forms import NAME, PORT, parse_address, snmp_address, ssh_address
 
 # A coordinator on this machine, at labgrid's port.
 _COORDINATOR = "127.0.0.1:20408"
-_PORT = re.compile(r"[!-~]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,7 @@ class Bench:
 def parse_board(text: str) -> tuple[str, str]:
     """Parse ``pi4b-1=pi4b``, or a name that begins with its model. Raises ValueError."""
     name, _, model = text.strip().partition("=")
-    if not NAME.fullmatch(name):
-        raise ValueError(f"expected {NAME_FORM}, got {shown(name)}")
+    NAME.check(name)
     model = model or guess_board(name) or ""
     boards = load().boards
     if model not in boards:
@@ -67,8 +65,7 @@ def parse_board(text: str) -> tuple[str, str]:
 
 def parse_coordinator(text: str) -> str:
     """Parse an address of a coordinator. Raises ValueError."""
-    if not re.fullmatch(r"[\w.-]+(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?", text):
-        raise ValueError(f"expected HOST:PORT such as bench.example.org:20408, got {shown(text)}")
+    parse_address(text, "", "HOST:PORT such as bench.example.org:20408")
     return text
 
 
@@ -121,7 +118,7 @@ def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> Ben
         question = f"address of the switch, such as {example}"
         address = wishes.address or answers.text(question, _address, "--switch-address ADDRESS")
     if backend == CLI:
-        family = wishes.family or answers.choose("family of the switch", families(), "--switch-family")
+        family = wishes.family or answers.choose("family of the switch", built_in(), "--switch-family")
     answers.say("Ports: the switch port that the cable of each board ends in, as the switch names it. Example: gi1/0/3")
     for name in wishes.ports:
         if name not in boards:
@@ -141,8 +138,8 @@ def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> Ben
 
 def parse_family(text: str) -> str:
     """Parse the family of a switch. Raises ValueError."""
-    if text not in families():
-        raise ValueError(unknown("family", text, families()))
+    if text not in built_in():
+        raise ValueError(unknown("family", text, built_in()))
     return text
 
 
@@ -154,23 +151,14 @@ def parse_port(text: str) -> tuple[str, str]:
     return name, port
 
 
-def families() -> list[str]:
-    """Return the families of switches with a command line."""
-    folder = resources.files("pytest_pinet.catalogue") / "switch_families"
-    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
-
-
 def _address(text: str) -> str:
-    if not re.fullmatch(r"[!-~]{1,200}", text):
-        raise ValueError(f"expected an address without spaces, got {shown(text)}")
+    (snmp_address if text.startswith("snmp:") else ssh_address)(text)
     return text
 
 
 def _free_port(taken: Mapping[str, str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
-        if not _PORT.fullmatch(text):
-            raise ValueError(f"expected the name of a port without spaces, got {shown(text)}")
-        if text in taken.values():
+        if PORT.check(text) in taken.values():
             raise ValueError(f"port {text} is that of another board")
         return text
 

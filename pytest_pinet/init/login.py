@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import SshError
-from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.shell import last_line
+from pytest_pinet.model.forms import parse_address
 
 FORM = "a login such as pi@192.0.2.5, pi@192.0.2.5:2222 or a host of ~/.ssh/config"
 # The whole handshake has this time: it takes seconds on a Pi Zero or an emulated board.
 CONNECT_S, HANDSHAKE_S = 10, 40.0
-_HOST = r"\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+(?:%[\w.-]+)?|[A-Za-z0-9][A-Za-z0-9._-]*"
-_LOGIN = re.compile(rf"(?:ssh://)?(?:(?P<user>[\w.][\w.-]*)@)?(?P<host>{_HOST})(?::(?P<port>\d{{1,5}}))?/?")
 _RESOLVE_S = 10
 
 
@@ -41,12 +39,10 @@ class Login:
 
 def parse(text: str) -> Login:
     """Parse a login. ssh's own settings give what it lacks, such as the user. Raises ValueError with a sentence."""
-    found = _LOGIN.fullmatch(text)
-    if found is None or not 0 < int(found["port"] or 22) < 65536:
-        raise ValueError(f"expected {FORM}, got {shown(text)}")
-    host = found["host"].strip("[]")
-    argv = ["ssh", "-G", *(("-p", found["port"]) if found["port"] else ())]
-    argv += [*(("-l", found["user"]) if found["user"] else ()), host]
+    found = parse_address(text, "ssh", FORM)
+    host = found.host
+    argv = ["ssh", "-G", *(("-p", str(found.port)) if found.port else ())]
+    argv += [*(("-l", found.user) if found.user else ()), host]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_RESOLVE_S, check=False)
     except FileNotFoundError:

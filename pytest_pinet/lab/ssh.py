@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
-from urllib.parse import urlsplit
 
-from pytest_pinet.errors import LabError, SshError
+from pytest_pinet.errors import LabError, SshError, mistake_in
 from pytest_pinet.execution.shell import Completed, Process, Spool
+from pytest_pinet.model.forms import ssh_address
 
 LOST_CONNECTION = 255
 STOP_TIMEOUT_S = 2.0
@@ -179,8 +179,12 @@ class NoSshConnection(SshError):
 
 
 def ssh_words(address: str, keyfile: str | None) -> tuple[list[str], list[str]]:
-    """Return the options of ssh, and the words for the destination ``ssh://user@host:port`` or ``user@host``."""
-    url = urlsplit(address if "://" in address else f"ssh://{address}")
+    """Return the options of ssh, and the words for the destination ``ssh://user@host:port`` or ``user@host``.
+
+    Raises ConfigError.
+    """
+    with mistake_in("address"):
+        found = ssh_address(address)
     options = [
         "-F", "none", "-x",
         "-o", "LogLevel=ERROR",
@@ -191,7 +195,7 @@ def ssh_words(address: str, keyfile: str | None) -> tuple[list[str], list[str]]:
     ]  # fmt: skip
     if keyfile:
         options += ["-i", keyfile]
-    return options, ["-p", str(url.port or 22), "-l", url.username or "root", url.hostname or address]
+    return options, ["-p", str(found.port or 22), "-l", found.user or "root", found.host]
 
 
 class SshConnection:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from pytest_pinet.config.switches import seconds
 from pytest_pinet.errors import ConfigError, SwitchError
@@ -22,6 +21,7 @@ from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli_family import COUNTERS, Family
 from pytest_pinet.lab.switch.cli_session import CliSession, RefusedError
 from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.model.forms import ssh_address
 from pytest_pinet.model.lab import Switch
 
 TIMEOUT_S = 20.0
@@ -275,9 +275,12 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> CliSwitch:
     own = settings.get("families")
     own = None if own is None else str(Path(switch.where.file).parent / Path(own).expanduser())
     family = cli_family.load(family_name, switch.where, own)
-    url = urlsplit(address if "://" in address else f"ssh://{address}")
-    username = settings.get("username") or url.username
-    if not username or not url.hostname:
+    try:
+        found = ssh_address(address)
+    except ValueError as error:
+        raise ConfigError(f"switch {switch.name!r}, address: {error}", switch.where) from None
+    username = settings.get("username") or found.user
+    if not username:
         raise ConfigError(
             f"switch {switch.name!r}: expected `address: ssh://user@host:port`, got {address!r}", switch.where
         )
@@ -286,8 +289,8 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> CliSwitch:
     except ValueError as error:
         raise ConfigError(f"switch {switch.name!r}, timeout: {error}", switch.where) from None
     login = {
-        "host": url.hostname,
-        "port": url.port or 22,
+        "host": found.host,
+        "port": found.port or 22,
         "username": username,
         "password": settings.get("password", ""),
         "secret": settings.get("secret", ""),

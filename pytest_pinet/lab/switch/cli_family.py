@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib import resources
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from string import Formatter
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pytest_pinet.catalogue.families import built_in, folder
 from pytest_pinet.config import yaml_lines
+from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
@@ -245,11 +244,6 @@ def merged(base: dict[str, object], own: dict[str, object]) -> dict[str, object]
     return result
 
 
-def built_in() -> list[str]:
-    """Return the names of the families that come with the plugin."""
-    return sorted(file.name[: -len(".yaml")] for file in _folder().iterdir() if file.name.endswith(".yaml"))
-
-
 def load(name: str, where: Where, own_file: str | None = None) -> Family:
     """Return the family of this name; ``where`` is the place that names it. Raises ConfigError.
 
@@ -267,16 +261,8 @@ def load(name: str, where: Where, own_file: str | None = None) -> Family:
         raise first_error(error, Family, document, (name,)) from None
 
 
-def _folder() -> Traversable:
-    return resources.files("pytest_pinet.catalogue").joinpath("switch_families")
-
-
 def _own(file: str) -> Document:
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the switch families in {file} cannot be read: {error}") from None
-    return yaml_lines.parse(text, file)
+    return yaml_lines.parse(read_text(file, "a file with switch families"), file)
 
 
 def _entries(document: Document) -> dict[str, object]:
@@ -291,7 +277,7 @@ def _expanded(name: str, own: Document | None, families: dict[str, object], seen
         document, data = own, families[name]
     else:
         # Not in the user's file, or it is there and is like the built-in family of the same name.
-        document = yaml_lines.parse(_folder().joinpath(f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
+        document = yaml_lines.parse(folder().joinpath(f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
         data = _entries(document)[name]
     if not isinstance(data, dict) or _LIKE not in data:
         return document, data

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from pytest_pinet.config.switches import seconds, snmp_address
+from pytest_pinet.config.switches import seconds
 from pytest_pinet.errors import ConfigError, SwitchError
 from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch import snmp_tables as mib
@@ -15,6 +15,7 @@ from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
 from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.model.forms import snmp_address
 from pytest_pinet.model.lab import Switch
 
 DEFAULT_TIMEOUT_S = 5.0
@@ -354,7 +355,8 @@ def _by_fdb(client: SnmpClient) -> list[tuple[int, Neighbour]]:
 def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
     """Return the switch for these settings (see ``config.switches``). Sends nothing before the first use."""
     try:
-        host, port = snmp_address(settings["address"])
+        address = snmp_address(settings["address"])
+        host, port = address.host, address.port or 161
         timeout_s = seconds(settings["timeout"]) if "timeout" in settings else DEFAULT_TIMEOUT_S
         poe_group = int(settings.get("poe_group", "1"))
     except ValueError as error:

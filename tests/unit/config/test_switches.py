@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans, seconds, snmp_address
+from pytest_pinet.config.switches import counter_latency_s, default_vlan, group_vlans, seconds
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.forms import Address, snmp_address
 from pytest_pinet.model.lab import Switch
 
 LAB = """\
@@ -45,11 +46,13 @@ def test_a_switch_that_can_only_be_read(tmp_path: Path) -> None:
     assert switch(tmp_path, "", backend="fixed").is_wired_by_hand
 
 
-def test_configured_switch_settings(tmp_path: Path) -> None:
+def test_configured_switch_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LG_SWITCH_SW", "LG_COMMUNITY"):
+        monkeypatch.setenv(name, "x")
     found = switch(tmp_path, "address: 10.0.0.2; default_vlan: 7; group_vlans: 100-120; counter_latency: 500 ms")
     assert (default_vlan(found), group_vlans(found), counter_latency_s(found, 5.0)) == (7, range(100, 121), 0.5)
-    assert snmp_address("snmp://10.0.0.2:1161") == ("10.0.0.2", 1161)
-    assert snmp_address("switch.lab") == ("switch.lab", 161)
+    assert snmp_address("snmp://10.0.0.2:1161") == Address("10.0.0.2", 1161)
+    assert snmp_address("switch.lab") == Address("switch.lab")
     assert (seconds("2"), seconds("2 s"), seconds("0.5")) == (2.0, 2.0, 0.5)
     switch(tmp_path, 'address: !template "$LG_SWITCH_SW"; community: !template "$LG_COMMUNITY"')
 
@@ -67,7 +70,7 @@ def test_configured_switch_settings(tmp_path: Path) -> None:
         ("address: x; timeout: soon", "7: pinet.switches.sw.timeout: 'soon' is not a duration such as"),
         (
             "address: x; proxy: http://bench",
-            "7: pinet.switches.sw.proxy: expected an address such as 'ssh://pi@bench-host', got 'http://bench'",
+            "7: pinet.switches.sw.proxy: expected an address such as 'ssh://pi@bench-host:22', got 'http://bench'",
         ),
         ("address: x; read_only: maybe", "7: pinet.switches.sw.read_only: expected one of true, false, got 'maybe'"),
         (

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.init import bench_file
 from pytest_pinet.init.answers import Answers
-from pytest_pinet.init.bench import BenchWishes, ask, families, parse_board, parse_coordinator
+from pytest_pinet.init.bench import BenchWishes, ask, parse_board, parse_coordinator
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, POWERS
 from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.hardware import Hardware
@@ -127,7 +128,7 @@ def test_wrong_values_of_options() -> None:
         parse_coordinator("http://x")
     with pytest.raises(ConfigError, match="--port pi5-1: port 1 is that of another board"):
         ask([], replace(FULL, ports={"pi4b-1": "1", "pi5-1": "1"}), SILENT)
-    assert "cisco_ios" in families()
+    assert "cisco_ios" in built_in()
 
 
 def test_ports_of_an_unmanaged_switch_have_defaults(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_like_an_unknown_family(load: Load, text: str, message: str) -> None:
 
 
 def test_a_missing_family_file() -> None:
-    with pytest.raises(ConfigError, match=r"the switch families in /nowhere/own\.yaml cannot be read: .*No such file"):
+    with pytest.raises(ConfigError, match=r"^/nowhere/own\.yaml: .* exists; expected a file with switch"):
         cli_family.load("zyxel", WHERE, "/nowhere/own.yaml")
 
 
@@ -178,7 +178,7 @@ pinet:
       ports: [Gi1/0/1, Gi1/0/2]
       family: cisco_ios
       address: ssh://admin@10.0.0.2
-      password: !template "$SW1_PASSWORD"
+      password: !template "$LG_SW1_PASSWORD"
       timeout: 30
   nodes:
     a: {board: pi4b, interfaces: {onboard: {port: sw1/Gi1/0/1}}}
@@ -186,7 +186,8 @@ pinet:
 """
 
 
-def test_in_the_lab_file(tmp_path: Path) -> None:
+def test_in_the_lab_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LG_SW1_PASSWORD", "x")
     file = tmp_path / "lab.yaml"
     file.write_text(LAB)
     switch = load_lab(file).switches["sw1"]

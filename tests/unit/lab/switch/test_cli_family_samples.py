@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.errors import SwitchError, Where
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli import CliSwitch
@@ -50,7 +51,7 @@ def switch_of(name: str, **answers: str) -> tuple[CliSwitch, Recorded]:
 
 
 def test_each_family_has_samples() -> None:
-    assert sorted(SAMPLES) == cli_family.built_in()
+    assert sorted(SAMPLES) == built_in()
     assert len(SAMPLES) >= 5
 
 

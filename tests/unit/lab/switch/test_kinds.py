@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.doctor.finding import Status
 from pytest_pinet.doctor.switches import describe
 from pytest_pinet.errors import Where
@@ -36,7 +37,7 @@ def test_an_agent_is_known_by_its_object_id(object_id: str, title: str) -> None:
 def every_kind() -> dict[tuple[str, str], About]:
     """Return what is known about each kind, by backend and title."""
     found = {(backend, kind.title): kind.about for backend, listed in kinds.kinds().items() for kind in listed}
-    for name in cli_family.built_in():
+    for name in built_in():
         family = cli_family.load(name, Where("lab.yaml", 1))
         found["cli", family.title] = About(family.title, tuple(family.tested_on), tuple(family.sources))
     return found

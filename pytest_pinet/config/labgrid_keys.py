@@ -1,0 +1,107 @@
+"""Checks what labgrid reads from a lab file: template variables, imports, and addresses of places and nodes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.machinery import PathFinder
+from pathlib import Path as FilePath
+
+from pytest_pinet.config.yaml_lines import Document, Path, Template, substitute
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import shown
+from pytest_pinet.model.forms import HOST, MAX_PORT, PLACE, USER, parse_address
+
+# Variables that users and launchers set.
+_FREE = "LG_"
+
+
+def _port(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_PORT:
+        raise ValueError(f"expected a port from 1 to {MAX_PORT}, got {shown(value)}")
+
+
+def _coordinator(value: object) -> None:
+    parse_address(str(value), "", "HOST:PORT such as bench.example.org:20408")
+
+
+# The values of labgrid's resources that become words of commands.
+_CHECKS: Mapping[tuple[str, str], Callable[[object], object]] = {
+    ("NetworkService", "address"): HOST.check,
+    ("NetworkService", "username"): USER.check,
+    ("NetworkService", "port"): _port,
+    ("RemotePlace", "name"): PLACE.check,
+}
+
+
+def check_labgrid_keys(document: Document, all_set: bool) -> None:
+    """Check labgrid's part of a lab file. ``all_set``: the variables ``LG_*`` must be set. Raises ConfigError."""
+    data = document.data if isinstance(document.data, dict) else {}
+    for path, value in _scalars(data, ()):
+        if isinstance(value, Template):
+            _check_template(value, path, document, all_set)
+        elif path[0] == "targets" and len(path) > 2 and (check := _CHECKS.get((str(path[-2]), str(path[-1])))):
+            _check(check, value, path, document)
+    options = data.get("options")
+    address = options.get("coordinator_address") if isinstance(options, dict) else None
+    if address is not None and not isinstance(address, Template):
+        _check(_coordinator, address, ("options", "coordinator_address"), document)
+    _check_imports(data.get("imports"), document)
+
+
+def _scalars(value: object, path: Path) -> Iterator[tuple[Path, object]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _scalars(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _scalars(inner, (*path, index))
+    elif path:
+        yield path, value
+
+
+def _check(check: Callable[[object], object], value: object, path: Path, document: Document) -> None:
+    try:
+        check(value)
+    except ValueError as error:
+        raise ConfigError(f"{'.'.join(map(str, path))}: {error}", document.value(path)) from None
+
+
+def _check_template(text: Template, path: Path, document: Document, all_set: bool) -> None:
+    values = dict(os.environ)
+    if not all_set:
+        values |= {name: "" for name in text.get_identifiers() if name.startswith(_FREE)}
+    try:
+        substitute(text, values, document.file)
+    except ConfigError as error:
+        raise ConfigError(error.message, document.value(path)) from None
+
+
+def _check_imports(imports: object, document: Document) -> None:
+    if imports is None:
+        return
+    if not isinstance(imports, list) or not all(isinstance(name, str) for name in imports):
+        raise ConfigError(f"imports: expected a list of modules, got {shown(imports)}", document.value(("imports",)))
+    for index, name in enumerate(imports):
+        where = document.value(("imports", index))
+        if name.endswith(".py"):
+            if not (FilePath(document.file).parent / FilePath(name).expanduser()).is_file():
+                raise ConfigError(f"imports: there is no file {shown(name)}", where)
+        elif not _exists(name, FilePath(document.file)):
+            message = f"imports: there is no module {shown(name)}; install its package, or correct the name"
+            raise ConfigError(message, where)
+
+
+def _exists(name: str, file: FilePath) -> bool:
+    """Return whether Python finds a module, without importing it or its packages."""
+    if name in sys.modules:
+        return True
+    # pytest adds folders of tests and of its option `pythonpath`, which are mostly near.
+    places = [*sys.path, str(FilePath.cwd()), str(file.absolute().parent)]
+    for number in range(name.count(".") + 1):
+        spec = PathFinder.find_spec(".".join(name.split(".")[: number + 1]), places)
+        if spec is None:
+            return False
+        places = list(spec.submodule_search_locations or ())
+    return True

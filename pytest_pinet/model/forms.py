@@ -1,0 +1,86 @@
+"""The accepted forms of names and addresses that reach commands and connections. All readers of such names use them.
+
+A form has no character that a shell, a glob or the option parser of a program reads as more than a part of the name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pytest_pinet.execution.names import shown
+
+MAX_PORT = 65_535
+
+
+@dataclass(frozen=True)
+class Form:
+    """``text`` says what is accepted."""
+
+    pattern: re.Pattern[str]
+    text: str
+
+    def check(self, value: object, numbers: bool = False) -> str:
+        """Return a value of this form as text. ``numbers``: a whole number counts as its digits. Raises ValueError."""
+        accepted: tuple[type, ...] = (str, int) if numbers else (str,)
+        if isinstance(value, bool) or not isinstance(value, accepted) or not self.pattern.fullmatch(str(value)):
+            raise ValueError(f"expected {self.text}, got {shown(value)}")
+        return str(value)
+
+
+# Names are part of test ids and host names.
+NAME = Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}"), "a name of letters, digits and '._+-', at most 63")
+PLACE = Form(
+    re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._+@:/-]{0,61}[A-Za-z0-9._+@:/-])?"),
+    "a name of letters, digits, blanks and '._+@:/-', at most 63",
+)
+# The kernel's IFNAMSIZ is 16, with the NUL at the end.
+DEVICE = Form(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}"), "a network device such as 'eth0', at most 15 characters")
+DRIVER = Form(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}"), "the name of a driver such as 'r8152'")
+BUS_INFO = Form(
+    re.compile(r"[A-Za-z0-9][A-Za-z0-9:._@/-]{0,63}"),
+    "the bus-info of ethtool -i in quotes, such as 'usb-0000:01:00.0-1.2'",
+)
+PORT = Form(
+    re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+,-]{0,63}"), "the name of a port, such as 'Gi1/0/1', without spaces"
+)
+PORT_ADDRESS = Form(re.compile(f"{NAME.pattern.pattern}/{PORT.pattern.pattern}"), "a port such as 'sw1/p1'")
+USER = Form(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}"), "the name of a user such as 'pi'")
+_HOST = (
+    r"\[[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,15})?\]"
+    r"|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]{0,40}(?:%[A-Za-z0-9_.-]{1,15})?"
+    r"|[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
+)
+HOST = Form(re.compile(_HOST), "a host such as '192.0.2.5' or 'pi4b-1.example.org'")
+_ADDRESS = re.compile(
+    rf"(?:(?P<scheme>[a-z]{{1,8}})://)?(?:(?P<user>{USER.pattern.pattern})@)?(?P<host>{_HOST})"
+    r"(?::(?P<port>[0-9]{1,5}))?/?"
+)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to connect to. An IPv6 ``host`` has no brackets. None: not written."""
+
+    host: str
+    port: int | None = None
+    user: str | None = None
+
+
+def parse_address(text: str, scheme: str, example: str) -> Address:
+    """Return the parts of ``scheme://user@host:port``; only the host is necessary. Raises ValueError."""
+    found = _ADDRESS.fullmatch(text)
+    port = int(found["port"]) if found is not None and found["port"] else None
+    if found is None or found["scheme"] not in (None, scheme) or port == 0 or (port or 0) > MAX_PORT:
+        raise ValueError(f"expected {example}, got {shown(text)}")
+    return Address(found["host"].strip("[]"), port, found["user"])
+
+
+def ssh_address(text: str) -> Address:
+    """Return the parts of ``ssh://user@host:port``. Raises ValueError."""
+    return parse_address(text, "ssh", "an address such as 'ssh://pi@bench-host:22'")
+
+
+def snmp_address(text: str) -> Address:
+    """Return the parts of ``snmp://host:port``. Raises ValueError."""
+    return parse_address(text, "snmp", "an address such as 'snmp://10.0.0.2:161'")

@@ -1,0 +1,222 @@
+"""No value of a lab file or from a board reaches a shell as more than a word."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from pytest_pinet.config.labfile import resolve
+from pytest_pinet.config.schema import PinetSection
+from pytest_pinet.config.switches import _SETTINGS
+from pytest_pinet.errors import ConfigError, SwitchError, Where
+from pytest_pinet.evidence.nics import parse_board
+from pytest_pinet.execution.shell import Completed
+from pytest_pinet.lab.ssh import ssh_words
+from pytest_pinet.lab.switch.linux import Bridges, LinuxSwitch
+from pytest_pinet.lab.switch.switchport import PortState
+from pytest_pinet.model import forms
+from pytest_pinet.model.lab import Switch
+
+# Each would create the file `canary`, end a command, or be read as an option, a glob or another host.
+HOSTILE = (
+    "$(>canary)", "`>canary`", ";>canary", "x;>canary", "&>canary", "|>canary", "x|>canary", "x\n>canary\n", ">canary",
+    "'$(>canary)'", '"$(>canary)"', "'; >canary; '", '"; >canary; "', "\\$(>canary)", "${x:=$(>canary)}", "x$(>canary)",
+    "-oProxyCommand=>canary", "--option", "-x", "..", "../../x", "*", "pi*", "[a-z]", "~", "x y", "x\ty", "x\0y", "",
+    "eth0 ; reboot", "#x", "a" * 5000, "\u202ex", "\x1b]0;x\x07", "host -oProxyCommand=x", "${IFS}", "x\u2028y",
+)  # fmt: skip
+# Texts for people, and paths that only Python opens. They are in no command.
+FREE = {
+    ("boards", "title"), ("boards", "model"), ("boards", "sources"), ("nics", "title"), ("nics", "chip"),
+    ("nics", "traits"), ("nics", "sources"), ("baselines",), ("calibration",),
+}  # fmt: skip
+LAB: dict[str, Any] = {
+    "name": "lab", "figures": "measured", "launcher": "virtual", "scale": "auto", "profile": "standard",
+    "boards": {"b": {
+        "title": "B", "clock_mhz": 1, "cores": 1, "buses": ["usb2"], "onboard": "n", "model": "M", "sources": ["s"],
+    }},
+    "nics": {"n": {
+        "title": "N", "chip": "C", "driver": "d", "bus": "usb2", "speeds_mbps": [100], "mtu_max": 1500,
+        "products": ["p"], "traits": ["t"], "sources": ["s"],
+    }},
+    "switches": {"sw": {"backend": "fixed", "ports": ["p1", "p2"]}},
+    "nodes": {"a": {
+        "board": "b", "place": "a", "target": "a", "boot_timeout": "9 s", "management": "same", "outlet": "rest",
+        "machine": "virt", "clock": "wall", "user": "pi", "manager": "dhcpcd", "runner": False,
+        "interfaces": {"usb": {
+            "nic": "n", "port": "sw/p1", "device": "eth0", "mac": "dc:a6:32:01:02:03", "bus_info": "usb-1",
+            "driver": ["d"], "speed": "100M",
+        }},
+    }},
+    "uplinks": {"u": {"ports": ["sw/p1", "sw/p2"], "place": "u", "speed": "1 Gbit/s"}},
+    "limits": [{
+        "board": "b", "nic": "n", "topology": "pair", "direction": "tx", "min": "9M", "sum": "9M", "share": "9%",
+        "fairness": "9%", "tolerance": "9%", "retransmits": "9%", "loss": "9%", "latency": "9 ms", "cpu": "9%",
+        "marginal": "9%",
+    }],
+    "traffic_tool": "iperf3", "http_tool": "wrk", "baselines": "b", "calibration": "c", "domains": {"d": ["a"]},
+}  # fmt: skip
+# The parser of limits reads these; the schema leaves them as they are. Both refuse all that is no number.
+LIMITS = {"min", "sum", "share", "fairness", "tolerance", "retransmits", "loss", "latency", "cpu"}
+
+
+def sections(model: type[BaseModel]) -> Iterator[tuple[type[BaseModel], Mapping[str, object]]]:
+    yield model, model.model_fields
+    for field in model.model_fields.values():
+        for inner in _inner(field.annotation):
+            yield from sections(inner)
+
+
+def _inner(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _inner(part)
+
+
+def replaced(value: Any, hostile: str) -> Any:
+    """Return the data with each text, also each key of the user's own, replaced."""
+    if isinstance(value, dict):
+        return {key: replaced(inner, hostile) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [replaced(inner, hostile) for inner in value]
+    return hostile if isinstance(value, str) else value
+
+
+def texts(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, dict | list):
+            yield from texts(inner, (*path, key))
+        elif isinstance(inner, str):
+            yield (*path, key)
+
+
+def plain(path: Sequence[str | int]) -> tuple[str, ...]:
+    """Return a path without the user's own names and without numbers."""
+    words = [part for part in path if isinstance(part, str)]
+    return (words[0], words[-1]) if len(words) > 1 else (words[0],)
+
+
+def test_the_lab_has_each_field_of_the_schema() -> None:
+    there = {key for path in texts(LAB) for key in path}
+    numbers = {"clock_mhz", "cores", "speeds_mbps", "mtu_max", "runner"}
+    for model, fields in sections(PinetSection):
+        assert set(fields) <= there | numbers, model
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+def test_each_text_field_refuses_it_or_is_no_part_of_a_command(hostile: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        PinetSection.model_validate(replaced(LAB, hostile))
+    refused = {plain([part for part in error["loc"] if part != "[key]"]) for error in caught.value.errors()}
+    accepted = {plain(path) for path in texts(LAB)} - refused
+    accepted -= {("limits", key) for key in LIMITS}
+    if hostile == "x y":
+        # Names of places may have blanks. They reach labgrid's coordinator, and no command.
+        accepted -= {("nodes", "place"), ("nodes", "target"), ("uplinks", "place")}
+    globs = {("limits", key) for key in ("board", "nic", "topology")} | {("domains", "d")}
+    assert accepted <= FREE | (globs if re.fullmatch(r"[A-Za-z0-9._:+*?\[\]!-]{1,63}", hostile) else set())
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_key_is_a_name(hostile: str) -> None:
+    for section in ("boards", "nics", "switches", "nodes", "uplinks", "domains"):
+        with pytest.raises(ValidationError):
+            PinetSection.model_validate(LAB | {section: {hostile: next(iter(LAB[section].values()))}})
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+def test_an_accepted_name_is_one_plain_word_for_a_shell(hostile: str) -> None:
+    """A shell could change or split only a value of a form with blanks: a place, which is in no command."""
+    for form in (forms.NAME, forms.DEVICE, forms.DRIVER, forms.BUS_INFO, forms.PORT, forms.PORT_ADDRESS, forms.USER):
+        assert not form.pattern.fullmatch(hostile), form.text
+    for parse in (forms.ssh_address, forms.snmp_address):
+        with pytest.raises(ValueError, match="expected an address"):
+            parse(hostile)
+        for text in (f"ssh://{hostile}@host", f"snmp://{hostile}", f"ssh://a@{hostile}:22", f"host:{hostile}"):
+            with pytest.raises(ValueError, match="expected an address"):
+                parse(text)
+
+
+@pytest.mark.parametrize("backend", ["cli", "linux", "snmp"])
+def test_each_setting_of_a_switch(backend: str, tmp_path: Path) -> None:
+    good = {"address": "host"} | ({"family": "cisco_ios"} if backend == "cli" else {})
+    # Passed to programs and libraries as single words: only line breaks and other control characters are refused.
+    words = {
+        "username", "password", "secret", "keyfile", "families", "community", "write_community", "user", "auth_key",
+        "priv_key",
+    }  # fmt: skip
+    for key in _SETTINGS[backend]:
+        for hostile in HOSTILE:
+            if key in words and hostile.isprintable() and len(hostile) <= 500:
+                continue
+            lab: dict[str, Any] = {"switches": {"sw": {"backend": backend, "ports": ["p1"], **good, key: hostile}}}
+            lab["nodes"] = {"a": {"board": "pi4b", "interfaces": {"onboard": {"port": "sw/p1"}}}}
+            with pytest.raises(ConfigError) as caught:
+                resolve(yaml_of({"pinet": lab}), "lab.yaml")
+            assert str(caught.value).startswith("lab.yaml:")
+            assert str(caught.value).isprintable()
+
+
+def yaml_of(data: object) -> str:
+    # YAML reads the surrogates of JSON as such.
+    return json.dumps(data, ensure_ascii=True)
+
+
+class RunningShell:
+    """Runs each command here, without programs and in an empty folder: a canary shows what a shell executed."""
+
+    name = "board"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        argv = ["/bin/sh", "-c", command.replace("PATH=$PATH:/usr/sbin:/sbin", ":")]
+        done = subprocess.run(
+            argv, cwd=self.folder, env={"PATH": "/nowhere"}, capture_output=True, timeout=20, check=False
+        )
+        assert [path.name for path in self.folder.iterdir()] == [], command
+        return Completed(0, "", done.stderr.decode(errors="replace"))
+
+
+@pytest.mark.parametrize("hostile", [text for text in HOSTILE if "canary" in text and "\0" not in text])
+def test_commands_for_a_linux_switch_quote_ports_and_bridges(hostile: str, tmp_path: Path) -> None:
+    """Even if the reader of lab files accepted such names."""
+    switch = Switch("sw", "linux", (hostile,), {}, Where("lab.yaml"))
+    linux = LinuxSwitch(switch, RunningShell(tmp_path), Bridges(1, hostile))  # type: ignore[arg-type]
+    state = PortState(admin_up=True, carrier=None, speed_mbps=None, duplex=None, vlan=1, poe=None)
+    linux.states([hostile])
+    linux.configure({hostile: state})
+    linux.remove_vlan(5)
+    with pytest.raises((ValueError, SwitchError)):
+        linux.counters([hostile])
+    with pytest.raises(ConfigError):
+        ssh_words(hostile, None)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_board_with_a_hostile_device_name_has_no_such_nic(hostile: str) -> None:
+    board = parse_board(f"model=Pi\ndevice={hostile}\nmac=dc:a6:32:01:02:03\ndevice=eth0\nmac=dc:a6:32:01:02:04\n")
+    assert set(board.nics) <= {"eth0", "x"}
+
+
+def test_hostile_texts_are_long_and_busy_for_no_reader() -> None:
+    """Each took from 20 seconds to minutes: numbers of base 60, and a range of ports with many hyphens."""
+    code = (
+        "import sys; from pytest_pinet.config.labfile import resolve; from pytest_pinet.errors import ConfigError\n"
+        "for text in ('1:' * 400_000 + '1', '1-' * 400_000, '1-' * 2000, '9' * 900_000):\n"
+        "    for lab in (text, '{pinet: {switches: {a: {backend: fixed, ports: %s}}, nodes: {}}}' % text):\n"
+        "        try: resolve(lab, 'x')\n"
+        "        except ConfigError as error: assert str(error).startswith('x:1: '), error\n"
+        "        else: sys.exit(1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    assert done.returncode == 0
