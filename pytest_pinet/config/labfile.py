@@ -38,7 +38,7 @@ def load(path: str | Path) -> LabOfFile:
 def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
     """Check and resolve the text of a lab file. ``path`` is for messages, and for paths in the file.
 
-    ``in_use``: the variables of templates must be set, except those that the launcher sets.
+    ``in_use``: the variables of templates must be set, except variables that the launcher sets.
     """
     document = parse(text, path)
     data = _top_level(document)
