@@ -106,7 +106,7 @@ def plain(path: Sequence[str | int]) -> tuple[str, ...]:
 
 def test_the_lab_has_each_field_of_the_schema() -> None:
     there = {key for path in texts(LAB) for key in path}
-    numbers = {"clock_mhz", "cores", "speeds_mbps", "mtu_max", "runner"}
+    numbers = {"clock_mhz", "cores", "speeds_mbps", "mtu_max", "runner", "max_drops"}
     for model, fields in sections(PinetSection):
         assert set(fields) <= there | numbers, model
 
