@@ -21,8 +21,9 @@ from typing import TypeVar
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.kernel_messages import KernelMessages, last_stamp
+from pytest_pinet.evidence.other_work import OtherPrograms, ThisMachine
 from pytest_pinet.evidence.processors import Processors, uptime
-from pytest_pinet.evidence.sources import Texts, installed_sources
+from pytest_pinet.evidence.sources import EvidenceSource, Texts, installed_sources
 from pytest_pinet.evidence.temperature import COMMAND as HEAT
 from pytest_pinet.evidence.temperature import Thermals, parse_temperature
 from pytest_pinet.execution.shell import Shell
@@ -39,13 +40,21 @@ ALLOWED_S = 0.3
 NEVER = float("inf")
 
 
+def sources() -> tuple[EvidenceSource, ...]:
+    """Return all sources in reading order: the installed ones, and last the other programs.
+
+    These are no entry point: what is ours on an end is known only here.
+    """
+    return (*installed_sources(), OtherPrograms())
+
+
 def script(device: str, since: float | None = None) -> str:
     """Return the shell command for one reading: before traffic, or with ``since`` after traffic.
 
     ``since`` is the time stamp at which the kernel's log ended before traffic.
     """
     first = since is None
-    ordered = installed_sources()[:: -1 if first else 1]
+    ordered = sources()[:: -1 if first else 1]
     moment = "" if since in (None, NEVER) else f"{since:.6f}"
     # One process reads all files. It runs nearest to the traffic.
     files = " ".join(name for source in ordered for name in source.files(device))
@@ -62,7 +71,7 @@ def script(device: str, since: float | None = None) -> str:
 def sections(text: str, device: str) -> dict[str, str]:
     """Return the output of each source by the source's name."""
     found: dict[str, list[str]] = {}
-    patterns = [(name, source.name) for source in installed_sources() for name in source.files(device)]
+    patterns = [(name, source.name) for source in sources() for name in source.files(device)]
     owners: dict[str, str] = {}
     owner: str | None = None
     for line in text.splitlines():
@@ -133,12 +142,12 @@ class EndReader:
         self._since = self._since if since is None else since
         found = self._differences(self._after, number, traffic_s)
         # The CPU times include the work between the attempts, so they are left out.
-        return replace(found, processors=None, first_try=first)
+        return replace(found, processors=None, others=None, throttled=None, first_try=first)
 
     def _differences(self, before: Mapping[str, str], number: int, traffic_s: float) -> EndEvidence:
         self._after = self._read(number, "after", self._since)
         found = EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_temperature(self._half))
-        for source in installed_sources():
+        for source in sources():
             found = source.add(found, Texts(before.get(source.name, ""), self._after.get(source.name, "")))
         return replace(found, restarted=tuple(dict.fromkeys(found.restarted)))
 
@@ -176,6 +185,7 @@ class Collector:
         self._passed_from: int | None = None
         self._number = 0
         self._looks: list[threading.Thread] = []
+        self._here = ThisMachine()
 
     def before(self, number: int) -> None:
         """Read all ends right before the traffic of this attempt."""
@@ -188,6 +198,7 @@ class Collector:
             for end in self._ends:
                 end.pass_over()
         else:
+            self._here.before()
             self._timed(lambda end: end.before(number))
 
     def watching(self, watch: Callable[[], None] | None, traffic_s: float) -> Callable[[], None]:
@@ -219,7 +230,7 @@ class Collector:
             return tuple(end.passed(traffic_s) for end in self._ends)
         found = self._timed(lambda end: end.after(number, traffic_s))
         self._read += 1
-        return tuple(found)
+        return self._here.added(found)
 
     def rest(self, traffic_s: float) -> tuple[EndEvidence, ...]:
         """Read all ends after the last attempt, which took ``traffic_s``, if some attempts were not read separately.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from pytest_pinet.judge.attempt_level import BROKEN
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.model.limits import Limit
 
@@ -39,5 +40,5 @@ class DropRule:
 
     def lab_is_faulty(self, tries: Sequence[Try]) -> bool:
         """Return whether tries were lost repeatedly, and not only by drops of the link under test."""
-        lost = [one for one in tries if one.excluded]
+        lost = [one for one in tries if one.dropped or any(event.kind in BROKEN for event in one.events)]
         return len(lost) >= DROPS_MAX and not all(self.is_own(one) for one in lost)

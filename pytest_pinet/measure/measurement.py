@@ -14,7 +14,8 @@ from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
-from pytest_pinet.judge.circumstances import Circumstances
+from pytest_pinet.judge.busy import MOST_REPEATS, excuses, robbed
+from pytest_pinet.judge.circumstances import Circumstances, first_lines
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
@@ -31,7 +32,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.result_record import (
     ResultParts,
     http_record,
@@ -109,7 +110,15 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
         with doing("judge"):
             found = judged()
-        while found.wanted is not None:
+        repeats = 0
+        while True:
+            uncertain = found.wanted is not None or found.verdict not in GOOD
+            if uncertain and ladder is None and repeats < MOST_REPEATS and (why := robbed(tries[-1])):
+                repeats += 1
+                runs.set_aside(why)
+                found = judged()
+            if found.wanted is None:
+                break
             runs.conditions.look_for_others()
             one = runs.again(sent, found.wanted if plan.link_ups else Fresh.CONNECTION)
             if ladder is not None:
@@ -123,7 +132,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):
                 capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
-            busy = runs.conditions.excuses(runs.tries)
+            busy = excuses(runs.tries)
         broke = runs.finish(traffic)
         found = judged(busy, capacities, broke)
         if plan.strict:
@@ -141,7 +150,13 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         http=_http(tries, traffic),
     )
     notes = [*parts.notes, *dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])]
-    notes += [*runs.conditions.notes, *doubts, *kernel_notes(runs.tries), *unseen(traffic, tries)]
+    notes += [
+        *runs.conditions.notes,
+        *first_lines(excuses(runs.tries)),
+        *doubts,
+        *kernel_notes(runs.tries),
+        *unseen(traffic, tries),
+    ]
     notes += [*management_notes(runs.tries), *runs.management.uncounted]
     notes += [*tuning_notes(link.tunings), *_ungated(facts, traffic, plan), *_notes_of_traffic(parts)]
     record = result_record(replace(parts, notes=notes))

@@ -17,8 +17,6 @@ from pytest_pinet.model.traffic import Traffic
 
 # The longest wait for busy ends to become quiet before a repeat.
 QUIET_TIMEOUT_S = 10.0
-# A tool that shares a core with one other process gets half of it. A tool that needs less than this lacks nothing.
-NEEDS_PERCENT = 35.0
 
 
 class Preconditions:
@@ -27,7 +25,6 @@ class Preconditions:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._before = self._read()
-        self._busy: dict[int, list[str]] = {}
         self._notes: list[str] = []
         refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, bus=self._bus(i))])
 
@@ -45,9 +42,9 @@ class Preconditions:
         return self._before
 
     def look_for_others(self) -> None:
-        """Check before a repeat for other work on the processors of the ends, which may explain a low value.
+        """Check before a repeat for other work on the processors of the ends, and give it some time to end.
 
-        Other work gets some time to end. Work that continues is recorded as an excuse.
+        It is no excuse: `judge.busy` finds what other programs used during the traffic.
         """
         now = self._read(BUSY_S)
 
@@ -56,18 +53,9 @@ class Preconditions:
             now = self._read(BUSY_S)
             return not any(broken(one) for one in now)
 
-        if any(broken(one) for one in now) and not Deadline(QUIET_TIMEOUT_S).wait_until(quiet, interval_s=0.1):
-            for index, one in enumerate(now):
-                self._busy.setdefault(index, []).extend(broken(one))
+        if any(broken(one) for one in now):
+            Deadline(QUIET_TIMEOUT_S).wait_until(quiet, interval_s=0.1)
         self._notes += [sentence for one in now for sentence in notes(one)]
-
-    def excuses(self, tries: Sequence[Try]) -> list[str]:
-        """Return why a value below its limit is not a failure: an end was busy, and the traffic needed much CPU there.
-
-        A kernel with fair scheduling gives a tool that needs little CPU its share, whatever else runs there.
-        """
-        needy = (index for index in self._busy if _tool_cpu(index, tries) >= NEEDS_PERCENT)
-        return list(dict.fromkeys(sentence for index in needy for sentence in self._busy[index]))
 
     @property
     def notes(self) -> list[str]:
@@ -94,18 +82,6 @@ class Preconditions:
                 end = str(link.ends[measured.sender].endpoint)
                 refuse(socket_trouble(measured.flow.sockets, path.mtu, path.timestamps, end=end))
         return broke
-
-
-def _tool_cpu(end: int, tries: Sequence[Try]) -> float:
-    """Return the highest percent of one core that the tool used on this end; 100 if it is not known."""
-    used = []
-    for one in tries:
-        runs = dict.fromkeys(flow.run for flow in one.flows)
-        for run, measurement in zip(runs, one.measurements, strict=True):
-            role = "dut" if run.a == end else "peer" if run.b == end else None
-            if role is not None:
-                used.append(measurement.cpu_percent.get(role, 100.0))
-    return max(used, default=100.0)
 
 
 def refuse(sentences: Sequence[str]) -> None:

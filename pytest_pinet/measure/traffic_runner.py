@@ -142,6 +142,10 @@ class Runs:
             self._after_a_drop()
         return one
 
+    def set_aside(self, why: str) -> None:
+        """Do not count the latest try, for a reason that has nothing to do with the link."""
+        self.tries[-1] = replace(self.tries[-1], excluded=why)
+
     def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
         """Run the traffic once on its own connections. With several flows, clients start ``lead_s`` before them."""
         link, watch, collector = self._link, self._context.watch, self.collector

@@ -44,6 +44,23 @@ class Heat:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A process and what it used, as a share of one CPU."""
+
+    name: str
+    pid: int
+    share: float
+
+
+@dataclass(frozen=True)
+class OtherWork:
+    """What user processes that are not ours used during the traffic, as a share of one CPU; the largest are named."""
+
+    share: float
+    programs: tuple[Program, ...] = ()
+
+
+@dataclass(frozen=True)
 class ManagementTraffic:
     """What our own ssh connections moved by the interface under test, in ``seconds`` around most of the traffic.
 
@@ -65,7 +82,8 @@ class EndEvidence:
     has the counters of the device, ``nic`` the counters of its driver. ``restarted`` names the sources whose counters
     restarted. ``kernel`` are lines of the kernel log that report trouble. ``under_load`` was read during the traffic.
     ``first_try`` is set if the differences cover several tries: it is the number of the first of them. ``management``
-    is set if our own connection to the node uses this device.
+    is set if our own connection to the node uses this device. ``others`` is the work of other programs. ``throttled``
+    is how long a CPU quota stopped our processes, as a share of one CPU.
     """
 
     end: str
@@ -86,6 +104,15 @@ class EndEvidence:
     restarted: tuple[str, ...] = ()
     first_try: int | None = None
     management: ManagementTraffic | None = None
+    others: OtherWork | None = None
+    throttled: float | None = None
+
+    @property
+    def stolen(self) -> float | None:
+        """The processor time that a hypervisor or a quota took from this machine, as a share of one CPU."""
+        if self.processors is None and self.throttled is None:
+            return None
+        return sum(load.steal for load in self.processors or ()) + (self.throttled or 0.0)
 
     @property
     def busiest(self) -> ProcessorLoad | None:

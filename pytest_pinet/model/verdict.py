@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"
 
 
+GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
+
 # Worst first: the order of tables, and the order that gives a result with several directions its verdict.
 SEVERITY: tuple[Verdict, ...] = (
     Verdict.FAIL,

@@ -9,8 +9,7 @@ from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.rows import GOOD
+from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.sentences import evenness_note, limited_by_text, scale_text
 from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rate, rates, wrap, wrap_command
 

@@ -10,7 +10,7 @@ from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.change_table import (
     VERDICTS,
     build_parts,
@@ -19,7 +19,7 @@ from pytest_pinet.report.change_table import (
     figure_name,
     ran_sentences,
 )
-from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
+from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
 from pytest_pinet.report.terminal import WORDS, by_reason, change_text, count_line, spread_text

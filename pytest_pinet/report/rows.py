@@ -14,7 +14,6 @@ from pytest_pinet.report.sentences import evenness_note, http_text, ladder_text,
 
 # The default traffic. Its name is omitted from rows to keep them short.
 USUAL_TRAFFIC = "tcp-P1"
-GOOD = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED)
 _EXPLAINED = (Verdict.ERROR, Verdict.INVALID, Verdict.INCONCLUSIVE, Verdict.MARGINAL)
 
 

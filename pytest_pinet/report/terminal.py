@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
-from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.rows import GOOD, ResultRow, rows_of
+from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
+from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import ineffective
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, wrap

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from pytest_pinet.model.conditions import Throttling
-from pytest_pinet.model.evidence import ManagementTraffic, ProcessorLoad
+from pytest_pinet.model.evidence import ManagementTraffic, OtherWork, ProcessorLoad
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 
 
@@ -35,6 +35,8 @@ class EvidenceRecord(SparseRecord):
     counters of its driver. ``kernel`` has the lines of the kernel log that report trouble. A value is null if the end
     does not report it, or if its counter restarted; the name of that source is then in ``restarted``. ``under_load``
     was read during the traffic. With ``from_attempt``, the differences span all attempts from that one to this one.
+    ``others`` is the work of user processes that are not ours, as a share of one CPU, and ``throttled`` the time that a
+    CPU quota took from ours.
     ``management`` has the octets of the ssh connections that use this device, and their share of the traffic.
     """
 
@@ -57,6 +59,8 @@ class EvidenceRecord(SparseRecord):
     restarted: tuple[str, ...]
     from_attempt: Rare[int] = None
     management: Rare[ManagementTraffic] = None
+    others: Rare[OtherWork] = None
+    throttled: Rare[float] = None
 
 
 class LimitedByRecord(Record):

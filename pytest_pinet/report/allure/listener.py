@@ -14,12 +14,12 @@ from allure_commons.model2 import Attachment, Label, Parameter, StatusDetails, T
 
 from pytest_pinet.execution.trace import Recorder, Step
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject, tell_apart
 from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
 from pytest_pinet.report.result_record import attached_results
-from pytest_pinet.report.rows import GOOD
 from pytest_pinet.report.trends import FigureSeries
 
 _EXTENSIONS = {"application/json": "json", "image/svg+xml": "svg", "text/csv": "csv"}

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper, written
-from pytest_pinet.report.rows import GOOD
 from pytest_pinet.report.trends import FigureSeries
 
 _MEANS = {

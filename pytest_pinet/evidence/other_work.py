@@ -1,0 +1,216 @@
+"""Reads which user processes of an end, other than ours, used its processors; and how long a quota stopped them.
+
+Kernel threads are left out: a driver that burns a CPU in a kernel thread must not be excused by it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_pinet.evidence.sources import EvidenceSource, Texts
+from pytest_pinet.model.evidence import EndEvidence, OtherWork, Program
+
+# /proc/PID/stat counts in units of 1/100 s on all Linux machines (USER_HZ).
+TICKS_PER_S = 100
+# More programs would say nothing more.
+NAMED = 3
+# Programs of a lab that are not started by its runs.
+_OF_LABS = ("labgrid", "ser2net", "qemu-system", "snmpd")
+# On the machine that runs the tests: a command line cannot tell a run of ours from another run of pytest.
+OURS = (b"pinet", b"labgrid", b"pytest")
+# Prints the uptime and the shell's PID, a line for each user process (PID, parent, ticks, ticks of its ended children,
+# name), and the throttled time of each group of the shell that may have a quota (cgroup v2: us, v1: ns).
+COMMAND = r"""read -r up x </proc/uptime; echo "$up $$"
+cat /proc/[0-9]*/stat 2>/dev/null | awk '{ s = $0; sub(/^.*\) /, "", s); split(s, f, " ")
+ if (int(f[7] / 2097152) % 2) next
+ c = $0; sub(/^[0-9]+ \(/, "", c); c = substr(c, 1, length(c) - length(s) - 2)
+ print $1, f[2], f[12] + f[13], f[14] + f[15], c }'
+while IFS=: read -r n c p; do
+ case $n,$c, in 0,,) d=/sys/fs/cgroup ;; *,cpu,*) d=/sys/fs/cgroup/cpu ;; *) continue ;; esac
+ while :; do
+  grep throttled_ "$d${p%/}/cpu.stat" 2>/dev/null
+  [ -n "${p%/}" ] || break
+  p=${p%/*}
+ done
+done </proc/self/cgroup"""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A user process: its parent, the seconds that it used, and the seconds of its children that ended."""
+
+    parent: int
+    used_s: float
+    children_s: float
+    name: str
+
+    @property
+    def all_s(self) -> float:
+        """All seconds: a child that ends moves its seconds to its parent, so that a sum of these never falls."""
+        return self.used_s + self.children_s
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All user processes at one moment; ``shell`` is the process that read them."""
+
+    uptime_s: float
+    shell: int
+    processes: dict[int, Process]
+    throttled_s: float | None
+
+    def with_children(self, roots: Collection[int]) -> set[int]:
+        """Return these processes and all below them."""
+        found = {pid for pid in roots if pid in self.processes}
+        below: dict[int, list[int]] = {}
+        for pid, process in self.processes.items():
+            below.setdefault(process.parent, []).append(pid)
+        todo = list(found)
+        while todo:
+            more = [pid for pid in below.get(todo.pop(), ()) if pid not in found]
+            found.update(more)
+            todo += more
+        return found
+
+    @property
+    def session(self) -> int:
+        """The process at the head of our session: below the ssh server or the init process of this machine."""
+        here = self.shell
+        while (process := self.processes.get(here)) is not None:
+            above = self.processes.get(process.parent)
+            if above is None or above.parent <= 1:
+                return here
+            here = process.parent
+        return self.shell
+
+    @property
+    def of_labs(self) -> set[int]:
+        """The processes of programs that only labs run."""
+        return {pid for pid, process in self.processes.items() if process.name.startswith(_OF_LABS)}
+
+
+def parse(text: str) -> Snapshot | None:
+    """Return what COMMAND printed; None if it is incomplete."""
+    lines = text.splitlines()
+    first = lines[0].split() if lines else []
+    try:
+        uptime_s, shell = float(first[0]), int(first[1])
+    except (IndexError, ValueError):
+        return None
+    processes: dict[int, Process] = {}
+    throttled_s: float | None = None
+    for line in lines[1:]:
+        words = line.split(maxsplit=4)
+        if len(words) == 2 and words[1].isdigit():
+            unit = 1e-9 if words[0] == "throttled_time" else 1e-6
+            if words[0] in ("throttled_time", "throttled_usec"):
+                throttled_s = (throttled_s or 0.0) + int(words[1]) * unit
+        elif len(words) == 5 and all(word.isdigit() for word in words[:4]):
+            pid, parent, used, children = map(int, words[:4])
+            processes[pid] = Process(parent, used / TICKS_PER_S, children / TICKS_PER_S, words[4])
+    return Snapshot(uptime_s, shell, processes, throttled_s) if processes else None
+
+
+def used_between(before: Snapshot, after: Snapshot, own: Collection[int]) -> OtherWork | None:
+    """Return what processes other than ``own`` used between two snapshots, as shares of one CPU.
+
+    A child that ended is counted at its parent, except at PID 1, which also takes our orphans.
+    """
+    window_s = after.uptime_s - before.uptime_s
+    if window_s <= 0:
+        return None
+    own = {*before.with_children(own), *after.with_children(own)}
+    spent: dict[int, float] = {}
+    for pid, process in after.processes.items():
+        old = before.processes.get(pid)
+        if pid == 1:
+            spent[pid] = process.used_s - (0.0 if old is None else old.used_s)
+        else:
+            spent[pid] = process.all_s - (0.0 if old is None else old.all_s)
+    for pid, process in before.processes.items():
+        if pid not in after.processes and process.parent in spent and process.parent != 1:
+            # What the child had used before is not of this window.
+            spent[process.parent] -= process.all_s
+    others = {pid: max(0.0, seconds) / window_s for pid, seconds in spent.items() if pid not in own}
+    ranked = sorted(others.items(), key=lambda entry: -entry[1])[:NAMED]
+    programs = tuple(Program(after.processes[pid].name, pid, share) for pid, share in ranked if share > 0)
+    return OtherWork(sum(others.values()), programs)
+
+
+def throttled_between(before: Snapshot, after: Snapshot) -> float | None:
+    """Return how long a quota stopped our processes, as a share of one CPU; None if no group has a quota."""
+    window_s = after.uptime_s - before.uptime_s
+    if before.throttled_s is None or after.throttled_s is None or window_s <= 0:
+        return None
+    return max(0.0, after.throttled_s - before.throttled_s) / window_s
+
+
+class OtherPrograms(EvidenceSource):
+    """The processes of an end that do not belong to our session there."""
+
+    name = "processes"
+
+    def command(self, device: str) -> str:
+        return COMMAND
+
+    def add(self, evidence: EndEvidence, texts: Texts) -> EndEvidence:
+        before, after = parse(texts.before), parse(texts.after)
+        if before is None or after is None:
+            return evidence
+        own = {before.session, after.session, *before.of_labs, *after.of_labs}
+        return replace(evidence, others=used_between(before, after, own), throttled=throttled_between(before, after))
+
+
+class ThisMachine:
+    """The processes of the machine that runs the tests: namespaces of a virtual lab do not see them all."""
+
+    def __init__(self) -> None:
+        self._before: Snapshot | None = None
+
+    def before(self) -> None:
+        """Read the processes right before the traffic."""
+        self._before = _read_here()
+
+    def added(self, ends: Iterable[EndEvidence]) -> tuple[EndEvidence, ...]:
+        """Read the processes right after the traffic, and add what others used to the ends on this machine."""
+        found, machine, before = list(ends), _boot_id(), self._before
+        here = [one for one in found if machine is not None and one.machine == machine]
+        after = _read_here() if here and before is not None else None
+        if before is None or after is None:
+            return tuple(found)
+        own = {os.getpid(), *before.of_labs, *after.of_labs, *_ours(before), *_ours(after)}
+        others, throttled = used_between(before, after, own), throttled_between(before, after)
+        return tuple(
+            replace(one, others=others, throttled=max(throttled or 0.0, one.throttled or 0.0)) if one in here else one
+            for one in found
+        )
+
+
+def _read_here() -> Snapshot | None:
+    try:
+        done = subprocess.run(["sh", "-c", COMMAND], capture_output=True, text=True, errors="replace", timeout=5.0)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse(done.stdout)
+
+
+def _ours(snapshot: Snapshot) -> set[int]:
+    """Return the processes whose command line names one of OURS: runs, their workers, and labs that they use."""
+    found = set()
+    for pid in snapshot.processes:
+        with suppress(OSError):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if any(word in line for word in OURS):
+                found.add(pid)
+    return found
+
+
+def _boot_id() -> str | None:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return None

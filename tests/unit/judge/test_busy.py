@@ -1,0 +1,86 @@
+"""Other programs, a hypervisor or a quota excuse a low value; kernel threads excuse nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.busy import excuses, robbed
+from pytest_pinet.judge.circumstances import Circumstances
+from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad, Program
+from pytest_pinet.model.limit_parser import parse_arguments
+from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.verdict import Verdict
+from tests.support import link_stand_in
+from tests.support.link_stand_in import TX, flow, one_try
+
+ONE, TWO = EndEvidence("one:onboard", "eth0", machine="a"), EndEvidence("two:onboard", "eth0", machine="b")
+
+
+def compiling(end: EndEvidence, share: float) -> EndEvidence:
+    return replace(end, others=OtherWork(share, (Program("cc1plus", 812, share),)))
+
+
+def stolen(end: EndEvidence, share: float) -> EndEvidence:
+    return replace(end, processors=(ProcessorLoad(0, 0.9, steal=share), ProcessorLoad(1, 0.1)))
+
+
+def slow(*evidence: EndEvidence) -> Try:
+    """Return a try at 800 Mbit/s."""
+    return replace(one_try(flow(payload=100_000_000)), evidence=evidence)
+
+
+def judged(tries: list[Try]) -> tuple[Verdict, str]:
+    """Judge tries as a run does: with the excuses of their evidence."""
+    plan = GatePlan(parse_arguments({"min": "900 Mbit/s"}, Origin.MARKER), PROFILES["fast"])
+    found = figures(link_stand_in.facts(), TX, tries, plan, Circumstances(busy=excuses(tries)))
+    return found.verdict, found.reason
+
+
+def test_other_programs_above_30_percent_of_a_cpu_make_a_low_value_invalid_and_are_named() -> None:
+    verdict, reason = judged([slow(ONE, compiling(TWO, 0.31))] * 6)
+    assert verdict is Verdict.INVALID
+    assert "other programs took 31 % of a CPU of two (cc1plus (pid 812) 31 %) in 6 of 6 connections" in reason
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        (ONE, compiling(TWO, 0.29)),
+        # A kworker that takes a whole CPU is the driver's fault.
+        (replace(ONE, processors=(ProcessorLoad(0, 1.0, system=1.0),), others=OtherWork(0.0)), TWO),
+        (stolen(ONE, 0.04), TWO),
+        (ONE, TWO),
+    ],
+    ids=["few", "kernel thread", "little steal", "unknown"],
+)
+def test_less_of_it_and_kernel_threads_excuse_nothing(evidence: tuple[EndEvidence, ...]) -> None:
+    verdict, _ = judged([slow(*evidence)] * 6)
+    assert verdict is Verdict.FAIL
+
+
+def test_stolen_time_makes_a_low_value_invalid_and_is_named() -> None:
+    verdict, reason = judged([slow(stolen(ONE, 0.1), TWO)] * 6)
+    assert (verdict, robbed(slow(ONE, TWO))) == (Verdict.INVALID, "")
+    assert "a hypervisor or a quota took 10 % of a CPU of one in 6 of 6 connections" in reason
+    assert robbed(slow(replace(ONE, throttled=0.2), TWO)).endswith("20 % of a CPU of one")
+
+
+def test_ends_on_one_machine_are_one_machine() -> None:
+    other = replace(compiling(TWO, 0.8), machine="a")
+    (found,) = excuses([slow(compiling(ONE, 0.8), other)])
+    assert found.startswith("other programs took 80 % of a CPU of the machine that carries one and two (")
+
+
+def test_a_good_value_stays_good() -> None:
+    good = replace(one_try(flow(payload=117_000_000)), evidence=(ONE, compiling(TWO, 0.9)))
+    assert judged([good] * 6)[0] is Verdict.PASS
+
+
+def test_attempts_that_do_not_count_excuse_nothing() -> None:
+    set_aside = replace(slow(stolen(ONE, 0.5), TWO), excluded="the machine lost processor time")
+    assert judged([set_aside, *[slow(ONE, TWO)] * 6])[0] is Verdict.FAIL
