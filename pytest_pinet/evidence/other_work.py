@@ -133,13 +133,23 @@ def used_between(before: Snapshot, after: Snapshot, own: Collection[int]) -> Oth
         else:
             spent[pid] = process.all_s - (0.0 if old is None else old.all_s)
     for pid, process in before.processes.items():
-        if pid not in after.processes and process.parent in spent and process.parent != 1:
+        if pid not in after.processes and (heir := _heir(before, after, pid)) in spent and heir != 1:
             # What the child had used before is not of this window.
-            spent[process.parent] -= process.all_s
+            spent[heir] -= process.all_s
     others = {pid: max(0.0, seconds) / window_s for pid, seconds in spent.items() if pid not in own}
     ranked = sorted(others.items(), key=lambda entry: -entry[1])[:NAMED]
     programs = tuple(Program(after.processes[pid].name, pid, share) for pid, share in ranked if share > 0)
     return OtherWork(sum(others.values()), programs)
+
+
+def _heir(before: Snapshot, after: Snapshot, pid: int) -> int:
+    """Return the nearest process above an ended one that still lives; 1 if there is none."""
+    while pid not in after.processes:
+        process = before.processes.get(pid)
+        if process is None:
+            return 1
+        pid = process.parent
+    return pid
 
 
 def throttled_between(before: Snapshot, after: Snapshot) -> float | None:

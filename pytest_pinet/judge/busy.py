@@ -13,7 +13,7 @@ from pytest_pinet.model.evidence import EndEvidence
 # Shares of one CPU over an attempt, above which a value below its limit is invalid.
 OTHERS = 0.30
 STOLEN = 0.05
-# So many attempts with stolen time are repeated in one measurement.
+# So many attempts with other work are repeated in one measurement.
 MOST_REPEATS = 2
 
 
@@ -27,10 +27,10 @@ def is_robbed(end: EndEvidence) -> bool:
     return end.stolen is not None and end.stolen > STOLEN
 
 
-def robbed(one: Try) -> str:
-    """Return a sentence about stolen time in an attempt; empty if there was none."""
-    found = [f"{_percent(end.stolen)} of a CPU {who}" for who, end in _machines(one) if is_robbed(end)]
-    return f"the machine lost processor time to its hypervisor or a quota: {' and '.join(found)}" if found else ""
+def disturbed(one: Try) -> str:
+    """Return a sentence about other work or stolen time in an attempt; empty if there was none."""
+    found = [say(end, who) for who, end in _machines(one) for applies, say in _KINDS if applies(end)]
+    return "; ".join(found)
 
 
 def excuses(tries: Sequence[Try]) -> list[str]:
@@ -49,6 +49,9 @@ def _busy(end: EndEvidence, who: str) -> str:
 
 def _stolen(end: EndEvidence, who: str) -> str:
     return f"a hypervisor or a quota took {_percent(end.stolen)} of a CPU {who}"
+
+
+_KINDS = ((is_busy, _busy), (is_robbed, _stolen))
 
 
 def _sentences(

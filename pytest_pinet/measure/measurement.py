@@ -14,7 +14,7 @@ from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
-from pytest_pinet.judge.busy import MOST_REPEATS, excuses, robbed
+from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses
 from pytest_pinet.judge.circumstances import Circumstances, first_lines
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
@@ -113,7 +113,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         repeats = 0
         while True:
             uncertain = found.wanted is not None or found.verdict not in GOOD
-            if uncertain and ladder is None and repeats < MOST_REPEATS and (why := robbed(tries[-1])):
+            if uncertain and ladder is None and repeats < MOST_REPEATS and (why := disturbed(tries[-1])):
                 repeats += 1
                 runs.set_aside(why)
                 found = judged()

@@ -32,6 +32,7 @@ BEFORE = """100.00 905
 701 700 5 20 bash
 702 701 4 3000 make
 703 702 80 0 cc1 plus
+705 703 30 0 as
 throttled_usec 1000
 """
 AFTER = """103.00 925
@@ -43,7 +44,7 @@ AFTER = """103.00 925
 910 902 280 0 iperf3
 700 610 1 0 sshd-session
 701 700 5 20 bash
-702 701 4 3170 make
+702 701 4 3200 make
 704 702 120 0 cc1 plus
 throttled_usec 451000
 """
@@ -65,7 +66,7 @@ def snapshot(text: str) -> Snapshot:
 def test_programs_of_other_sessions_are_counted_and_named() -> None:
     found = OtherPrograms().add(END, Texts(BEFORE, AFTER))
     assert found.others is not None
-    # make got 170 ticks of compilers that ended, 80 of which are older; a new compiler used 120; in 3 s.
+    # make got 200 ticks of compilers that ended, 110 of which are older; a new compiler used 120; in 3 s.
     assert found.others.share == pytest.approx((90 + 120) / 300)
     assert [(one.name, one.pid) for one in found.others.programs] == [("cc1 plus", 704), ("make", 702)]
     assert found.throttled == pytest.approx(0.15)

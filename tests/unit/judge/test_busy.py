@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.judge.busy import excuses, robbed
+from pytest_pinet.judge.busy import disturbed, excuses
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
@@ -65,9 +65,9 @@ def test_less_of_it_and_kernel_threads_excuse_nothing(evidence: tuple[EndEvidenc
 
 def test_stolen_time_makes_a_low_value_invalid_and_is_named() -> None:
     verdict, reason = judged([slow(stolen(ONE, 0.1), TWO)] * 6)
-    assert (verdict, robbed(slow(ONE, TWO))) == (Verdict.INVALID, "")
+    assert (verdict, disturbed(slow(ONE, TWO))) == (Verdict.INVALID, "")
     assert "a hypervisor or a quota took 10 % of a CPU of one in 6 of 6 connections" in reason
-    assert robbed(slow(replace(ONE, throttled=0.2), TWO)).endswith("20 % of a CPU of one")
+    assert disturbed(slow(replace(ONE, throttled=0.2), TWO)) == "a hypervisor or a quota took 20 % of a CPU of one"
 
 
 def test_ends_on_one_machine_are_one_machine() -> None:
