@@ -7,7 +7,7 @@ import sys
 import click
 
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import HISTORY_OPTION, print_result
+from pytest_pinet.cli.options import HISTORY_OPTION, FiniteRange, print_result
 
 
 @click.command(cls=PinetCommand)
@@ -15,7 +15,7 @@ from pytest_pinet.cli.options import HISTORY_OPTION, print_result
 @click.argument("a")
 @click.argument("b")
 @click.option(
-    "--tolerance", type=click.FloatRange(min=0, max=99), default=3.0, show_default=True, metavar="PERCENT",
+    "--tolerance", type=FiniteRange(min=0, max=99), default=3.0, show_default=True, metavar="PERCENT",
     help="B may be slower than A by at most this percentage.",
 )  # fmt: skip
 @click.option("-k", "only", metavar="TEXT", default="", help="Compare only results whose id contains this text.")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import HELP_NAMES, PinetGroup, renamed
-from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, print_result, write_output
+from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
+from pytest_pinet.cli.exit_codes import MISTAKE
+from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, print_result, write_output
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, unknown
 
@@ -45,7 +46,7 @@ def history() -> None:
 @click.option("--lab-name", "lab", metavar="NAME", help="Show only results of the lab with this name.")
 @click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Show at most this many runs.")
 @click.option(
-    "--matters", type=click.FloatRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
+    "--matters", type=FiniteRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
     help="Ignore level changes smaller than this.",
 )  # fmt: skip
 @click.option("--runs", "only_runs", is_flag=True, help="List the runs instead of the results.")
@@ -117,20 +118,31 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     from pytest_pinet.history.save import import_killed, import_results
 
     new = seen = 0
+    refused: list[str] = []
+
+    def refuse(message: str) -> None:
+        refused.append(message)
+        click.echo(f"{PINET} {message}", err=True)
+
     with open_history(history_url, create=True) as store:
         for path in files:
-            total = 1
-            if FORMAT in _beginning(path):
-                with path.open(encoding="utf-8", errors="replace") as file:
-                    added, total = import_lines(store, file, str(path))
-            elif path.suffix == ".jsonl":
-                added, left_out = import_killed(store, path)
-                if left_out:
-                    click.echo(f"{path}: {left_out}", err=True)
-            else:
-                added = import_results(store, path)
+            added, total = 0, 0
+            try:
+                if FORMAT in _beginning(path):
+                    with path.open(encoding="utf-8", errors="replace") as file:
+                        added, total = import_lines(store, file, str(path), refuse)
+                elif path.suffix == ".jsonl":
+                    (added, left_out), total = import_killed(store, path), 1
+                    if left_out:
+                        click.echo(f"{path}: {left_out}", err=True)
+                else:
+                    added, total = import_results(store, path), 1
+            except ConfigError as error:
+                refuse(str(error))
             new, seen = new + added, seen + total
     click.echo(f"{seen} run{'s' if seen != 1 else ''} read, {new} of them new")
+    if refused:
+        sys.exit(MISTAKE)
 
 
 def _beginning(path: Path) -> str:

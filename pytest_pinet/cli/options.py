@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import time
@@ -36,6 +37,16 @@ HISTORY_OPTION = click.option(
     "pytest's configuration.",
 )  # fmt: skip
 OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to this file instead of the terminal.")
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range. ``click.FloatRange`` accepts nan, which is in no range."""
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def print_hints(words: Sequence[str], accepted: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.json_text import parse_json
 
 if TYPE_CHECKING:
     from pytest_pinet.model.record.run import RunRecord
@@ -117,9 +117,10 @@ def _by_allure(
     from pytest_pinet.report.allure.tool import generate
 
     try:
-        run = json.loads((results / RUN_FILE).read_text(encoding="utf-8"))
+        found_run = parse_json((results / RUN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        run = {}
+        found_run = {}
+    run = found_run if isinstance(found_run, dict) else {}
     runs = derived.runs_of(found, str(run.get("run", "")))
     history = derived.allure3_history(runs, tests) if allure.version[0] >= 3 else derived.allure2_history(runs, tests)
     single = len(list(results.glob("*-result.json"))) <= MOST_IN_ONE_FILE
@@ -134,11 +135,11 @@ def _latest_change(runs: Path) -> RunRecord | None:
 
     for path in sorted(runs.glob("*/results.json"), reverse=True):
         try:
-            data = json.loads(path.read_bytes())
+            data = parse_json(path.read_bytes())
         except (OSError, ValueError):
             # The file of a killed run.
             continue
         # Thousands of runs without a change are not worth a check of all their values.
-        if "change" in data:
+        if isinstance(data, dict) and "change" in data:
             return run_of(data, str(path))
     return None

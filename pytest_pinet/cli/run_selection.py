@@ -25,13 +25,22 @@ _SEARCHED = 500
 
 def results_file(what: str) -> Path | None:
     """Return the results file of a path; None if there is no such path. A killed run left results.jsonl only."""
+    if not what.strip():
+        raise ConfigError(f"the name of a run is empty; expected {FORM}")
     path = Path(what)
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.exists()
+    except OSError:
+        # The text is too long for a path.
+        return None
+    if is_folder:
         found = next((path / name for name in ("results.json", LINES) if (path / name).exists()), None)
         if found is None:
             raise ConfigError(f"{what} has no results.json; expected a run folder such as {LATEST}")
         return found
-    return path if path.is_file() else None
+    if is_file and not path.is_file():
+        raise ConfigError(f"{what} is not a regular file; expected {FORM}")
+    return path if is_file else None
 
 
 def read_results(path: Path) -> RunRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.history.records import check_rates
 from pytest_pinet.history.results_file import first_problem, in_utc
 
 if TYPE_CHECKING:
@@ -41,41 +43,55 @@ def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
             yield _line({"point": plain})
 
 
-def runs_of(lines: Iterable[str], where: str) -> Iterator[tuple[StoredRun, list[Point]]]:
+def runs_of(lines: Iterable[str], where: str, refuse: Callable[[str], None]) -> Iterator[tuple[StoredRun, list[Point]]]:
     """Read lines that `lines_of` wrote; unknown keys are ignored. ``where`` names the file in messages.
 
-    Raises ConfigError with the line number.
+    A run with a broken line is left out, and ``refuse`` gets a sentence about it. Raises ConfigError if the first line
+    is no heading.
     """
     run: StoredRun | None = None
     points: list[Point] = []
+    # Whether the next points are of a run that is left out.
+    is_broken = False
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
             if number == 1:
                 _check_heading(entry)
-            elif "run" in entry:
+            elif isinstance(entry, dict) and "run" in entry:
                 if run is not None:
                     yield run, points
-                run, points = _RUN.validate_python(entry["run"]), []
-                run = replace(run, started=in_utc(run.started), finished=in_utc(run.finished))
+                run, points, is_broken = None, [], True
+                run, is_broken = _run(entry["run"]), False
+            elif not isinstance(entry, dict) or "point" not in entry:
+                raise ValueError("this is neither a run nor a point")
             elif run is not None:
                 points.append(_point(entry["point"], run))
-            else:
+            elif not is_broken:
                 raise ValueError("a point comes before its run")
-        except (ValueError, KeyError, TypeError) as error:
-            why = first_problem(error) if isinstance(error, ValidationError) else f"{type(error).__name__}: {error}"
-            raise ConfigError(f"{where}:{number}: {why}; expected lines of 'pinet history export'") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            why = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            message = f"{where}:{number}: {why}; expected lines of 'pinet history export'"
+            if number == 1:
+                raise ConfigError(message) from None
+            refuse(message + (f"; run {run.id} is left out" if run is not None else ""))
+            run, is_broken = None, True
     if run is not None:
         yield run, points
 
 
-def import_lines(store: HistoryStore, lines: Iterable[str], where: str) -> tuple[int, int]:
-    """Store all runs that are not stored yet. Return how many were new, and how many the lines held."""
+def import_lines(
+    store: HistoryStore, lines: Iterable[str], where: str, refuse: Callable[[str], None]
+) -> tuple[int, int]:
+    """Store all runs that are not stored yet. Return how many were new, and how many the lines held.
+
+    ``refuse`` gets a sentence about each run that is left out.
+    """
     new = seen = 0
     batch: list[tuple[StoredRun, list[Point]]] = []
-    for run, points in runs_of(lines, where):
+    for run, points in runs_of(lines, where, refuse):
         batch.append((run, points))
         seen += 1
         if sum(len(one) for _, one in batch) >= 5000:
@@ -95,8 +111,18 @@ def _line(entry: dict[str, Any]) -> str:
     return json.dumps(entry, default=datetime.isoformat, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-def _point(plain: dict[str, Any], run: StoredRun) -> Point:
-    point = _POINT.validate_python(plain | {name: getattr(run, name) for name in _OF_RUN})
+def _run(plain: object) -> StoredRun:
+    # Strict for JSON: a text is no number, but times, tuples and verdicts are texts and lists.
+    run = _RUN.validate_json(json.dumps(plain), strict=True)
+    return replace(run, started=in_utc(run.started), finished=in_utc(run.finished))
+
+
+def _point(plain: object, run: StoredRun) -> Point:
+    if not isinstance(plain, dict):
+        raise ValueError("a point is no mapping")
+    own = {name: getattr(run, name) for name in _OF_RUN}
+    point = _POINT.validate_json(json.dumps(plain | own), strict=True)
+    check_rates(point)
     if point.run != run.id:
         raise ValueError(f"a point of run {point.run!r} follows run {run.id!r}")
     return replace(point, time=in_utc(point.time))

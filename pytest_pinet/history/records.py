@@ -18,6 +18,9 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
+# More than any link carries.
+MAX_BPS = 1e15
+
 
 def points_of(record: RunRecord, folder: str = "", where: str = "") -> tuple[StoredRun, list[Point]]:
     """Return a run and its points. ``folder`` is the run folder; ``where`` names the file in messages.
@@ -25,9 +28,25 @@ def points_of(record: RunRecord, folder: str = "", where: str = "") -> tuple[Sto
     Raises ConfigError if a time or a goodput is impossible.
     """
     try:
-        return _points(record, folder)
-    except ValueError as error:
+        run, points = _points(record, folder)
+        for point in points:
+            check_rates(point)
+        return run, points
+    except (ValueError, OverflowError) as error:
         raise ConfigError(broken(where, str(error))) from None
+
+
+def check_rates(point: Point) -> None:
+    """Check that the rates and the scale of a point are possible. Raises ValueError."""
+    rates = [point.goodput_bps, point.limit_bps, point.oracle_bps, *(point.interval_bps or ())]
+    rates += [one.goodput_bps for one in point.attempts.each]
+    if point.spread is not None:
+        rates += [point.spread.least_bps, point.spread.median_bps, point.spread.most_bps, point.spread.sd_bps]
+    for rate in rates:
+        if rate is not None and not -MAX_BPS < rate < MAX_BPS:
+            raise ValueError(f"a rate of {rate:g} bit/s")
+    if (point.goodput_bps or 0) < 0 or not 0 < point.scale <= 1:
+        raise ValueError(f"a goodput of {point.goodput_bps} bit/s at a scale of {point.scale:g}")
 
 
 def _points(record: RunRecord, folder: str) -> tuple[StoredRun, list[Point]]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.model.record.run import RunRecord
 
 # The results.json versions that this module reads.
@@ -20,6 +22,10 @@ KNOWN_SCHEMAS = (1,)
 # The run's own data, written when it began. The results do not contain these data.
 HEAD = "run.json"
 LINES = "results.jsonl"
+
+
+# What only our own parser refuses or changes: NaN and Infinity, numbers that are too large, lone surrogates.
+_SUSPICIOUS = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{19}|\\u[dD][89a-fA-F]")
 
 
 def read_run(path: Path) -> RunRecord:
@@ -42,22 +48,26 @@ def read_whole_run(path: Path) -> RunRecord | None:
 
 def _parse(text: bytes, where: str) -> RunRecord:
     """Parse the content of a ``results.json``. Raises ConfigError, or ValueError if it is no JSON."""
+    if _SUSPICIOUS.search(text):
+        return run_of(parse_json(text), where)
     try:
-        run = RunRecord.model_validate_json(text)
+        run = RunRecord.model_validate_json(text, strict=True)
     except ValidationError:
-        # Python's parser also accepts lone surrogates, which stand for undecodable bytes of a console.
-        return run_of(json.loads(text), where)
+        return run_of(parse_json(text), where)
     _check_version(run.schema_version, where)
     return run
 
 
 def run_of(data: object, where: str = "") -> RunRecord:
-    """Return the run of parsed JSON. Raises ConfigError if this is no run, or one of an unknown version."""
+    """Return the run of JSON that `parse_json` has read.
+
+    Raises ConfigError if this is no run, or one of an unknown version.
+    """
     if not isinstance(data, dict) or not isinstance(data.get("results"), list) or "run" not in data:
         raise ConfigError(f"{where or 'this'} is no results.json of pytest-pinet; expected keys 'run' and 'results'")
     _check_version(data.get("schema"), where)
     try:
-        return RunRecord.model_validate(data)
+        return RunRecord.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         raise ConfigError(broken(where, first_problem(error))) from None
 
@@ -81,7 +91,10 @@ def first_problem(error: ValidationError) -> str:
 
 def moment(text: str) -> datetime:
     """Parse an ISO 8601 time; without a time zone it is UTC. Raises ValueError."""
-    return in_utc(datetime.fromisoformat(text))
+    try:
+        return in_utc(datetime.fromisoformat(text))
+    except OverflowError:
+        raise ValueError(f"the time {text} is out of range") from None
 
 
 def in_utc(time: datetime) -> datetime:
@@ -99,7 +112,7 @@ def record_of(lines: Path) -> tuple[RunRecord, int]:
     if goes_on(head):
         raise ConfigError(f"the run of {lines} is still active; wait until it has ended")
     try:
-        run = json.loads(head.read_text(encoding="utf-8"))
+        run = parse_json(head.read_text(encoding="utf-8"))
         text = lines.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise ConfigError(
@@ -133,7 +146,7 @@ def _results(text: str) -> tuple[list[dict[str, object]], int]:
     cut = 0
     for line in filter(str.strip, text.splitlines()):
         try:
-            result = json.loads(line)
+            result = parse_json(line)
         except ValueError:
             result = None
         if isinstance(result, dict):

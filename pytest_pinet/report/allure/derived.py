@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -44,7 +45,9 @@ def known_tests(results: Path) -> list[KnownTest]:
     found: dict[str, KnownTest] = {}
     for path in sorted(results.glob("*-result.json")):
         try:
-            result = json.loads(path.read_text(encoding="utf-8"))
+            result = parse_json(path.read_text(encoding="utf-8"))
+            if not isinstance(result, dict):
+                continue
             named = [(label["name"], label["value"]) for label in result.get("labels", ())]
             combination = next(p["value"] for p in result.get("parameters", ()) if p["name"] == PARAMETER)
         except (OSError, ValueError, KeyError, TypeError, StopIteration):
@@ -64,9 +67,11 @@ def remembered(tests: Sequence[KnownTest], memory: Path) -> list[KnownTest]:
     is a file of metric ids by test id. It is updated if its folder exists.
     """
     try:
-        known: dict[str, list[str]] = json.loads(memory.read_text(encoding="utf-8"))
+        found = parse_json(memory.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        known = {}
+        found = {}
+    entries = found.items() if isinstance(found, dict) else ()
+    known: dict[str, list[str]] = {test: list(map(str, ids)) for test, ids in entries if isinstance(ids, list)}
     updated = {**known, **{test.id: list(test.figures) for test in tests if test.figures}}
     if updated != known and memory.parent.is_dir():
         with writing(memory, "--allure-results"):

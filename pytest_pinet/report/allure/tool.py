@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.execution.shell import last_line
 from pytest_pinet.report.allure.verdicts import categories
@@ -149,7 +150,8 @@ def performance(results: Path) -> dict[str, object]:
     groups: dict[str, object] = {}
     for path in sorted(results.glob("*-perf.json")):
         try:
-            for entry in json.loads(path.read_text(encoding="utf-8")):
+            entries = parse_json(path.read_text(encoding="utf-8"))
+            for entry in entries if isinstance(entries, list) else ():
                 metrics[entry["key"]] = {name: entry[name] for name in ("title", "unit", "better", "group")}
                 groups[entry["group"]] = {"title": entry["groupTitle"]}
         except (OSError, ValueError, KeyError, TypeError):

@@ -19,7 +19,7 @@ def test_bytes_of_a_console_that_are_no_text_are_read(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     run = run_record([result("pi4b:onboard/pair", {}, "error", "console said \udcff")])
     path.write_text(json.dumps(run.dump()), encoding="ascii")
-    assert read_run(path) == run
+    assert read_run(path).results[0].message == "console said \\udcff"
 
 
 def test_a_file_that_is_cut_short_is_that_of_a_killed_run(tmp_path: Path) -> None:

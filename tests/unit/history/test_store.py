@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -171,14 +172,14 @@ def test_a_stored_history_of_version_1_is_read(tmp_path: Path) -> None:
 
 def test_a_stored_export_of_version_1_is_read(store: HistoryStore) -> None:
     lines = (DATA / "history" / "v1.jsonl").read_text().splitlines()
-    assert import_lines(store, lines, "v1.jsonl") == (2, 2)
-    assert import_lines(store, lines, "v1.jsonl") == (0, 2)
+    assert import_lines(store, lines, "v1.jsonl", pytest.fail) == (2, 2)
+    assert import_lines(store, lines, "v1.jsonl", pytest.fail) == (0, 2)
     assert list(lines_of(store.everything())) == lines
 
 
 def test_times_without_a_zone_are_utc_and_others_become_utc(store: HistoryStore) -> None:
     lines = (DATA / "history" / "v1.jsonl").read_text().replace("+00:00", "").splitlines()
-    assert import_lines(store, lines, "v1.jsonl") == (2, 2)
+    assert import_lines(store, lines, "v1.jsonl", pytest.fail) == (2, 2)
     assert [run.started.utcoffset() for run in store.runs()] == [timedelta(0)] * 2
 
 
@@ -286,23 +287,28 @@ def test_results_are_imported_with_their_folder(store: HistoryStore, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", r"^x:1: ValueError: no heading; expected lines of 'pinet history export'$"),
+        ("{}", r"^x:1: no heading; expected lines of 'pinet history export'$"),
         (
             '{"format":"pytest-pinet history","version":3}',
-            r"^x:1: ValueError: version 3, but pytest-pinet reads 1",
+            r"^x:1: version 3, but pytest-pinet reads 1",
         ),
-        ('{"format":"pytest-pinet history","version":1}\n{"point":{}}', "^x:2: ValueError: a point comes before"),
+        ('{"format":"pytest-pinet history","version":1}\n{"point":{}}', "^x:2: a point comes before"),
         ('{"format":"pytest-pinet history","version":1}\n{"run":{}}', "^x:2: id: Field required; expected lines"),
-        ('{"format":"pytest-pinet history","version":1}\nwhat', "^x:2: JSONDecodeError: "),
+        ('{"format":"pytest-pinet history","version":1}\nwhat', "^x:2: Expecting value: "),
     ],
 )
 def test_lines_that_are_no_export_are_named(store: HistoryStore, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        import_lines(store, text.splitlines(), "x")
+    refused: list[str] = []
+    try:
+        assert import_lines(store, text.splitlines(), "x", refused.append) == (0, 0)
+    except ConfigError as error:
+        refused.append(str(error))
+    (sentence,) = refused
+    assert re.search(said, sentence)
 
 
 def test_keys_of_later_versions_are_left_out(store: HistoryStore) -> None:
     lines = [json.loads(line) for line in (DATA / "history" / "v1.jsonl").read_text().splitlines()]
     for line in lines[1:]:
         next(iter(line.values()))["colour"] = "blue"
-    assert import_lines(store, map(json.dumps, lines), "x") == (2, 2)
+    assert import_lines(store, map(json.dumps, lines), "x", pytest.fail) == (2, 2)

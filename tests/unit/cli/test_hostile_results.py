@@ -1,0 +1,157 @@
+"""Results and histories that other programs broke: one sentence, and the rest of an import is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_pinet.cli import run
+from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.store import HistoryStore
+from tests.support.history_records import day, kept
+
+DEEP = "[" * 100_000 + "]" * 100_000
+Edit = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PINET_HISTORY", raising=False)
+    return tmp_path
+
+
+def code_of(*words: str) -> int:
+    try:
+        return run(list(words))
+    except SystemExit as ended:
+        return int(str(ended.code))
+
+
+def sentence(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return the message of a command that refuses its input."""
+    assert code_of(*words) == 4
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("pinet: ")]
+    return line
+
+
+def way(data: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = data["results"][0]["directions"]["tx"]
+    return found
+
+
+EDITS: dict[str, Edit] = {
+    "goodput as text": lambda data: way(data).update(goodput_bps="941000000"),
+    "goodput nan": lambda data: way(data).update(goodput_bps=float("nan")),
+    "goodput infinite": lambda data: way(data).update(goodput_bps=float("inf")),
+    "goodput huge": lambda data: way(data).update(goodput_bps=1e300),
+    "goodput negative": lambda data: way(data).update(goodput_bps=-1.0),
+    "limit infinite": lambda data: way(data).update(limit_bps=float("inf")),
+    "verdict unknown": lambda data: way(data).update(verdict="good"),
+    "verdict missing": lambda data: way(data).pop("verdict"),
+    "directions a list": lambda data: data["results"][0].update(directions=[1]),
+    "time out of range": lambda data: data.update(started="0001-01-01T00:00:00+23:59"),
+    "exit status huge": lambda data: data.update(exitstatus=10**30),
+    "results a mapping": lambda data: data.update(results={}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize("command", ["summary", "compare", "export", "import"])
+def test_a_broken_results_file_is_refused(capsys: pytest.CaptureFixture[str], edit: Edit, command: str) -> None:
+    data = day(1).dump()
+    edit(data)
+    path = "r.json"
+    Path(path).write_text(json.dumps(data))
+    words = {
+        "summary": ["summary", path], "compare": ["compare", path, path],
+        "export": ["export", path, "--format", "openmetrics"], "import": ["history", "import", path],
+    }[command]  # fmt: skip
+    assert path in sentence(capsys, *words)
+
+
+@pytest.mark.parametrize("text", [DEEP, f'{{"run": 1, "results": {DEEP}}}', "nan", "[" * 9, "\ud800", '"\\ud800"', "1"])
+@pytest.mark.parametrize("command", ["summary", "compare", "import"])
+def test_a_file_that_is_no_run_is_refused(capsys: pytest.CaptureFixture[str], text: str, command: str) -> None:
+    Path("r.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    words = {"summary": ["summary", "r.json"], "compare": ["compare", "r.json", "r.json"]}
+    assert "r.json" in sentence(capsys, *words.get(command, ["history", "import", "r.json"]))
+
+
+def exported(days: int) -> list[str]:
+    return list(lines_of(kept([day(number) for number in range(1, days + 1)])))
+
+
+POINTS: dict[str, Edit] = {
+    "infinity": lambda point: point.update(goodput_bps=float("inf")),
+    "text": lambda point: point.update(goodput_bps="9"),
+    "nan": lambda point: point.update(oracle_bps=float("nan")),
+    "huge": lambda point: point.update(goodput_bps=1e300),
+    "huge number": lambda point: point.update(number=10**40),
+    "verdict": lambda point: point.update(verdict="good"),
+    "no verdict": lambda point: point.pop("verdict"),
+    "time": lambda point: point.update(time="0001-01-01T00:00:00+23:59"),
+    "type": lambda point: point.update(build=[]),
+}
+
+
+@pytest.mark.parametrize("edit", POINTS.values(), ids=POINTS)
+def test_the_rest_of_an_import_is_kept(capsys: pytest.CaptureFixture[str], edit: Edit) -> None:
+    lines = exported(3)
+    at = next(at for at, line in enumerate(lines) if '"point"' in line and at > 2)
+    entry = json.loads(lines[at])
+    edit(entry["point"])
+    lines[at] = json.dumps(entry)
+    lines.insert(2, DEEP) if edit is POINTS["type"] else None
+    Path("h.jsonl").write_text("\n".join(lines))
+    Path("whole.json").write_text(json.dumps(day(9).dump()))
+    assert code_of("history", "import", "h.jsonl", "whole.json") == 4
+    output = capsys.readouterr()
+    broken = [line for line in output.err.splitlines() if line.startswith("pinet: h.jsonl:")]
+    assert len(broken) == (2 if edit is POINTS["type"] else 1)
+    assert "is left out" in broken[0]
+    store = HistoryStore.open(".pinet/history.db")
+    assert len(store.runs()) == (2 if edit is POINTS["type"] else 3)
+    store.close()
+    assert run(["history", "--json"]) == 0
+    assert run(["export", "latest", "--format", "openmetrics"]) == 0
+    assert run(["report", "--page"]) == 0
+
+
+def test_a_lone_surrogate_of_an_import_becomes_text(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = exported(1)
+    entry = json.loads(lines[2])
+    entry["point"]["reason"] = "console \udcff"
+    Path("h.jsonl").write_text("\n".join([*lines[:2], json.dumps(entry)]))
+    assert run(["history", "import", "h.jsonl"]) == 0
+    assert run(["history", "--json"]) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["compare", "r.json", "r.json", "--tolerance", "nan"], "'nan' is not a finite number"),
+        (["history", "--matters", "nan"], "'nan' is not a finite number"),
+        (["lab", "degrade", "a", "--rate", "nan"], "'nan' is not a finite number"),
+        (["compare", "", "r.json"], "the name of a run is empty"),
+        (["summary", ""], "the name of a run is empty"),
+        (["summary", "x" * 5000], "there is no 'xxx"),
+        (["summary", "a\0b"], "there is no 'a"),
+        (["summary", "/dev/zero"], "/dev/zero is not a regular file"),
+        (["export", "", "--format", "openmetrics"], "the name of a run is empty"),
+    ],
+)
+def test_options_and_paths(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+    assert says in sentence(capsys, *words)
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, str(2**63), DEEP, "{", "01"])
+def test_what_is_no_json_for_us(text: str) -> None:
+    with pytest.raises(ValueError, match=r"JSON|large|nested|Expecting|Extra"):
+        parse_json(text)
