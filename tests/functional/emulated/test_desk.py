@@ -12,14 +12,15 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.config.labfile import load
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.deploy.trial_guard import LOG, PATH
+from pytest_pinet.lab.deploy.trial_guard import LOG
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.session import LabSession
+from tests.support.emulated_desk import is_as_found
 from tests.support.emulated_gate import LAB, NEEDS, card_or_skip, patient
 from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
-GATE = Path(__file__).parents[2] / "gate" / "test_line_rate.py"
+GATE = Path(__file__).parents[3] / "pytest_pinet" / "suites" / "test_line_rate.py"
 BOARD, PEER = "untagged", "peer"
 DESK = """\
 imports:
@@ -114,25 +115,6 @@ def gate(project: Project, desk: Path, build: str, *words: str) -> tuple[int, st
     return done.returncode, done.stdout + done.stderr
 
 
-def is_as_found(lab: GateLab) -> bool:
-    """Wait until the board runs its known-good build, without lock, guard or boot file of ours.
-
-    A board that is given back with a build under test reboots then, and no process waits for that.
-    """
-    ours = f"{PATH} /var/lib/pinet-lease/lock /boot/firmware/tryboot.txt /boot/firmware/pytest-pinet"
-
-    def found() -> bool:
-        try:
-            seen = lab.pinet("exec", BOARD, "--", f"cat /proc/cmdline; ls {ours} 2>/dev/null; true")
-        except AssertionError:
-            # No answer: it still boots.
-            return False
-        return seen.strip().endswith("rootwait")
-
-    wait_until("the known-good build", found, 240.0)
-    return True
-
-
 def test_the_doctor_lists_what_the_desk_lacks(desk: Path, project: Project) -> None:
     done = subprocess.run(
         [PINET, "doctor", "--lab", str(desk)], env=project.environment(), capture_output=True, text=True, timeout=300,
@@ -151,7 +133,7 @@ def test_the_line_rate_suite_runs(desk: Path, project: Project, lab: GateLab) ->
     output = project.pytest(str(GATE), *options, lab_file=desk, timeout_s=600)
     assert output.ret == 0
     assert set(project.verdicts.values()) <= {"pass", "marginal"}
-    assert is_as_found(lab)
+    assert is_as_found(lab, BOARD)
 
 
 def test_a_gate_asks_before_it_boots_a_build(desk: Path, project: Project, lab: GateLab) -> None:
@@ -159,13 +141,13 @@ def test_a_gate_asks_before_it_boots_a_build(desk: Path, project: Project, lab: 
     assert code == 4
     assert "untagged has no power control" in text
     assert "--pinet-unattended" in text
-    assert is_as_found(lab)
+    assert is_as_found(lab, BOARD)
 
 
 def test_a_good_build_passes(desk: Path, project: Project, lab: GateLab) -> None:
     code, text = gate(project, desk, "quiet.yaml", "--yes")
     assert code == 0, text
-    assert is_as_found(lab)
+    assert is_as_found(lab, BOARD)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +162,7 @@ def test_a_build_that_does_not_come_up(desk: Path, project: Project, lab: GateLa
     assert code == 1, text
     assert f"{name} does not come up on untagged, which booted its known-good build" in " ".join(text.split())
     assert "unplug untagged and plug it in again" not in text
-    assert is_as_found(lab)
+    assert is_as_found(lab, BOARD)
 
 
 def test_a_kernel_that_hangs_is_reset_by_the_watchdog(desk: Path, lab: GateLab, tmp_path: Path) -> None:
@@ -201,5 +183,5 @@ def test_a_kernel_that_hangs_is_reset_by_the_watchdog(desk: Path, lab: GateLab, 
     finally:
         warnings = session.close()
     assert warnings == []
-    assert is_as_found(lab)
+    assert is_as_found(lab, BOARD)
     assert os.environ.get("LG_COORDINATOR") is None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.config.labfile import load
+from tests.support.emulated_desk import EmulatedDesk
 from tests.support.emulated_gate import NEEDS, card_or_skip
-from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
+from tests.support.gate_project import Project, lab_up, wait_until
 from tests.support.labgrid_head import labgrid_head
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -74,44 +73,12 @@ def test_rx(link, gate):
 CHECKS = ("lab file", "places free", "ssh", "root rights", "management", "iperf3 versions", "board and NIC")
 
 
-class Desk:
-    """The boards as a user sees them: an address, a user and a key."""
-
-    def __init__(self, lab: GateLab, folder: Path) -> None:
-        self.lab = lab
-        self.folder = folder
-        self.ports = {node["name"]: node["ssh"] for node in lab.status()["nodes"]}
-        wrapper = folder / "bin" / "ssh"
-        wrapper.parent.mkdir()
-        options = f"-F none -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile={folder}/known_hosts"
-        wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/ssh {options} "$@"\n')
-        wrapper.chmod(0o755)
-        self.environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
-
-    def login(self, node: str, user: str) -> str:
-        return f"{user}@127.0.0.1:{self.ports[node]}"
-
-    def pinet(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [PINET, *words],
-            env=self.environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
-        return done
-
-
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDesk]:
     with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", HIDDEN) as lab:
         lab.switch_power(True, "peer")
         wait_until("the peer", lambda: lab.answers("peer"), 60.0)
-        yield Desk(lab, tmp_path_factory.mktemp("desk"))
+        yield EmulatedDesk(lab, tmp_path_factory.mktemp("desk"))
 
 
 @pytest.mark.parametrize(
@@ -123,19 +90,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     ],
 )
 def test_a_login_is_enough_for_a_lab_and_a_measurement(
-    desk: Desk, tmp_path: Path, name: str, user: str, way: str, model: str, board: str
+    desk: EmulatedDesk, tmp_path: Path, name: str, user: str, way: str, model: str, board: str
 ) -> None:
     desk.lab.switch_power(True, name)
     try:
         wait_until(f"the boot of {name}", lambda: desk.lab.answers(name), BOOT_S)
-        peer = desk.lab.pinet("exec", "peer", "--", "uname", "-n").strip().lower()
-        keyfile = desk.lab.environment["LG_KEYFILE"]
-        words = ["--peer", desk.login("peer", "root"), "-i", keyfile, "--interface", f"{peer}=eth0", "--speed", "1G"]
-        words += ["--interface", f"{name}=eth0", "--name", name]
-        done = desk.pinet("init", desk.login(name, user), *words)
-        assert done.returncode == 0
-        assert done.stderr.count("->") == 0
-        file = desk.folder / f"{name}.yaml"
+        file = desk.init(name, user)
         text = file.read_text()
         print(text)  # noqa: T201
         comments = " ".join(text.replace("\n    #", " ").split())

@@ -1,0 +1,114 @@
+"""A desk from the first login to verdicts: `pinet init` writes the lab file, and gates use exactly this file.
+
+The board has ssh, one port and the user pi with sudo. The driver of this port is the driver under test.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.emulated_desk import EmulatedDesk, is_as_found
+from tests.support.emulated_gate import BOOT_S, NEEDS, card_or_skip
+from tests.support.gate_project import lab_up, wait_until
+from tests.support.labgrid_head import labgrid_head
+
+pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
+BOARD = "plain"
+HIDDEN = (
+    labgrid_head(BOARD, "peer")
+    + """\
+pinet:
+  name: hidden
+  launcher: virtual
+  boards:
+    virt: {title: QEMU virt, clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio}
+    peer: {clock_mhz: 1000, cores: 1, buses: [pcie3x1]}
+  nics:
+    virtio: {driver: virtio_net, bus: soc, speeds_mbps: [1000]}
+    veth: {driver: veth, bus: pcie3x1, speeds_mbps: [1000]}
+  switches:
+    sw1:
+      backend: snmp
+      address: !template "$LG_SWITCH_SW1"
+      community: !template "$LG_SNMP_READ_COMMUNITY"
+      write_community: !template "$LG_SNMP_COMMUNITY"
+      ports: p1-p2
+  nodes:
+    plain: {board: virt, machine: virt, management: same, user: pi, boot_timeout: 240 s,
+            interfaces: {onboard: {port: sw1/p1}}}
+    peer: {board: peer, boot_timeout: 30 s, interfaces: {pcie: {nic: veth, port: sw1/p2}}}
+"""
+)
+# What the board sends falls to a fraction without segmentation by the NIC, however busy this machine is.
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board="qemu-virt", nic="onboard")
+def test_tx(link, gate):
+    gate.tcp(link, direction="tx", duration="3 s")
+"""
+BUILDS = {
+    "good.yaml": "cmdline: quiet\n",
+    "slow.yaml": "name: without offloads\noptions: {virtio_net: {csum: 0, gso: 0}}\n",
+    "blind.yaml": "name: blind\ncmdline: module_blacklist=virtio_net\n",
+}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDesk]:
+    with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", HIDDEN) as lab:
+        lab.switch_power(True, BOARD, "peer")
+        for node in (BOARD, "peer"):
+            wait_until(f"the boot of {node}", lambda node=node: lab.answers(node), BOOT_S)  # type: ignore[misc]
+        desk = EmulatedDesk(lab, tmp_path_factory.mktemp("desk"))
+        for name, text in {"test_change.py": TEST, **BUILDS}.items():
+            desk.project.write(name, text)
+        yield desk
+
+
+@pytest.fixture(scope="module")
+def file(desk: EmulatedDesk) -> Path:
+    """The lab file as ``pinet init`` wrote it."""
+    return desk.init(BOARD, "pi")
+
+
+def gate(desk: EmulatedDesk, file: Path, build: str, *words: str) -> tuple[int, str]:
+    """Return the exit code of a gate, and its output as one line."""
+    done = desk.pinet("gate", build, f"--lab={file}", "-p", "no:hypothesispytest", *words, timeout_s=900)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+def test_check_and_doctor_accept_the_file(desk: EmulatedDesk, file: Path) -> None:
+    assert desk.pinet("check", str(file)).returncode == 0
+    done = desk.pinet("doctor", "--lab", str(file), "--json")
+    found = json.loads(done.stdout)
+    assert [one for one in found if one["status"] == "wrong"] == []
+    assert any("no power control: a kernel that hangs needs you" in one["message"] for one in found)
+
+
+def test_a_good_build_passes(desk: EmulatedDesk, file: Path) -> None:
+    code, text = gate(desk, file, "good.yaml", "--yes")
+    assert code == 0, text
+    assert is_as_found(desk.lab, BOARD)
+
+
+def test_a_build_that_makes_the_driver_slower_fails(desk: EmulatedDesk, file: Path) -> None:
+    # The options need no boot: the driver of the port that carries ssh is loaded again.
+    code, text = gate(desk, file, "slow.yaml")
+    assert code == 1, text
+    (entry,) = desk.project.results["change"]["entries"]
+    assert entry["outcome"] == "regression"
+    assert entry["b_bps"] < 0.7 * entry["a_bps"]
+    assert is_as_found(desk.lab, BOARD)
+
+
+def test_a_build_without_a_network_fails_and_the_guard_brings_the_board_back(desk: EmulatedDesk, file: Path) -> None:
+    code, text = gate(desk, file, "blind.yaml", "--yes")
+    assert code == 1, text
+    assert f"blind does not come up on {BOARD}, which booted its known-good build" in text
+    assert f"unplug {BOARD} and plug it in again" not in text
+    assert is_as_found(desk.lab, BOARD)

@@ -1,0 +1,76 @@
+"""Emulated boards as the user of a desk sees them: an address, a user and a key, and `pinet` in a folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from pytest_pinet.lab.deploy.trial_guard import PATH
+from tests.support.gate_project import PINET, GateLab, Project, wait_until
+
+# All that a trial may leave on a board.
+_OURS = f"{PATH} /var/lib/pinet-lease/lock /boot/firmware/tryboot.txt /boot/firmware/pytest-pinet"
+
+
+class EmulatedDesk:
+    """The boards of a running lab. Its switch, power and consoles are hidden from `pinet`."""
+
+    def __init__(self, lab: GateLab, folder: Path) -> None:
+        self.lab = lab
+        self.folder = folder
+        # Gates run in the same folder.
+        self.project = Project(folder, lab)
+        self.ports = {node["name"]: node["ssh"] for node in lab.status()["nodes"]}
+        wrapper = folder / "bin" / "ssh"
+        wrapper.parent.mkdir()
+        options = f"-F none -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile={folder}/known_hosts"
+        wrapper.write_text(f'#!/bin/sh\nexec /usr/bin/ssh {options} "$@"\n')
+        wrapper.chmod(0o755)
+        self.environment = self.project.environment(PATH=f"{folder}/bin:{os.environ['PATH']}")
+
+    def login(self, node: str, user: str) -> str:
+        return f"{user}@127.0.0.1:{self.ports[node]}"
+
+    def init(self, node: str, user: str) -> Path:
+        """Write the lab file of this board and the peer by ``pinet init``; return the file."""
+        peer = self.lab.pinet("exec", "peer", "--", "uname", "-n").strip().lower()
+        keyfile = self.lab.environment["LG_KEYFILE"]
+        words = ["--peer", self.login("peer", "root"), "-i", keyfile, "--interface", f"{peer}=eth0", "--speed", "1G"]
+        words += ["--interface", f"{node}=eth0", "--name", node]
+        done = self.pinet("init", self.login(node, user), *words)
+        assert done.returncode == 0
+        assert done.stderr.count("->") == 0
+        return self.folder / f"{node}.yaml"
+
+    def pinet(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [PINET, *words],
+            env=self.environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
+        return done
+
+
+def is_as_found(lab: GateLab, board: str) -> bool:
+    """Wait until the board runs its known-good build, without lock, guard or boot file of ours.
+
+    A board that is given back with a build under test reboots then, and no process waits for that.
+    """
+
+    def found() -> bool:
+        try:
+            seen = lab.pinet("exec", board, "--", f"cat /proc/cmdline; ls {_OURS} 2>/dev/null; true")
+        except AssertionError:
+            # No answer: it still boots.
+            return False
+        return seen.strip().endswith("rootwait")
+
+    wait_until("the known-good build", found, 240.0)
+    return True
