@@ -23,6 +23,7 @@ from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.link.nics import with_devices
 from pytest_pinet.lab.node.kinds import session_of
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.node.trial_locks import TrialLocks
 from pytest_pinet.lab.places import Places, open_places
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.model.hardware import FoundBoard
@@ -54,6 +55,7 @@ class Bench:
         self._access = LabAccess(lab, self._identity, 0.0, on_wait)
         self._targets: Targets | None = None
         self._places: Places | None = None
+        self._locks: TrialLocks | None = None
         self._leases: Leases | None = None
         self._sessions: dict[str, NodeSession] = {}
         self._switches: dict[str, ManagedSwitch | PinetError] = {}
@@ -90,6 +92,7 @@ class Bench:
         self._access.start()
         self._targets = Targets(self.lab)
         self._places = open_places(self.lab, self._targets, self._identity)
+        self._locks = TrialLocks(self._places, self._targets, self._on_wait)
         self._leases = Leases(self._places, lambda _: None, self._on_wait)
         self._places.sync()
         return self._targets.address
@@ -104,8 +107,10 @@ class Bench:
     def session(self, node: Node) -> NodeSession:
         """Return the session of a leased node. Raises ConfigError or CoordinatorError if labgrid makes no target."""
         assert self._targets is not None, "connect comes first"
+        assert self._locks is not None
         if node.name not in self._sessions:
-            self._sessions[node.name] = session_of(node, self._targets.make, self._on_wait)
+            session = self._sessions[node.name] = session_of(node, self._targets.make, self._on_wait)
+            self._locks.attach(session)
         return self._sessions[node.name]
 
     def shell(self, node: str) -> Shell:
@@ -157,6 +162,8 @@ class Bench:
         if self._places is not None:
             self._attempt("undo all changes", self._leave_nodes)
             self._attempt("release the places", self._release)
+            if self._locks is not None:
+                self._locks.close()
             self._places.close()
         for name, switch in self._switches.items():
             if isinstance(switch, ManagedSwitch):
@@ -174,12 +181,22 @@ class Bench:
         ours = {name: session for name, session in self._sessions.items() if name not in lost}
         for name in lost & self._sessions.keys():
             self._attempt(f"restore {name}", self._sessions[name].abandon)
-        for step in (NodeSession.begin_leave, NodeSession.leave, NodeSession.reboot_at_release):
+        for step in (NodeSession.begin_leave, NodeSession.leave, self._reboot_at_release):
             for name, session in ours.items():
                 self._attempt(f"restore {name}", partial(step, session))
 
+    def _reboot_at_release(self, session: NodeSession) -> None:
+        assert self._locks is not None
+        try:
+            session.reboot_at_release()
+        except Exception:
+            self._locks.leave_to_guard(session)
+            raise
+
     def _release(self) -> None:
         assert self._leases is not None
+        assert self._locks is not None
+        self._locks.release(self._leases.held)
         self._leases.release(self._leases.held)
         self._leases.settle()
 

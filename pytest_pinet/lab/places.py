@@ -10,7 +10,7 @@ from pytest_pinet.lab.board_lock.locks import BoardLocks
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
 from pytest_pinet.lab.labgrid.targets import Targets
-from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.lab import Lab, Node
 
 
 class Places(Protocol):
@@ -58,8 +58,12 @@ class Places(Protocol):
 def open_places(lab: Lab, targets: Targets, identity: Identity) -> Places:
     """Return what keeps the leases of this lab. Raises CoordinatorError, and ConfigError if labgrid makes no target."""
     if not lab.has_coordinator:
-        nodes = lab.nodes.values()
-        return BoardLocks(identity, {node.place: Agent(node.name, *targets.way_to(node)) for node in nodes})
+        return BoardLocks(identity, {node.place: agent_of(node, targets) for node in lab.nodes.values()})
     coordinator = Coordinator(targets.address, identity)
     coordinator.expand_places()
     return coordinator
+
+
+def agent_of(node: Node, targets: Targets) -> Agent:
+    """Return what reads and writes the lock file on the board of this node. Raises ConfigError if it has no ssh."""
+    return Agent(node.name, *targets.way_to(node))

@@ -18,6 +18,7 @@ from pytest_pinet.lab.link import link, tuning_session
 from pytest_pinet.lab.link.tuning_session import boot_tuned
 from pytest_pinet.lab.node.node_pool import NodePool
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.node.trial_locks import TrialLocks
 from pytest_pinet.lab.places import open_places
 from pytest_pinet.lab.queue import contention
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
@@ -52,7 +53,8 @@ class LabSession:
         self._targets = Targets(lab)
         self.address = self._targets.address
         self._places = open_places(lab, self._targets, identity)
-        self._pool = NodePool(self._places, self._targets.make, on_wait, folder)
+        self._locks = TrialLocks(self._places, self._targets, on_wait)
+        self._pool = NodePool(self._places, self._targets.make, on_wait, self._locks, folder)
         self._watch: KernelWatch | None = None
         self._switches: dict[str, ManagedSwitch] = {}
         self._warnings: list[str] = []
@@ -183,6 +185,7 @@ class LabSession:
                 self._warnings.append(f"could not {what}: {error.message}")
             except Exception as error:
                 self._warnings.append(f"could not {what}: {type(error).__name__}: {error}")
+        self._locks.close()
         self._places.close()
         self._stop_listening()
         return self.take_warnings()

@@ -12,6 +12,7 @@ from typing import IO
 
 from pytest_pinet.errors import LabError, SshError, mistake_in
 from pytest_pinet.execution.shell import Completed, Process, Spool
+from pytest_pinet.lab.board_lock.fence import refusal
 from pytest_pinet.model.forms import ssh_address
 
 LOST_CONNECTION = 255
@@ -34,7 +35,7 @@ class SshProcess:
         # Else the traffic of a killed runner would share the link with the next runner.
         watch = "exec 3<&0 </dev/null; { cat <&3; kill -- -$$; } >/dev/null 2>&1 & exec 3<&-"
         self._local = subprocess.Popen(
-            [*shell.argv, f"echo $$; {watch}; {command}"],
+            [*shell.argv, f"echo $$; {watch}; {shell.fence}{command}"],
             stdin=subprocess.PIPE,
             stdout=self._stdout.fileno,
             stderr=self._stderr.fileno,
@@ -99,6 +100,8 @@ class SshShell:
         self.argv = [*prefix]
         # Called while a command runs; an exception from it ends the wait.
         self.watch: Callable[[], None] = lambda: None
+        # The start of each command line, which ends it if another process holds the board now.
+        self.fence = ""
         self._silent = False
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
@@ -122,7 +125,7 @@ class SshShell:
         # Files, not pipes: the ssh master inherits them too, and keeps a pipe open when the far end hangs.
         stdout, stderr = Spool(), Spool()
         process = subprocess.Popen(
-            [*self.argv, command],
+            [*self.argv, f"{self.fence}{command}"],
             stdin=source,
             stdout=stdout.fileno,
             stderr=stderr.fileno,
@@ -144,6 +147,8 @@ class SshShell:
         if process.returncode == LOST_CONNECTION:
             why = error_text.strip().splitlines()
             raise SshError(f"the ssh connection to {self.name} was lost{': ' + why[-1] if why else ''}", _ACT)
+        if (lost := refusal(self.name, process.returncode, error_text)) is not None:
+            raise lost
         return process.returncode, stdout.read(), error_text
 
     def doubt(self) -> None:

@@ -176,6 +176,8 @@ def _make(path: Path, content: int | str | bytes) -> None:
 class CardShell(LocalShell):
     """Runs commands on this machine, with the mounts and the boot report of the board."""
 
+    fence = ""
+
     def __init__(self, setup: Setup, place: Path, folder: Path, cmdline: str) -> None:
         super().__init__(NODE, {**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}"})
         self._mounts = f"{setup.root}\n{setup.mount.replace('FOLDER', str(folder))}\n"
@@ -241,6 +243,9 @@ class CardOnDisk:
         raise AssertionError("not needed")
 
     power_off = power_cycle
+
+    def lock_for_trial(self) -> None:
+        """Take no lock: its power can be switched."""
 
     def warn(self, warning: str) -> None:
         self.warnings.append(warning)

@@ -216,6 +216,9 @@ class CardBoard:
         self._boot(" ".join(words[1:]))
         return True
 
+    def lock_for_trial(self) -> None:
+        """Take no lock: its power can be switched."""
+
     def warn(self, warning: str) -> None:
         self.warnings.append(warning)
 

@@ -67,6 +67,9 @@ class Client:
         self._folder, self._port = folder, port
         self.shell = ssh_to(folder, port, ToldShell)
 
+    def lock_for_trial(self) -> None:
+        """Take no lock: its power can be switched."""
+
     def warn(self, warning: str) -> None:
         """No test reads the warnings of this process."""
 

@@ -20,33 +20,36 @@ from pytest_pinet.execution.shell import as_root, root_cure
 from pytest_pinet.tuning.files import reason
 
 FOLDER = "/var/lib/pinet-lease"
-_RUN = "/run/pinet-lease"
-BEAT_FILE = f"{_RUN}/beat"
+RUN = "/run/pinet-lease"
+BEAT_FILE = f"{RUN}/beat"
 ANSWER_S = 10.0
 CONNECT_S = 15.0
-# Reads requests `VERB COUNT OWNER`, and answers each with `is COUNT OWNER`: the present heartbeat and owner.
-# A heartbeat starts no process. `ln` creates the lock atomically; the mutex covers the removal of another lock. `sync`
-# is outside of the mutex, since it takes long after a deployment. flock of busybox has no time limit (-w).
-# All agents read both places of the lock: a card can become read-only while a lock is on it. `gone` has the owners
-# whose lock was removed by others, or could not be removed: they do not hold it, and never take it again.
-AGENT = f"""
-umask 022
-p={FOLDER} r={_RUN}
-mkdir -p $p 2>/dev/null && [ -w $p ] && d=$p || d=$r
-mkdir -p $r && exec 9>>$r/mutex || exit 1
-gone() {{
+# Shell functions: `gone OWNER` is whether others have removed the lock of this owner; `held` sets o to the owner.
+HELD = """\
+gone() {
   [ -s $r/gone ] || return 1
   while read -r g; do [ "$g" != "$1" ] || return 0; done <$r/gone
   return 1
-}}
-held() {{
+}
+held() {
   for f in $p/lock $r/lock; do
     o=; [ ! -s $f ] || read -r o <$f || :
     [ -z "$o" ] || gone "$o" || return 0
   done
   o=
-}}
-beat() {{ b=; [ ! -e $r/beat ] || read -r b <$r/beat || :; }}
+}
+"""
+# Reads requests `VERB COUNT OWNER`, and answers each with `is COUNT OWNER`: the present heartbeat and owner.
+# A heartbeat starts no process. `ln` creates the lock atomically; the mutex covers the removal of another lock. `sync`
+# is outside of the mutex, since it takes long after a deployment. flock of busybox has no time limit (-w).
+# All agents read both places of the lock: a card can become read-only while a lock is on it. The file `gone` has the
+# owners whose lock was removed by others, or could not be removed: they do not hold it, and never take it again.
+AGENT = f"""
+umask 022
+p={FOLDER} r={RUN}
+mkdir -p $p 2>/dev/null && [ -w $p ] && d=$p || d=$r
+mkdir -p $r && exec 9>>$r/mutex || exit 1
+{HELD}beat() {{ b=; [ ! -e $r/beat ] || read -r b <$r/beat || :; }}
 alone() {{
   n=0
   until ! command -v flock >/dev/null || flock -n 9; do

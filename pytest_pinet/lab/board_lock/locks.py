@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from pytest_pinet.errors import LeaseError, SshError
 from pytest_pinet.lab.board_lock.agent import FOLDER, Agent, LockState
+from pytest_pinet.lab.board_lock.fence import fence
 from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, Watch
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
 
@@ -31,16 +32,25 @@ class BoardLocks:
 
     def __init__(self, identity: Identity, agents: Mapping[str, Agent]) -> None:
         self.identity = identity
-        self._agents = dict(agents)
+        self._agents: dict[str, Agent] = {}
         # The last known state of each lock, and the places that were looked at since the last ``sync``.
         self._known: dict[str, LockState] = {}
         self._fresh: set[str] = set()
         self._silent: dict[str, SshError] = {}
         self._looked: dict[str, float] = {}
-        self._watches = {place: Watch(DEAD_S) for place in agents}
+        self._watches: dict[str, Watch] = {}
         self._hearts: dict[str, _Heart] = {}
+        # The places whose locks stay after their release, because a trial still runs there.
+        self._left: set[str] = set()
         # The owner's lines in locks that may be ours, but are not used: no answer, or Ctrl-C.
         self._owed: dict[str, str] = {}
+        for place, agent in agents.items():
+            self.add(place, agent)
+
+    def add(self, place: str, agent: Agent) -> None:
+        """Add a place, unless it is known."""
+        if place not in self._agents:
+            self._agents[place], self._watches[place] = agent, Watch(DEAD_S)
 
     def sync(self) -> None:
         """Make the next ``holding`` of each place ask its board."""
@@ -64,11 +74,15 @@ class BoardLocks:
         if place in self._silent and place in self._hearts:
             # A board that does not answer has given its lock to no other process.
             return Holding(self.identity, None)
-        return self._known_holding(place)
+        found = self._known_holding(place)
+        if found is not None and found.holder == self.identity and place not in self._hearts:
+            # It could not be removed, or was left to the guard of a trial: this process may take it again.
+            return None
+        return found
 
     def _known_holding(self, place: str) -> Holding | None:
         state = self._known.get(place)
-        return _holding(state.owner) if state is not None else None
+        return Holding.of_line(state.owner) if state is not None else None
 
     def silence(self, place: str) -> SshError | None:
         """Return why the board does not answer; None if it answers."""
@@ -90,7 +104,8 @@ class BoardLocks:
 
     def acquire(self, place: str) -> bool:
         """Try to acquire a place; return False if another process holds it. Raises LeaseError if the board refuses."""
-        held = self.holding(place)
+        self.holding(place)
+        held = self._known_holding(place)
         if place in self._silent:
             return False
         owner = f"{self.identity} {time.time():.0f} {getpass.getuser()}"
@@ -103,6 +118,7 @@ class BoardLocks:
         if state is None:
             return False
         del self._owed[place]
+        self._left.discard(place)
         if not state.owner:
             raise LeaseError(
                 f"{place} cannot be leased: its lock file cannot be written ({FOLDER})",
@@ -120,6 +136,8 @@ class BoardLocks:
         lock later, since its heartbeat has stopped.
         """
         own = holder == self.identity
+        if own and place in self._left:
+            return
         heart = self._hearts.pop(place, None) if own else None
         if heart is not None:
             self._owed[place] = heart.owner
@@ -129,6 +147,20 @@ class BoardLocks:
                 del self._owed[place]
         elif (held := self._known_holding(place)) is not None and held.holder == holder:
             self._request(place, "drop", owner=self._known[place].owner)
+
+    def leave_to_guard(self, place: str) -> None:
+        """End the heartbeat and leave the lock, so that the guard of a trial reboots the board.
+
+        Others remove the lock later, as that of a dead process.
+        """
+        self._left.add(place)
+        if (heart := self._hearts.pop(place, None)) is not None:
+            heart.stop()
+
+    def fence(self, place: str) -> str:
+        """Return the start of each command line on this board; empty if this process does not hold it."""
+        heart = self._hearts.get(place)
+        return fence(heart.owner) if heart is not None else ""
 
     def way_to_release(self, place: str) -> str:
         """Return the command by which a person removes the lock."""
@@ -165,7 +197,7 @@ class BoardLocks:
 
     def _without_dead(self, place: str, agent: Agent, state: LockState) -> LockState:
         """Remove the lock of a holder whose heartbeat has stopped."""
-        held = _holding(state.owner)
+        held = Holding.of_line(state.owner)
         now = time.monotonic()
         watched_s = min(now - self._looked.get(place, now), 2 * BEAT_S)
         self._looked[place] = now
@@ -200,12 +232,3 @@ class _Heart:
         if threading.current_thread() is not self._thread:
             # A request to a board that does not answer ends by its own deadline, and does no harm then.
             self._thread.join(BEAT_S)
-
-
-def _holding(owner: str) -> Holding | None:
-    """Return the holder in an owner's line: identity, start of the lease (s since 1970), name of the user."""
-    identity, _, rest = owner.partition(" ")
-    since, _, person = rest.partition(" ")
-    if not identity:
-        return None
-    return Holding(Identity.parse(identity), float(since) if since.isdecimal() else None, person)

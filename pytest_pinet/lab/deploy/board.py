@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_pinet.errors import ShutdownError, SshError
@@ -36,6 +37,9 @@ class BoardSession(Protocol):
 
     @property
     def has_power(self) -> bool: ...
+
+    @property
+    def lock_for_trial(self) -> Callable[[], None]: ...
 
     def await_boot(self) -> None: ...
 
@@ -73,6 +77,9 @@ class LeasedBoard:
     @property
     def record(self) -> ConsoleRecord | None:
         return self._session.record
+
+    def lock_for_trial(self) -> None:
+        self._session.lock_for_trial()
 
     def reboot(self, command: str) -> None:
         session = self._session

@@ -274,6 +274,7 @@ class Booted:
             raise LabError(f"{why}; when {build} was checked, pinet could read the boot files", act) from None
         known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
         if self._guard is not None:
+            self._board.lock_for_trial()
             more = self._guard.lines(more)
             run_as_root(self._board.shell, self._guard.installed(), "write the guard of a trial", WRITE_TIMEOUT_S)
         texts: dict[str, Content] = {

@@ -59,8 +59,8 @@ def recover(shell: FeedingShell, folders: tuple[str, ...]) -> list[str]:
         if found.stdout.strip() != "yes":
             continue
         # The lock waits for commands that a crashed process left running.
-        shell.run(locked("true"), timeout_s=COPY_TIMEOUT_S)
+        shell.run(locked("true", shell.fence), timeout_s=COPY_TIMEOUT_S)
         failed += replay(shell, journal_of(folder), COPY_TIMEOUT_S).failed
         if not failed:
-            shell.run(locked(f"rm -rf {folder}/{OURS}; sync"), timeout_s=COPY_TIMEOUT_S)
+            shell.run(locked(f"rm -rf {folder}/{OURS}; sync", shell.fence), timeout_s=COPY_TIMEOUT_S)
     return failed

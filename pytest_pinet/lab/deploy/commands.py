@@ -32,16 +32,19 @@ SUMS = ".pytest-pinet.sha256"
 Content = BuildSnapshot | bytes
 
 
-def locked(command: str) -> str:
-    """Return the command line that becomes root and runs the command while holding our lock."""
+def locked(command: str, fence: str) -> str:
+    """Return the command line that becomes root and runs the command while holding our lock.
+
+    The ``fence`` of its shell stands again after the wait, in which the board may have got another holder.
+    """
     # flock of busybox has no time limit (-w).
     wait = f"n=0; until flock -n 9; do n=$((n + 1)); [ $n -lt {LOCK_TIMEOUT_S} ] || {_BUSY}; sleep 1; done"
-    return as_root(f"exec 9>>{LOCK} && if command -v flock >/dev/null; then {wait}; fi && {{ {command}; }}")
+    return as_root(f"exec 9>>{LOCK} && if command -v flock >/dev/null; then {wait}; fi && {{ {fence}{command}; }}")
 
 
 def run_as_root(shell: FeedingShell, command: str, what: str, timeout_s: float = COPY_TIMEOUT_S) -> None:
     """Run the command as root under the lock. Raises LabError if the command fails, and SshError."""
-    done = shell.run(locked(command), timeout_s=timeout_s)
+    done = shell.run(locked(command, shell.fence), timeout_s=timeout_s)
     if done.returncode:
         why = reason(done.stderr or done.stdout)
         raise LabError(f"{shell.name} failed to {what}: {why}", f"look at the card of {shell.name}")
@@ -110,7 +113,7 @@ def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> No
             f"mkdir -p {there} && tar -xof - -C {there} && cd {there} && sync && sha256sum -c {SUMS} >/dev/null"
             f" && rm -f {SUMS}"
         )
-        done = shell.feed(locked(command), stream, timeout_s)
+        done = shell.feed(locked(command, shell.fence), stream, timeout_s)
     if done.returncode:
         why = reason(done.stderr) if done.stderr.strip() else "a file differs from the file that was sent"
         raise LabError(

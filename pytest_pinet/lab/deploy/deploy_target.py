@@ -20,7 +20,12 @@ class Refused(Exception):
 
 
 class FeedingShell(Shell, Protocol):
-    """A shell that can also pass a file to the standard input of a command."""
+    """A shell that can also pass a file to the standard input of a command.
+
+    ``fence`` is the start of each of its command lines (``lab/board_lock/fence.py``).
+    """
+
+    fence: str
 
     def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
         """Run a command like ``run``, with ``source`` as standard input. Raises SshError."""
@@ -58,6 +63,9 @@ class DeployableBoard(Protocol):
     @property
     def shell(self) -> FeedingShell:
         """The board's shell; only while we are logged in."""
+
+    def lock_for_trial(self) -> None:
+        """Take the lock that the guard of a trial reads, on a board without power. Raises LeaseError, SshError."""
 
     def reboot(self, command: str) -> None:
         """Reboot with this command, without a power cycle, and log in. Raises ConsoleError, SshError, PowerError."""

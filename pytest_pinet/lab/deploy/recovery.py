@@ -67,7 +67,7 @@ def put_back(shell: FeedingShell, server: PartitionAccess | None = None) -> Left
     failed: list[str] = []
     if files:
         failed = recover(shell, PLACES)
-        removed = shell.run(locked(_ROOT), timeout_s=COPY_TIMEOUT_S)
+        removed = shell.run(locked(_ROOT, shell.fence), timeout_s=COPY_TIMEOUT_S)
         failed += ["its modules"] if removed.returncode else []
     if server is not None:
         there = " ".join(f"{folder}/{OURS}" for folder in server.folders)

@@ -108,6 +108,15 @@ class Holding:
     since: float | None
     person: str = ""
 
+    @classmethod
+    def of_line(cls, line: str) -> Holding | None:
+        """Parse the line in the lock on a board: identity, start of the lease (s since 1970), name of the user."""
+        identity, _, rest = line.strip().partition(" ")
+        since, _, person = rest.partition(" ")
+        if not identity:
+            return None
+        return cls(Identity.parse(identity), float(since) if since.isdecimal() else None, person)
+
     @property
     def whom(self) -> str:
         """The name and the host of the user to talk to about this lease."""

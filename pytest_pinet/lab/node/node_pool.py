@@ -12,6 +12,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.node.kinds import session_of
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.node.trial_locks import TrialLocks
 from pytest_pinet.lab.places import Places
 from pytest_pinet.model.lab import Node
 
@@ -37,10 +38,12 @@ class NodePool:
         places: Places,
         make_target: Callable[[Node], object],
         on_wait: Callable[[str], None],
+        locks: TrialLocks,
         folder: Path | None = None,
     ) -> None:
         self._make_target = make_target
         self._on_wait = on_wait
+        self._locks = locks
         self._sessions: dict[str, NodeSession] = {}
         self._consoles = folder / "console" if folder is not None else None
         self._quarantine = Quarantine(folder / "quarantine" if folder is not None else None)
@@ -96,6 +99,7 @@ class NodePool:
     def _session(self, node: Node) -> NodeSession:
         if node.place not in self._sessions:
             session = self._sessions[node.place] = session_of(node, self._make_target, self._on_wait)
+            self._locks.attach(session)
             if session.record is not None:
                 session.record.node = node.name
                 session.record.keep_in(self._consoles / f"{node.name}.log" if self._consoles is not None else None)
@@ -144,7 +148,9 @@ class NodePool:
             try:
                 session.reboot_at_release()
             except Exception as error:
+                self._locks.leave_to_guard(session)
                 self.warnings.append(f"could not reboot {session.node.name}: {first_line(error)}")
+        self._locks.release(leaving)
 
     def _leave(self, places: Iterable[str]) -> None:
         sessions = self._ours(places)

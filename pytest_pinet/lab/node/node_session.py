@@ -61,6 +61,10 @@ class NodeSession:
         self.target = target
         # Takes a sentence that the user must read at once.
         self.announce: Callable[[str], None] = lambda _: None
+        # Returns the start of each command line on the node (lab/board_lock/fence.py).
+        self.fence: Callable[[], str] = lambda: ""
+        # Takes the lock on the board that the guard of a trial reads. Raises LeaseError, SshError.
+        self.lock_for_trial: Callable[[], None] = lambda: None
         self.strategy = target.get_driver(Strategy, activate=False)
         # None until the power switch was read.
         self._found_off: bool | None = None
@@ -331,8 +335,9 @@ class NodeSession:
             # The running build is unknown now.
             self.reset_due = True
             raise
-        if tuned and not self._found_off:
-            # The kernel is the known-good one, which needs no power cycle to end.
+        if tuned and not self._found_off and self.has_power:
+            # The kernel is the known-good one, which needs no power cycle to end. Without power control, the guard of
+            # the trial goes on until another boot answers.
             self.shell.run(as_root(f"{{ {PLAIN}; }} </dev/null >/dev/null 2>&1 &"))
             return False
         return stale
@@ -425,7 +430,9 @@ class NodeSession:
         service = ssh.networkservice
         login = ssh.username or service.username
         prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
-        return SshShell(self.node.name, prefix)
+        shell = SshShell(self.node.name, prefix)
+        shell.fence = self.fence()
+        return shell
 
     def _connect_alone(self) -> SshShell:
         self.strategy.connect_alone(SSH_ALONE_TIMEOUT_S)
@@ -501,7 +508,10 @@ class NodeSession:
                 self.strategy.invalidate()
 
     def reboot_at_release(self) -> None:
-        """Reboot a node that is given back while a boot is due, such as after a kernel crash. Awaits no boot."""
+        """Reboot a node that is given back while a boot is due, such as after a kernel crash.
+
+        Awaits the boot only of a node without power control. Raises LabError.
+        """
         due, self.reset_due = self.reset_due and self.boots, False
         try:
             if due and self.strategy.node_power.is_on() is not False:

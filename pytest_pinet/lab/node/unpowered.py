@@ -131,9 +131,14 @@ class UnpoweredSession(NodeSession):
         self._patience_s = 0.0
 
     def _power_cycle(self) -> None:
-        """Leave the node for its next user in a reboot. Raises LabError if it does not answer."""
+        """Reboot the node for its next user, and wait until another boot answers. Raises LabError.
+
+        Until then the guard of a trial must see the lock, since the reboot may fail.
+        """
         try:
             self._request(self._shell or self._connect_alone())
+            self.announce(f"waiting for the reboot of {self.node.name}, before it is given back")
+            self.await_boot()
         except LabError:
             raise
         except Exception as error:

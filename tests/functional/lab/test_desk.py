@@ -2,63 +2,32 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import BuildError, SshError
+from pytest_pinet.errors import BuildError, LeaseError, SshError
+from pytest_pinet.lab.board_lock import locks as board_locks
+from pytest_pinet.lab.board_lock.agent import BEAT_FILE
 from pytest_pinet.lab.deploy import board as deploy_board
 from pytest_pinet.lab.deploy.trial_guard import PATH
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.node import node_session, unpowered
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.session import LabSession
-from tests.support.card_board import CardBoard, card_board
-
-LAB = """\
-imports:
-  - pytest_pinet.lab.drivers
-targets:
-  pi:
-    resources:
-      NetworkService: {{address: 127.0.0.1, port: {port}, username: root}}
-    drivers:
-      PiSSHDriver: {{keyfile: {key}}}
-      PiStrategy: {{}}
-pinet:
-  switches:
-    cable: {{backend: fixed, ports: [pi]}}
-  nodes:
-    pi: {{board: pi4b, boot_timeout: 6 s, interfaces: {{onboard: {{port: cable/pi}}}}}}
-"""
-
-
-@contextmanager
-def obedient(board: CardBoard) -> Iterator[None]:
-    """Reboot the board whenever a command on the board requests it."""
-    over = threading.Event()
-
-    def obey() -> None:
-        while not over.wait(0.1):
-            board.obey()
-
-    thread = threading.Thread(target=obey)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+from tests.support.card_board import CardBoard
+from tests.support.card_desk import desk_file, lock_of, obedient_board
+from tests.support.gate_project import wait_until
+from tests.support.labgrid_server import labgrid_server
 
 
 @pytest.fixture
 def board(tmp_path: Path) -> Iterator[CardBoard]:
-    with card_board(tmp_path / "board") as made, obedient(made):
+    with obedient_board(tmp_path / "board") as made:
         yield made
 
 
@@ -68,25 +37,23 @@ def told() -> list[str]:
     return []
 
 
-@pytest.fixture
-def lab(board: CardBoard, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[LabSession]:
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_session, "SSH_TIMEOUT_S", 1.0)
     monkeypatch.setattr(unpowered, "STEP_S", 1.0)
     monkeypatch.setattr(unpowered, "silence_of", lambda _: 1.0)
     monkeypatch.setattr(unpowered, "HAND_S", 5.0)
     monkeypatch.setattr(deploy_board, "GONE_TIMEOUT_S", 1.0)
-    file = tmp_path / "desk.yaml"
-    file.write_text(LAB.format(port=board.port, key=board.folder / "key"))
-    session = LabSession(load(file), Identity.of_this_process(), 5.0, told.append)
+
+
+@pytest.fixture
+def lab(board: CardBoard, tmp_path: Path, told: list[str]) -> Iterator[LabSession]:
+    session = LabSession(load(desk_file(tmp_path, board)), Identity.of_this_process(), 5.0, told.append)
     try:
         yield session
     finally:
         assert session.close() == []
         assert not lock_of(board).exists()
-
-
-def lock_of(board: CardBoard) -> Path:
-    return board.folder / "var/pinet-lease/lock"
 
 
 @pytest.fixture
@@ -163,3 +130,74 @@ def test_a_board_that_stays_silent_is_named(
     assert caught.value.act == "connect a screen or a serial console to pi to see why"
     assert any(text.startswith("no power control: unplug pi and plug it in again; waiting up to") for text in told)
     board.power_cycle()
+
+
+def start_trial(session: NodeSession, folder: Path) -> None:
+    (folder / "build.yaml").write_text("name: same\ncmdline: same=1\n")
+    build = load_build(str(folder / "build.yaml"))
+    session.deployment.check(build)
+    assert "same=1" in session.deployment.start(build).cmdline
+
+
+def test_the_lock_is_removed_only_after_the_trial_has_ended(
+    board: CardBoard, get: Callable[..., NodeSession], lab: LabSession, tmp_path: Path
+) -> None:
+    start_trial(get(), tmp_path)
+    boots = len(board.booted_by)
+    lab.keep_only(())
+    assert board.booted_by[boots:] == ["config.txt"]
+    assert "same=1" not in board.shell.run("cat /proc/cmdline").stdout
+    assert not lock_of(board).exists()
+
+
+def test_the_guard_gets_a_board_that_does_not_reboot_at_its_release(
+    board: CardBoard, get: Callable[..., NodeSession], lab: LabSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpowered, "SHUTDOWN_S", 1.0)
+    monkeypatch.setattr(board_locks, "BEAT_S", 0.2)
+    start_trial(get(), tmp_path)
+    reboot = board.folder / "bin/reboot"
+    works = reboot.read_text()
+    reboot.write_text("#!/bin/sh\n")
+    lab.keep_only(())
+    (warning,) = lab.take_warnings()
+    assert warning == "could not reboot pi: pi did not shut down within 1 s after a request to reboot"
+    # The guard reboots the board that has a lock without a heartbeat.
+    assert lock_of(board).exists()
+    beat = board.shell.run(f"cat {BEAT_FILE}").stdout
+    time.sleep(1.0)
+    assert board.shell.run(f"cat {BEAT_FILE}").stdout == beat != ""
+    reboot.write_text(works)
+    # The next user needs no guard.
+    assert "same=1" not in get().shell.run("cat /proc/cmdline").stdout
+    (warning,) = lab.take_warnings()
+    assert warning.endswith("that an interrupted run left on pi, and booted the known-good build")
+
+
+def test_a_board_at_a_coordinator_has_the_lock_during_a_trial(
+    board: CardBoard, told: list[str], tmp_path: Path
+) -> None:
+    place = "pi1"
+    with labgrid_server(tmp_path) as server:
+        text = desk_file(tmp_path, board).read_text().replace("pi: {board", f"pi: {{place: {place}, board")
+        file = tmp_path / "rack.yaml"
+        file.write_text(f"options: {{coordinator_address: '{server.address}'}}\n{text}")
+        session = LabSession(load(file), Identity.of_this_process(), 5.0, told.append)
+        try:
+            (node,) = session._pool.get([session.lab.nodes["pi"]], 5.0)
+            assert not lock_of(board).exists()
+            start_trial(node, tmp_path)
+            owner = lock_of(board).read_text()
+            assert owner.startswith(f"{Identity.of_this_process()} ")
+            wait_until("a heartbeat", lambda: node.shell.run(f"cat {BEAT_FILE}").stdout.strip() not in ("", "1"), 20)
+            # Another process took the board, whatever the coordinator says.
+            lock_of(board).write_text("otherhost/pinet-main-1-1-0123abcd-0 1700000000 bob\n")
+            with pytest.raises(LeaseError, match="the lock on pi was lost during the test, and is held by bob"):
+                node.shell.run("true")
+            lock_of(board).write_text(owner)
+            assert node.shell.run("echo ours").stdout == "ours\n"
+            session.keep_only(())
+            assert not lock_of(board).exists()
+            assert "same=1" not in board.shell.run("cat /proc/cmdline").stdout
+        finally:
+            assert session.close() == []
