@@ -36,11 +36,11 @@ class EmulatedDesk:
     def login(self, node: str, user: str) -> str:
         return f"{user}@127.0.0.1:{self.ports[node]}"
 
-    def init(self, node: str, user: str) -> Path:
-        """Write the lab file of this board and the peer by ``pinet init``; return the file."""
+    def init(self, node: str, user: str, speed: str) -> Path:
+        """Write the lab file of this board and the peer by ``pinet init``; return the file. ``speed``: of their link."""
         peer = self.lab.pinet("exec", "peer", "--", "uname", "-n").strip().lower()
         keyfile = self.lab.environment["LG_KEYFILE"]
-        words = ["--peer", self.login("peer", "root"), "-i", keyfile, "--interface", f"{peer}=eth0", "--speed", "1G"]
+        words = ["--peer", self.login("peer", "root"), "-i", keyfile, "--interface", f"{peer}=eth0", "--speed", speed]
         words += ["--interface", f"{node}=eth0", "--name", node]
         done = self.pinet("init", self.login(node, user), *words)
         assert done.returncode == 0
