@@ -37,7 +37,7 @@ class EmulatedDesk:
         return f"{user}@127.0.0.1:{self.ports[node]}"
 
     def init(self, node: str, user: str, speed: str) -> Path:
-        """Write the lab file of this board and the peer by ``pinet init``; return the file. ``speed``: of their link."""
+        """Write the lab file of this board and the peer by ``pinet init``. ``speed`` is that of their link."""
         peer = self.lab.pinet("exec", "peer", "--", "uname", "-n").strip().lower()
         keyfile = self.lab.environment["LG_KEYFILE"]
         words = ["--peer", self.login("peer", "root"), "-i", keyfile, "--interface", f"{peer}=eth0", "--speed", speed]
