@@ -19,7 +19,7 @@ TIMEOUT_S = 120.0
 
 
 class TrialLocks:
-    """``places`` keeps the leases of the lab, and ``targets`` are those of its nodes."""
+    """``places`` keeps the leases of the lab. ``targets`` makes the target of each node."""
 
     def __init__(self, places: Places, targets: Targets, on_wait: Callable[[str], None]) -> None:
         self._targets = targets
