@@ -89,7 +89,7 @@ def gate(
     passed = {word.partition("=")[0] for word in pytest_args}
     answer = RunWatcher({option: name for option, name in SPELLED.items() if option not in passed})
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
-    if status == pytest.ExitCode.USAGE_ERROR:
+    if status == pytest.ExitCode.USAGE_ERROR and not answer.parsed:
         print_hints(pytest_args, OPTIONS)
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
@@ -103,6 +103,8 @@ class RunWatcher:
         self._spelled = dict(spelled)
         self.head: ChangeHeadRecord | None = None
         self.refused: PinetError | None = None
+        # Whether pytest accepted its arguments.
+        self.parsed = False
         # A dry run gives no answer.
         self.planned = False
         self._failed = False
@@ -111,6 +113,7 @@ class RunWatcher:
         """Give messages the names that the user wrote, before the session reads its options."""
         from pytest_pinet.session import settings
 
+        self.parsed = True
         setattr(config.option, settings.SPELLED, self._spelled)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

@@ -123,9 +123,12 @@ def test_an_error_calls_an_option_as_the_user_did(
     (pytester.path / "lab.yaml").write_text(LAB_FILE)
     (pytester.path / "new.yaml").write_text(NEW)
     with pytest.raises(SystemExit) as ended:
-        run(["gate", *words, "--lab=lab.yaml", "-p", "no:hypothesispytest"])
+        run(["gate", *words, "--lab=lab.yaml", "-p", "no:hypothesispytest", "--pyargs"])
     assert ended.value.code == 4
-    assert message in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert message in said
+    # pytest knows its own option.
+    assert "pinet: '--pyargs'" not in said
 
 
 def test_a_dry_run_prints_its_plan_and_makes_no_decision(bench: Bench) -> None:
