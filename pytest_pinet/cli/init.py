@@ -136,13 +136,14 @@ def init(
             dict(_parsed("--port", bench.parse_port, text) for text in ports),
         )
         made = bench.ask(plan.nodes, chosen, answers)
-        lab = new_file.write(file, bench_file.text(name, made, plan.nodes, plan.hardware, file))
+        text = bench_file.text(name, made, plan.nodes, plan.hardware, file)
     else:
-        lab = new_file.write(file, desk_file.text(plan, file))
+        text = desk_file.text(plan, file)
+    lab = new_file.write(file, text)
     say(f"{file} is written: lab {lab.name} with {' and '.join(lab.nodes)}")
     for line in missing.to_do(plan):
         say(line)
-    print_lines(missing.next_steps(file))
+    print_lines(missing.next_steps(file, text))
 
 
 def say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -46,10 +47,12 @@ def to_do(desk: Desk) -> list[str]:
     return lines
 
 
-def next_steps(file: str) -> list[str]:
-    """Return the next commands."""
+def next_steps(file: str, text: str) -> list[str]:
+    """Return the next commands. ``text`` is that of the lab file, which can name variables for passwords."""
+    variables = re.findall(r'^[^#\n]*!template "\$(\w+)"', text, re.MULTILINE)
     return [
         "Next:",
+        *(f"  export {name}=..." for name in dict.fromkeys(variables)),
         f"  pinet doctor --lab {file}",
         f"  pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab={file}",
     ]

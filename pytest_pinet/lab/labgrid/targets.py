@@ -37,7 +37,10 @@ class Targets:
         try:
             self._environment = Environment(str(lab_path(lab.file)))
         except (InvalidConfigError, ImportError) as error:
-            raise ConfigError(f"labgrid cannot use {lab.file}: {error}") from error
+            message = f"labgrid cannot use {lab.file}: {error}"
+            if unset := re.search(r"unknown variable '(\w+)'", str(error)):
+                message += f"; it is a variable of your shell, so run: export {unset[1]}=..."
+            raise ConfigError(message) from error
         self.address = address_of(self._environment)
 
     def make(self, node: Node) -> object:
