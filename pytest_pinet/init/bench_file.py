@@ -53,7 +53,7 @@ def _head(bench: Bench, nodes: Sequence[DeskNode], file: str) -> list[str]:
     logins = {node.name: node.machine.login for node in nodes}
     for place in bench.boards:
         login = logins.get(place)
-        host, user = ("192.0.2.5", "pi") if login is None else (login.host, login.user)
+        host, user = ("192.0.2.5", "root") if login is None else (login.host, login.user)
         lines.append(f"#   {place}:")
         lines += [f"#     {_EXAMPLE_SERIAL}"] if bench.console == SERIAL else []
         lines += [f"#     {_EXAMPLE_POWER}"] if bench.power == OUTLET else []
