@@ -9,6 +9,7 @@ from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
 from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
@@ -46,7 +47,7 @@ def change_lines(
         lines += ["", "not measured:", *skipped_lines(skipped, width)]
     counts = Counter(MetricOutcome(entry.outcome) for entry in head.entries)
     said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MetricOutcome if counts[outcome])
-    lines += ["", *wrap(f"{said or 'nothing measured'}; {head.turns} turns", hanging="  ", width=width)]
+    lines += ["", *wrap(f"{said or 'nothing measured'}; {count(head.turns, 'turn')}", hanging="  ", width=width)]
     lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return [*lines, *wrap(head.sentence, hanging="  ", width=width)]

@@ -16,6 +16,8 @@ from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rat
 _NAME_WIDTH = 11
 # Distinguishes a continued line from a new row.
 _HANGING = " " * (_NAME_WIDTH + 4)
+# The row that each text has.
+_ENDS = "  ends "
 
 
 def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
@@ -51,7 +53,12 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
 
 
 def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
-    """Return the text of a lab error: what happened, who must act, where, and the console output."""
+    """Return the text of a lab error: what happened, who must act, where, and the console output.
+
+    The message can be the whole text of a measurement already, in a test of two builds.
+    """
+    if f"\n{_ENDS}" in result.message:
+        return result.message
     return "\n".join([*_message(result), *_surroundings(result, run_folder), *_console(result)])
 
 
@@ -148,7 +155,7 @@ def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
     lines += _row("limited by", limited) if (limited := limited_by_text(result)) else []
     lines += _row("link", result.link) if result.link else []
     lines += _row("scale", scaled) if (scaled := scale_text([result])) else []
-    lines += _row("ends", f"{dut} (DUT), {peer} (peer)")
+    lines += _row(_ENDS.strip(), f"{dut} (DUT), {peer} (peer)")
     if result.files:
         folder = PurePosixPath(run_folder or "") / PurePosixPath(result.files[0]).parent
         lines.append(f"  {'raw':{_NAME_WIDTH}}{copyable(str(folder))}")

@@ -19,6 +19,7 @@ from pytest_pinet.report.change_table import (
     figure_name,
     ran_sentences,
 )
+from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
@@ -170,9 +171,9 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
         parts += ["", *_details(f"{len(same)} unchanged", _change_table(same))]
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
     if ran := ran_sentences(head):
-        count = f", {len(head.not_proved)} not proved" if head.not_proved else ""
-        parts += ["", *_details(f"what ran{count}", [f"- {escaped(text)}" for text in ran])]
-    foot = f"Run {run.run}, lab {run.lab}, {head.turns} turns, {run.started}, pytest-pinet {run.pinet}"
+        unproved = f", {len(head.not_proved)} not proved" if head.not_proved else ""
+        parts += ["", *_details(f"what ran{unproved}", [f"- {escaped(text)}" for text in ran])]
+    foot = f"Run {run.run}, lab {run.lab}, {count(head.turns, 'turn')}, {run.started}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
     for result in run.results:

@@ -11,6 +11,7 @@ from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.change_table import GOOD, VERDICTS, build_parts, emulated_sentence, figure_name, ran_sentences
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.turns import turns_chart
+from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.page.words import paragraph, runs_table, unbroken, verdict_html
 from pytest_pinet.report.text_wrap import rate
 
@@ -22,7 +23,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
     rows = [_row(entry, run.results) for entry in head.entries]
     meant = emulated_sentence(run)
     emulated = paragraph(meant, "note") if meant else ""
-    facts = f"Run {run.run} in lab {run.lab}, {head.turns} turns, pytest-pinet {run.pinet}."
+    facts = f"Run {run.run} in lab {run.lab}, {count(head.turns, 'turn')}, pytest-pinet {run.pinet}."
     table = (
         runs_table("Metrics of the newest change", _HEADS, rows)
         + '<p class="muted">A (hollow, dashed) is the known-good build, B (filled) the one under test; each turn is a '

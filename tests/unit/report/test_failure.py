@@ -27,6 +27,13 @@ def test_a_slow_link_reads_in_eight_lines() -> None:
     )
 
 
+def test_an_error_with_the_whole_text_of_a_measurement_is_shown_once() -> None:
+    """As in a test of two builds, whose measurement is invalid."""
+    whole = failure_text(result("pi4b:onboard/pair", {"rx": direction(990e6, None, "invalid")}), RUN)
+    assert error_text(result("pi4b:onboard/pair", {}, "invalid", message=whole), RUN) == whole
+    assert whole.count("\n  ends ") == 1
+
+
 def test_a_share_shows_the_limit_as_a_rate_and_as_it_was_written() -> None:
     rule = "94% of 941.5 Mbit/s (@pytest.mark.pinet(min=...))"
     slow = result("pi4b:onboard/pair", {"tx": direction(700.2e6, 884.993e6, "fail", rule=rule)})
