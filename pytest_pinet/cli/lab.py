@@ -12,7 +12,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
-from pytest_pinet.cli.options import LAB_OPTION, FiniteRange, print_lines
+from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.errors import ConfigError, LabError, mistake_in
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ def status(lab_file: str, as_json: bool) -> None:
 @lab.command(cls=PinetCommand, context_settings={"max_content_width": 100})
 @click.argument("target", metavar="TARGET", shell_complete=lab_names.targets)
 @LAB_OPTION
-@click.option(
-    "--rate", type=FiniteRange(), metavar="FACTOR", help="NODE[:IF]: reduce the goodput to this factor, such as 0.9."
-)
+@click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: reduce the goodput to this factor, such as 0.9.")
 @click.option("--loss", metavar="SHARE", help="NODE[:IF]: drop this share of the packets, such as 1%.")
 @click.option(
     "--direction",
@@ -115,9 +113,7 @@ def status(lab_file: str, as_json: bool) -> None:
 @click.option("--drop-ssh", is_flag=True, help="NODE: close its ssh connections once.")
 @click.option("--dead", is_flag=True, help="pdu, SWITCH: the device does not answer.")
 @click.option("--lie", is_flag=True, help="pdu[/NODE], SWITCH[/PORT]: the device reports success and changes nothing.")
-@click.option(
-    "--stale-counters", type=FiniteRange(), metavar="SECONDS", help="SWITCH: show counters that are this old."
-)
+@click.option("--stale-counters", type=float, metavar="SECONDS", help="SWITCH: show counters that are this old.")
 def degrade(target: str, lab_file: str, **faults: Any) -> None:
     """Inject a fault into a part of the lab. It lasts until `pinet lab restore`, also over power cycles.
 

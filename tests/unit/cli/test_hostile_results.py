@@ -138,7 +138,7 @@ def test_a_lone_surrogate_of_an_import_becomes_text(capsys: pytest.CaptureFixtur
     [
         (["compare", "r.json", "r.json", "--tolerance", "nan"], "'nan' is not a finite number"),
         (["history", "--matters", "nan"], "'nan' is not a finite number"),
-        (["lab", "degrade", "a", "--rate", "nan"], "'nan' is not a finite number"),
+        (["lab", "degrade", "a", "--rate", "nan"], "--rate nan: expected a factor from 0.001 to 1"),
         (["compare", "", "r.json"], "the name of a run is empty"),
         (["summary", ""], "the name of a run is empty"),
         (["summary", "x" * 5000], "there is no 'xxx"),
