@@ -12,7 +12,7 @@ from pytest_pinet.judge.oracle import Oracle, pcie_leaves, physical_limit
 from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.conditions import Conditions, PcieLink
 from pytest_pinet.model.diagnosis import Diagnosis, DiagnosisFacts, EndFacts
-from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
+from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Metric
@@ -139,6 +139,8 @@ class _Gathering:
             throttled=tuple(dict.fromkeys(name for one in seen for name in _throttled(one))),
             heat=next((one.under_load for one in reversed(seen) if one.under_load is not None), None),
             ceiling=self._ceilings.get(str(end)),
+            others=max((one.others for one in seen if one.others is not None), key=_share, default=None),
+            stolen=max((one.stolen for one in seen if one.stolen is not None), default=None),
         )
 
     def _tool_percent(self, index: int) -> float | None:
@@ -155,6 +157,10 @@ class _Gathering:
             known = [percent for percent in used if percent is not None]
             found.append(sum(known) if known and len(known) == len(used) else None)
         return _mean(found)
+
+
+def _share(work: OtherWork) -> float:
+    return work.share
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -11,8 +11,8 @@ from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts
 
 Rule = Callable[[DiagnosisFacts], Diagnosis | None]
 # A full wire is the cause, even if something else was busy. Throttling or a slow link explains a busy processor. A bus
-# and a processor are hard limits; a default window and losses matter only below them. Losses make a rate vary: if the
-# rate is steady it has another cause, and the losses are its effect.
+# and a processor are hard limits; a default window and losses matter only below them. A queue before a rate that is
+# held loses segments and fills windows: both are its effects. Losses alone make a rate vary, and build no queue.
 RULES: tuple[Rule, ...] = (
     link.sender_capped,
     link.slow_link,
@@ -22,8 +22,10 @@ RULES: tuple[Rule, ...] = (
     link.usb_bus,
     link.usb_adapter,
     link.pcie_bus,
+    flow.queue,
     flow.requested_window,
     link.receive_path,
+    link.other_work,
     flow.explaining_loss,
     link.processor,
     flow.waited_for_window,

@@ -25,6 +25,11 @@ MATHIS_LEAST, MATHIS_MOST = 0.2, 3.0
 DATAGRAMS_LOST = 0.005
 # The spread of a steady rate: a shaped rate was within 0.1 % over 0.5 s, a rate with 1 % losses varied by 10 %.
 STEADY = 0.01
+# The spread of a rate that a shaper with a queue holds: TCP halves its window, and the queue runs empty for a moment.
+HELD = 0.08
+# A queue on the way makes round trips so much longer than the shortest one. Lost packets alone do not.
+QUEUED = 2.0
+QUEUED_S = 0.0003
 IDLE = 0.8
 WELL_BELOW = 0.95
 
@@ -121,10 +126,29 @@ def loss(facts: DiagnosisFacts) -> Diagnosis | None:
     return Diagnosis(Cause.LOSS, text, numbers) if rate >= LOST else None
 
 
+def queue(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if a queue built up before a rate that is held. Lost segments and a full window are then its symptoms.
+
+    The queue of a full wire, of a slow bus or of a busy processor has other rules, which come first.
+    """
+    rtt, least = facts.rtt_s, facts.rtt_min_s
+    if rtt is None or not least or rtt < QUEUED * least or rtt - least < QUEUED_S:
+        return None
+    found = _held(facts, HELD)
+    if found is None:
+        return None
+    text = f"{found.text}; packets waited in its queue: {_ms(rtt)} of round trip, {_ms(least)} without a queue"
+    return Diagnosis(Cause.SHAPER, text, {**found.numbers, "rtt_s": rtt, "rtt_min_s": least})
+
+
 def shaper(facts: DiagnosisFacts) -> Diagnosis | None:
     """Match if the rate is steady and below all other limits while both ends are idle: something holds it there."""
+    return _held(facts, STEADY)
+
+
+def _held(facts: DiagnosisFacts, steady: float) -> Diagnosis | None:
     loads = [end.load for end in facts.ends]
-    if facts.spread is None or facts.spread > STEADY or facts.share >= WELL_BELOW or not loads:
+    if facts.spread is None or facts.spread > steady or facts.share >= WELL_BELOW or not loads:
         return None
     known = [load.busy for load in loads if load is not None]
     if len(known) < len(loads) or max(known) >= IDLE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_pinet.judge.busy import OTHERS, STOLEN
 from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import ProcessorLoad
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
@@ -23,6 +24,8 @@ USB_SHARED_LEAST, USB_SHARED_MOST = 0.8, 1.25
 PCIE_MODEL = 0.05
 # The load of one CPU, never the mean: one saturated core of four would read 25 %.
 BUSY = 0.95
+# Other work can only be the cause if a CPU had little time left.
+NEARLY_BUSY = 0.8
 # From this share on, a saturated core is reported as busy with interrupts: the kernel's receive path is the limit.
 MOSTLY_INTERRUPTS = 0.5
 # The traffic tool has at most one thread per stream; a thread can use at most one core.
@@ -67,7 +70,8 @@ def slow_link(facts: DiagnosisFacts) -> Diagnosis | None:
 def half_duplex(facts: DiagnosisFacts) -> Diagnosis | None:
     """Match if the link is half duplex: both directions share the wire and collide."""
     half = next((end for end in facts.ends if end.duplex == "half"), None)
-    if half is None or facts.share >= LINE_RATE:
+    if half is None or facts.share >= LINE_RATE or (facts.both or facts.goodput) > facts.wire:
+        # Both directions of a half-duplex link share its wire. Class drivers of USB call every link half duplex.
         return None
     text = f"the link of {half.name} runs in half duplex at {half.negotiated_mbps or '?'} Mbit/s"
     return Diagnosis(Cause.LINK, text, {"limit_bps": facts.wire.bps})
@@ -158,6 +162,22 @@ def power(facts: DiagnosisFacts) -> Diagnosis | None:
                 f"{heat.clock_max_mhz:.0f} MHz"
             )
             return Diagnosis(Cause.POWER, text, {**numbers, "clock_max_mhz": heat.clock_max_mhz})
+    return None
+
+
+def other_work(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if other programs, a hypervisor or a quota took processor time, and a processor was nearly busy."""
+    for end in facts.ends:
+        if end.load is None or end.load.busy < NEARLY_BUSY:
+            continue
+        where = f"the machine that carries {end.name}" if facts.one_machine else end.name
+        if end.others is not None and end.others.share > OTHERS:
+            named = ", ".join(f"{one.name} (pid {one.pid})" for one in end.others.programs)
+            text = f"other programs took {end.others.share * 100:.0f} % of a CPU of {where} ({named})"
+            return Diagnosis(Cause.OTHERS, text, {"others": end.others.share, "busy": end.load.busy})
+        if end.stolen is not None and end.stolen > STOLEN:
+            text = f"a hypervisor or a quota took {end.stolen * 100:.0f} % of a CPU of {where}"
+            return Diagnosis(Cause.OTHERS, text, {"stolen": end.stolen, "busy": end.load.busy})
     return None
 
 

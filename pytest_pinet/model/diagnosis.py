@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_pinet.model.conditions import PcieLink
-from pytest_pinet.model.evidence import Heat, ProcessorLoad
+from pytest_pinet.model.evidence import Heat, OtherWork, ProcessorLoad
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.quantities import Bitrate
 
@@ -23,6 +23,7 @@ class Cause(StrEnum):
     PCIE = "PCIe"
     CPU = "CPU"
     IRQ = "interrupts on one core"
+    OTHERS = "other programs"
     PEER = "peer"
     WINDOW = "window"
     LOSS = "loss"
@@ -38,7 +39,8 @@ class EndFacts:
     the highest speed of the NIC. ``usb_mbps`` is the signal rate at which a USB NIC was enumerated. ``load`` is that of
     the busiest CPU, ``tool_percent`` the percent of one core that the traffic tool used. ``throttled`` lists the
     firmware's throttling during the traffic; ``heat`` was read during the traffic. ``ceiling`` is the goodput over the
-    end's own loopback.
+    end's own loopback. ``others`` is the work of other programs, ``stolen`` the processor time that a hypervisor or a
+    quota took (a share of one CPU): the largest of all attempts.
     """
 
     name: str
@@ -56,6 +58,8 @@ class EndFacts:
     throttled: tuple[str, ...] = ()
     heat: Heat | None = None
     ceiling: Bitrate | None = None
+    others: OtherWork | None = None
+    stolen: float | None = None
 
 
 @dataclass(frozen=True)

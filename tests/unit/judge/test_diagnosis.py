@@ -313,6 +313,7 @@ NEEDED_OF_ENDS = {
     Cause.PCIE: ("pcie_leaves",),
     Cause.CPU: ("load", "tool_percent"),
     Cause.IRQ: ("load",),
+    Cause.OTHERS: ("load",),
     Cause.PEER: ("load", "tool_percent", "ceiling", "negotiated_mbps"),
     Cause.SHAPER: ("load",),
 }
