@@ -100,7 +100,11 @@ class Scenario:
     def _try(self) -> Try:
         one = flow(sockets=self.sockets, retransmits=self.retransmits, lost=self.lost)
         samples = self.samples or _steps(self.mbps)
-        flows = [replace(one, flow=replace(one.flow, samples=samples, rtt_s=self.sockets and self.sockets.rtt_s))]
+        flows = [
+            replace(
+                one, flow=replace(one.flow, samples=samples, rtt_s=None if self.sockets is None else self.sockets.rtt_s)
+            )
+        ]
         if self.back_mbps is not None:
             back = replace(flow(1, 0), way=Direction.RX)
             flows.append(replace(back, flow=replace(back.flow, samples=_steps(self.back_mbps))))
