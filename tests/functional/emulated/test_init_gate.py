@@ -27,8 +27,8 @@ pinet:
     virt: {title: QEMU virt, clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio}
     peer: {clock_mhz: 1000, cores: 1, buses: [pcie3x1]}
   nics:
-    virtio: {driver: virtio_net, bus: soc, speeds_mbps: [100]}
-    veth: {driver: veth, bus: pcie3x1, speeds_mbps: [100]}
+    virtio: {driver: virtio_net, bus: soc, speeds_mbps: [1000]}
+    veth: {driver: veth, bus: pcie3x1, speeds_mbps: [1000]}
   switches:
     sw1:
       backend: snmp
@@ -72,7 +72,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDesk]:
 @pytest.fixture(scope="module")
 def file(desk: EmulatedDesk) -> Path:
     """The lab file as ``pinet init`` wrote it."""
-    return desk.init(BOARD, "pi", "100M")
+    return desk.init(BOARD, "pi", "1G")
 
 
 def gate(desk: EmulatedDesk, file: Path, build: str, *words: str) -> tuple[int, str]:
