@@ -14,7 +14,7 @@ from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, first_line
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import as_root, last_line, root_cure
+from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
 from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
@@ -211,11 +211,9 @@ def check_root(bench: Bench) -> Sequence[Finding]:
     """Check that commands can run as root: by the login, or by sudo without a password."""
 
     def look(node: Node) -> Sequence[Finding]:
-        shell = bench.shell(node.name)
-        done = shell.run(as_root("true"))
-        if done.returncode == 0:
+        why = why_no_root(bench.shell(node.name))
+        if why is None:
             return []
-        why = last_line(done.stderr) or f"exit status {done.returncode}"
         message = f"the ssh user of {node.name} cannot become root: {why}"
         return [Finding(Status.WRONG, node.name, message, root_cure(node.name))]
 

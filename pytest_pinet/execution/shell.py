@@ -65,6 +65,14 @@ def refused_root(done: Completed) -> str | None:
     return next((line.strip() for line in lines if _NO_ROOT.search(line)), None)
 
 
+def why_no_root(shell: Shell) -> str | None:
+    """Return why the user of this shell cannot run commands as root; None if the user can. Raises SshError."""
+    done = shell.run(as_root("true"))
+    if done.returncode == 0:
+        return None
+    return refused_root(done) or last_line(done.stderr) or f"exit status {done.returncode}"
+
+
 def root_cure(name: str) -> str:
     """Return what to do on the machine ``name`` whose ssh user cannot become root."""
     return (

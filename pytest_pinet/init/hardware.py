@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import yaml
+
 from pytest_pinet.catalogue import load
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.init.machine import Machine, NicFacts
@@ -103,7 +105,7 @@ class Hardware:
             onboard=onboard,
             model=None if is_runner else model,
         )
-        wanted = RUNNER if is_runner else _word(model) if model else "board"
+        wanted = RUNNER if is_runner else _word(model, "board") if model else "board"
         name = self._free(wanted, board, self.boards, set(load().boards))
         what = "the machine that runs pytest" if is_runner else f"{node}; its model is not in the catalogue"
         guessed = "" if machine.clock_mhz else "; the clock is a guess, because the kernel does not report it"
@@ -173,14 +175,18 @@ def _bus(found: FoundNic) -> Bus:
     return Bus.PCIE3X1 if (found.pcie_gts or 0) >= 8 else Bus.PCIE2X1
 
 
-def _word(text: str) -> str:
-    """Return a text as a name: ``Radxa ROCK 5B`` is ``radxa-rock-5b``."""
-    return re.sub(r"[^a-z0-9+]+", "-", text.lower()).strip("-+")[:40] or "board"
+def _word(text: str, kind: str) -> str:
+    """Return a text as a name: ``Radxa ROCK 5B`` is ``radxa-rock-5b``, and the host ``123`` is ``pi-123``.
+
+    YAML reads some names as numbers, dates or truth values. They get their ``kind`` in front.
+    """
+    word = re.sub(r"[^a-z0-9+]+", "-", text.lower()).strip("-+")[:40]
+    return word if isinstance(yaml.safe_load(word), str) else f"{kind}-{word}".strip("-")
 
 
 def node_name(machine: Machine, taken: set[str], is_runner: bool = False) -> str:
-    """Return a free name for a node: that of its host, without the domain."""
-    base = RUNNER if is_runner else _word(machine.host.partition(".")[0]) if machine.host else "pi"
+    """Return a free name for a node: the name of its host, without the domain."""
+    base = RUNNER if is_runner else _word(machine.host.partition(".")[0], "pi") if machine.host else "pi"
     number, name = 1, base
     while name in taken:
         number += 1

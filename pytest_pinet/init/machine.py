@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_pinet.errors import PinetError, SshError, TrafficError, first_line
 from pytest_pinet.evidence.nics import read_board
-from pytest_pinet.execution.shell import Shell, as_root, last_line
+from pytest_pinet.execution.shell import Shell, as_root, last_line, why_no_root
 from pytest_pinet.init.login import HANDSHAKE_S, Login, explain, options
 from pytest_pinet.lab.node.management import FoundManagement, find_management
 from pytest_pinet.lab.ssh import NoSshConnection, SshConnection, SshShell
@@ -162,14 +162,12 @@ def read(shell: Shell, login: Login | None) -> Machine:
         act = "the login needs a normal shell: an expired password or a restricted account must be changed first"
         raise SshError(f"{login} does not run commands over ssh: {said[-1][:200]}", act)
     machine = parse(done.stdout, login)
-    root = shell.run(as_root("true"))
-    why = None if root.returncode == 0 else last_line(root.stderr) or "no sudo"
     version, no_iperf3 = _iperf3(shell)
     return replace(
         machine,
         board=read_board(shell),
         management=FoundManagement() if login is None else find_management(shell, {}),
-        no_root=why,
+        no_root=why_no_root(shell),
         iperf3=version,
         no_iperf3=no_iperf3,
     )

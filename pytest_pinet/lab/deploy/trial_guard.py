@@ -9,12 +9,12 @@ runs: a kernel that hangs before it has mounted the root file system stays until
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.board_lock.agent import BEAT_FILE, FOLDER
-from pytest_pinet.model.build import MARKER
 from pytest_pinet.tuning.boot_lines import BootLines
 
 # On the root file system itself: nothing else is mounted when it starts.
@@ -26,6 +26,7 @@ SILENCE_S = 120
 # The heartbeat begins this long after the board answers, at most.
 LOGIN_S = 30
 _INIT = "init="
+_EXEC = re.compile(r'^exec (.+) "\$@"$', re.MULTILINE)
 
 
 def silence_of(boot_timeout_s: float) -> int:
@@ -99,12 +100,16 @@ class TrialGuard:
 
 
 def read_guard(shell: Shell, boot_timeout_s: float) -> TrialGuard:
-    """Return the guard for a board, which runs its known-good build. Raises SshError."""
-    done = shell.run(as_root("cat /proc/cmdline; [ ! -c /dev/watchdog ] || echo watchdog"))
+    """Return the guard for a board. In a trial, the guard that runs names the init program. Raises SshError."""
+    last = f"tail -n 1 {PATH} 2>/dev/null"
+    done = shell.run(as_root(f"cat /proc/cmdline; [ ! -c /dev/watchdog ] || echo watchdog; {last}; true"))
     words = done.stdout.split()
     # The last word counts.
     inits = [word.removeprefix(_INIT) for word in words if word.startswith(_INIT)]
-    init = inits[-1] if inits and f"{MARKER}=" not in done.stdout and inits[-1] != PATH else "/sbin/init"
+    init = inits[-1] if inits else "/sbin/init"
+    if init == PATH:
+        in_trial = _EXEC.search(done.stdout)
+        init = shlex.split(in_trial[1])[0] if in_trial is not None else "/sbin/init"
     return TrialGuard(init, "watchdog" in words, silence_of(boot_timeout_s))
 
 

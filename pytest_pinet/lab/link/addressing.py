@@ -14,6 +14,9 @@ BENCHMARK_NET = ipaddress.IPv4Network("198.18.0.0/15")
 def addresses(combination: Combination) -> tuple[ipaddress.IPv4Interface, ...]:
     """Return one address for each end, from a block chosen by the combination's ends.
 
+    The MAC addresses of the lab file count too: most boards have the same host name, and two desks with equal names may
+    be in one network.
+
     All segments share one subnet. An end can therefore send ARP requests to other segments without a route, and must
     get no answer. Only if a node forwards between two segments, each segment has its own subnet.
     """
@@ -22,7 +25,8 @@ def addresses(combination: Combination) -> tuple[ipaddress.IPv4Interface, ...]:
     # Two more, for the network and broadcast addresses.
     sizes = [_power_of_two(len(group) + 2) for group in groups]
     block = _power_of_two(sum(sizes))
-    seed = zlib.crc32("-".join(map(str, combination.ends)).encode())
+    names = [f"{end}{end.interface.mac or ''}" for end in combination.ends]
+    seed = zlib.crc32("-".join(names).encode())
     base = int(BENCHMARK_NET.network_address) + block * (seed % (BENCHMARK_NET.num_addresses // block))
     found = {}
     for group, size in zip(groups, sizes, strict=True):

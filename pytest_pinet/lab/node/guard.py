@@ -24,15 +24,21 @@ ANSWER_TIMEOUT_S = 20.0
 START_TIMEOUT_S = 30.0
 # The uptime of the node: another clock could be set meanwhile.
 _NOW = "read -r up rest </proc/uptime"
+# While it undoes, its file has another name, so that no renewal succeeds. A renewal just before that puts it back.
 _SCRIPT = """\
 echo $$ >{path}.pid
 while read -r due 2>/dev/null <{path}; do
     {now}
     left=$((due - ${{up%%.*}}))
     if [ $left -gt 0 ]; then sleep $left; continue; fi
-    ({undone}) >/dev/null 2>&1
-    [ -n "$(ls {journal} 2>/dev/null)" ] || break
-    sleep {retry}
+    mv {path} {path}.due || break
+    read -r new <{path}.due
+    if [ "$new" != "$due" ]; then mv {path}.due {path}; continue; fi
+    while [ -e {path}.due ]; do
+        ({undone}) >/dev/null 2>&1
+        [ -n "$(ls {journal} 2>/dev/null)" ] || break
+        sleep {retry}
+    done
 done
 rm -f {path} {path}.*
 """
@@ -95,7 +101,7 @@ class Guard:
 
     def _renew(self) -> None:
         path = self._path
-        command = as_root(f"[ -e {path} ] && {self._due(f'{path}.new')} && mv {path}.new {path}")
+        command = as_root(f"[ -e {path} ] && {self._due(f'{path}.new')} && mv {path}.new {path} && [ ! -e {path}.due ]")
         while not self._ended.wait(self.lapses_after_s / RENEWALS):
             try:
                 # Not `run`, which other threads use at the same time.
@@ -119,6 +125,7 @@ def stop_all(shell: Shell) -> None:
 def _stopped(path: str) -> str:
     """Return the root command that ends the guard with this path, which does not act any more."""
     return (
-        f"rm -f {path} {path}.sh; if read -r pid 2>/dev/null <{path}.pid;"
-        f" then rm -f {path}.pid; kill -- -$pid 2>/dev/null || :; fi"
+        f"rm -f {path} {path}.due {path}.sh; if read -r pid 2>/dev/null <{path}.pid;"
+        # Where there is no setsid, it leads no process group.
+        f" then rm -f {path}.pid; {{ kill -- -$pid || kill $pid; }} 2>/dev/null || :; fi"
     )

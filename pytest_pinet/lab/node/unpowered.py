@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import as_root, refused_root, root_cure
+from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
 from pytest_pinet.lab.deploy.board import GONE_POLL_S, SHUTDOWN_S, boot_id
 from pytest_pinet.lab.deploy.boot import PLAIN
 from pytest_pinet.lab.deploy.trial_guard import silence_of
@@ -64,8 +64,7 @@ class UnpoweredSession(NodeSession):
         before = boot_id(shell)
         if before is None:
             raise SshError(f"{self.node.name} does not answer")
-        done = shell.run(as_root("true"))
-        if (why := refused_root(done)) is not None:
+        if (why := why_no_root(shell)) is not None:
             message = f"{self.node.name} cannot be rebooted: {why}"
             raise ShutdownError(message, root_cure(self.node.name))
         shell.run(as_root(f"{{ {PLAIN}; }} </dev/null >/dev/null 2>&1 &"))

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.board_lock.agent import BEAT_FILE, FOLDER
-from pytest_pinet.lab.deploy.trial_guard import LOG, POLL_S, SILENCE_S, TrialGuard, script
+from pytest_pinet.lab.deploy.trial_guard import LOG, PATH, POLL_S, SILENCE_S, TrialGuard, read_guard, script
 from pytest_pinet.tuning.boot_lines import BootLines
 from tests.support.gate_project import wait_until
+from tests.support.local_shell import LocalShell
 
 
 def local(folder: Path) -> str:
@@ -77,3 +79,24 @@ def test_the_kernel_starts_the_guard_which_goes_on_with_the_init_of_the_board() 
     guard = TrialGuard("/usr/lib/systemd/systemd", watchdog=True)
     assert guard.lines(BootLines(cmdline=("quiet",))).cmdline == ("quiet", "init=/etc/pytest-pinet-guard")
     assert script(guard.init).endswith('exec /usr/lib/systemd/systemd "$@"\n')
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "guard", "init"),
+    [
+        pytest.param("root=/dev/mmcblk0p2 rootwait", "", "/sbin/init", id="none-is-named"),
+        pytest.param("init=/a init=/usr/lib/systemd/systemd quiet", "", "/usr/lib/systemd/systemd", id="last-word"),
+        pytest.param(f"init={PATH} pinet.build=1", script("/opt/my init"), "/opt/my init", id="in-a-trial"),
+        pytest.param(f"init={PATH} pinet.build=1", "", "/sbin/init", id="in-a-trial-without-its-guard"),
+    ],
+)
+def test_the_init_program_of_the_known_good_build_is_found(cmdline: str, guard: str, init: str, tmp_path: Path) -> None:
+    (tmp_path / "cmdline").write_text(f"{cmdline}\n")
+    (tmp_path / "guard").write_text(guard)
+
+    class Board(LocalShell):
+        def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+            here = command.replace("/proc/cmdline", f"{tmp_path}/cmdline").replace(PATH, f"{tmp_path}/guard")
+            return super().run(here, timeout_s)
+
+    assert read_guard(Board(), 60.0).init == init

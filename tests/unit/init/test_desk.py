@@ -15,6 +15,8 @@ from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.login import Login
 from pytest_pinet.init.machine import Machine, NicFacts, Route
 from pytest_pinet.judge.hardware import compare_board, identify
+from pytest_pinet.lab.link.addressing import addresses
+from pytest_pinet.model.combination import Combination, Endpoint
 from tests.support.init_machines import direct, machine
 
 SILENT, YES = Answers(is_terminal=False), Answers(is_terminal=False, takes_defaults=True)
@@ -129,6 +131,27 @@ def test_two_boards_and_this_machine(tmp_path: Path) -> None:
     found = lab(tmp_path, machine("pi4b"), machine("pi5", "192.0.2.6"), answers=YES, peer="runner")
 
     assert list(found.nodes) == ["raspberrypi", "pi5", "pc"]
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("123", "pi-123"), ("no", "pi-no"), ("2026-01-02", "pi-2026-01-02"), ("0x10", "pi-0x10"), ("4b-1", "4b-1")],
+)
+def test_a_host_name_that_yaml_reads_as_no_text_gets_a_word_in_front(tmp_path: Path, host: str, name: str) -> None:
+    found = lab(tmp_path, replace(machine("pi4b"), host=host))
+    assert set(found.nodes) == {name, "pc"}
+
+
+def test_two_desks_with_equal_names_have_different_test_addresses(tmp_path: Path) -> None:
+    """All new boards are called raspberrypi, and two desks may be in one network."""
+    found = []
+    for number, address in enumerate(("192.0.2.5", "192.0.2.6")):
+        (tmp_path / str(number)).mkdir()
+        nodes = lab(tmp_path / str(number), machine("pi4b", address)).nodes
+        ends = [Endpoint(node, node.interfaces[0]) for node in nodes.values()]
+        assert list(map(str, ends)) == ["raspberrypi:onboard", "pc:lan"]
+        found.append({end.network for end in addresses(Combination.pair(*ends))})
+    assert found[0].isdisjoint(found[1])
 
 
 def test_one_board_under_two_addresses_is_named() -> None:

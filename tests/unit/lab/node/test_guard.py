@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,10 +26,10 @@ SHORT_S, LONG_S = 1.0, 60.0
 class Node:
     """This machine as a node, with its own folders of journal and guards."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, path: str = os.environ["PATH"]) -> None:
         self.folder = folder
         self.undone = folder / "undone"
-        self.shell = SshShell("node", ["/bin/sh", "-c"])
+        self.shell = SshShell("node", ["env", f"PATH={path}", "/bin/sh", "-c"])
         self.guards: list[Guard] = []
 
     def change(self, what: str = "eth0 of node", script: str = ":") -> JournalEntry:
@@ -154,6 +156,37 @@ def test_the_next_lease_ends_the_guards_of_earlier_leases(node: Node, lapses_aft
     # A change of the next lease.
     node.change()
     assert not within(3 * SHORT_S, node.undone.exists)
+
+
+def test_a_guard_on_a_board_without_setsid_is_ended(node: Node, lapses_after: Callable[[float], None]) -> None:
+    tools = node.folder / "tools"
+    tools.mkdir()
+    for name in ("cat", "env", "id", "ls", "mkdir", "mv", "nohup", "pgrep", "rm", "sh", "sleep", "tr"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    without = Node(node.folder, str(tools))
+    assert without.shell.run(as_root("command -v setsid")).returncode
+    lapses_after(LONG_S)
+    without.change()
+    without.guard().abandon()
+    assert within(10, lambda: ".pid" in without.files)
+    stop_all(without.shell)
+    assert within(10, lambda: without.is_clean)
+    assert not without.undone.exists()
+
+
+def test_a_renewal_while_the_guard_undoes_comes_too_late(
+    node: Node, lapses_after: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lapses_after(SHORT_S)
+    # The undo takes as long as the test wants. The first renewal comes meanwhile.
+    node.change(script=f"while [ ! -e {node.folder}/go ]; do sleep 0.1; done")
+    monkeypatch.setattr(guard, "RENEWALS", 0.5)
+    found = node.guard()
+    assert within(10, lambda: found.lapsed)
+    assert not node.undone.exists()
+    (node.folder / "go").touch()
+    assert within(10, lambda: node.is_clean)
+    assert node.undone.exists()
 
 
 def test_an_undo_that_fails_is_tried_again(
