@@ -159,7 +159,6 @@ def _run(folder: Path) -> bool:
     from pytest_pinet.config.lab_path import lab_path
     from pytest_pinet.config.labfile import load
     from pytest_pinet.virtual.launcher import launcher
-    from pytest_pinet.virtual.orphans import stopped_at_last
     from pytest_pinet.virtual.runtime import Runtime
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -170,9 +169,8 @@ def _run(folder: Path) -> bool:
     (folder / "pytest.ini").write_text("[pytest]\n")
     right = True
     try:
-        with stopped_at_last(lab):
-            click.echo("starting the virtual lab")
-            launcher().up(load(lab))
+        use = launcher().use(load(lab), f"demo-{os.getpid()}", lambda: click.echo("starting the virtual lab"))
+        try:
             for title, change, code in STEPS:
                 click.secho(f"\n{title}", bold=True)
                 if change is not None:
@@ -184,6 +182,8 @@ def _run(folder: Path) -> bool:
                     right = False
                     click.echo(f"pinet demo: expected exit code {code} of pytest, got {status}", err=True)
             _pinet(folder, "report", "--page", "-o", "report.html", "--history", "history.db")
+        finally:
+            use.leave()
     except KeyboardInterrupt:
         click.echo("\ninterrupted; the lab is stopped. To undo the rest: pinet demo --remove", err=True)
         sys.exit(INTERRUPTED)

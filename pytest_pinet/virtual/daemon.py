@@ -40,6 +40,8 @@ _log = logging.getLogger("pinet-daemon")
 
 # The module that creates emulated boards. It is imported only if the lab has some.
 EMULATED = "pytest_pinet.emulated.node"
+# The last user of a lab stops it. If that user was killed, the lab stops itself after so many looks at its users.
+UNUSED_LOOKS, LOOK_S = 3, 4.0
 # Each switch has its own range of port indices, so that an index is unique in every namespace.
 _INDICES_PER_SWITCH = 1000
 
@@ -103,6 +105,7 @@ class Daemon:
                 (cable,) = (one for one in node.cables if one.spec.device == way.device)
                 cable.switch.gateways[way.vlan] = way.gateway
         self._stopped = asyncio.Event()
+        self._abandoned = False
 
     def _feed(self, switch: VirtualSwitch, owner: int) -> None:
         """Connect the nodes that are powered over Ethernet by this switch to its ports."""
@@ -169,9 +172,22 @@ class Daemon:
             os.chown(self._runtime.control, owner.st_uid, owner.st_gid)
             self._remember()
             _log.info("lab %s is up", self._spec.name)
-            await self._stopped.wait()
+            await self._end_of_use()
         finally:
             await self._stop()
+            if self._abandoned:
+                self._runtime.remove_abandoned()
+
+    async def _end_of_use(self) -> None:
+        """Wait for a signal, or until nobody has used the lab for a while: its last user was killed."""
+        looks = 0
+        while looks < UNUSED_LOOKS:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), LOOK_S)
+                return
+            looks = looks + 1 if self._runtime.is_abandoned(last_look=looks + 1 == UNUSED_LOOKS) else 0
+        _log.info("no process uses the lab")
+        self._abandoned = True
 
     async def _stop(self) -> None:
         results = await asyncio.gather(

@@ -18,6 +18,7 @@ from typing import Any
 
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.virtual.processes import ProcessId
 
 LOCK_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
@@ -101,13 +102,13 @@ class Runtime:
             raise LabError(f"{self.path} cannot be removed", f"run `sudo rm -r {self.path}`")
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
         """Lock the lab: one process at a time starts or stops it. Raises LabError if another process takes too long."""
         lock = self.path.with_suffix(".lock")
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while (fd := self._try_lock(lock)) is None:
             if time.monotonic() > deadline:
-                raise LabError(f"another process has been starting or stopping this lab for {LOCK_TIMEOUT_S:g} s")
+                raise LabError(f"another process has been starting or stopping this lab for {timeout_s:g} s")
             time.sleep(_POLL_S)
         try:
             yield
@@ -140,7 +141,11 @@ class Runtime:
         with suppress(FileExistsError):  # the path is not a directory, which is reported below
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = root.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        owners = {os.getuid()}
+        if os.getuid() == 0:
+            # The daemon of another user.
+            owners.add(self.path.lstat().st_uid if self.path.exists() else 0)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners or stat.S_IMODE(found.st_mode) & 0o077:
             raise LabError(
                 f"{root} is not a private directory of this user, but it must hold private keys",
                 f"remove {root}, or set XDG_RUNTIME_DIR",
@@ -168,6 +173,27 @@ class Runtime:
             finally:
                 os.close(fd)
         return found
+
+    def is_abandoned(self, last_look: bool) -> bool:
+        """Return whether a lab that pytest started has no user. After the ``last_look`` no process can join it."""
+        try:
+            with self.locked(timeout_s=0):
+                state = self.read_json("state.json")
+                if state is None or state["keep"] or not state["complete"] or self.runs():
+                    return False
+                if last_look:
+                    self.write_json("state.json", {**state, "complete": False})
+                return True
+        except LabError:
+            # A process joins, leaves, starts or stops the lab.
+            return False
+
+    def remove_abandoned(self) -> None:
+        """Remove the directory, unless another process does this now, or has started the lab anew."""
+        with suppress(LabError), self.locked(timeout_s=0):
+            own = ProcessId.of(os.getpid())
+            if own is not None and (self.read_json("ports.json") or {}).get("process") == vars(own):
+                self.remove()
 
     def ask(self, op: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: Any) -> Any:
         """Send one request to the daemon and return its answer.

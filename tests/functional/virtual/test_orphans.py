@@ -1,4 +1,4 @@
-"""A virtual lab whose starter dies is stopped by another process."""
+"""A virtual lab whose only user is killed stops itself."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.virtual.processes import ProcessId, wait_gone
 from pytest_pinet.virtual.runtime import Runtime
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import LAB_FILE
+from tests.support.small_virtual_lab import processes, small_lab
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-STARTER = """
+USER = """
 import sys, time
 from pytest_pinet.config.labfile import load
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.orphans import stopped_at_last
-with stopped_at_last(sys.argv[1]):
-    launcher().up(load(sys.argv[1]))
-    print("up", flush=True)
-    time.sleep(60)
+use = launcher().use(load(sys.argv[1]), "one run", lambda: None)
+print("used", flush=True)
+time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_lab_of_a_killed_or_interrupted_process_is_stopped(tmp_path: Path, number: int) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB_FILE)
-    runtime = Runtime.of(str(file))
-    starter = subprocess.Popen([sys.executable, "-c", STARTER, str(file)], stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_lab_of_a_killed_process_stops_itself(tmp_path: Path, number: int) -> None:
+    lab = small_lab(tmp_path)
+    runtime = Runtime.of(lab.file)
+    user = subprocess.Popen([sys.executable, "-c", USER, lab.file], stdout=subprocess.PIPE, text=True)
     try:
-        assert starter.stdout is not None
-        assert starter.stdout.readline() == "up\n"
-        assert runtime.path.exists()
-        starter.send_signal(number)
-        assert starter.wait(30) != 0
+        assert user.stdout is not None
+        assert user.stdout.readline() == "used\n"
+        known: list[ProcessId] = list(processes(lab).values())
+        assert all(process.alive for process in known)
+        user.send_signal(number)
+        assert user.wait(30) == -number
         wait_until("the end of the lab", lambda: not runtime.path.exists())
+        assert wait_gone(known, 30.0) == []
+        assert not runtime.path.with_suffix(".lock").exists()
     finally:
-        starter.kill()
-        starter.wait()
-        assert starter.stdout is not None
-        starter.stdout.close()
+        user.kill()
+        user.wait()
+        assert user.stdout is not None
+        user.stdout.close()

@@ -1,10 +1,13 @@
-"""The directory of a virtual lab: one process at a time, even if another one removes it."""
+"""The directory of a virtual lab: one process at a time, even if another one removes it, and labs without a user."""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from pytest_pinet.virtual.runtime import Runtime
 
@@ -35,3 +38,41 @@ def test_the_lock_works_while_other_processes_remove_the_directory(tmp_path: Pat
     assert broken == []
     assert set(together) == {1}
     assert not (tmp_path / "pinet").exists()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Runtime:
+    """A lab that pytest started, without a user."""
+    runtime = Runtime(tmp_path / "pinet" / "lab")
+    runtime.create()
+    runtime.write_json("state.json", {"keep": False, "complete": True})
+    return runtime
+
+
+def test_nobody_can_join_a_lab_that_is_abandoned(running: Runtime) -> None:
+    assert running.is_abandoned(last_look=False)
+    assert running.read_json("state.json") == {"keep": False, "complete": True}
+    assert running.is_abandoned(last_look=True)
+    assert running.read_json("state.json") == {"keep": False, "complete": False}
+
+
+def test_a_lab_with_a_user_is_not_abandoned(running: Runtime) -> None:
+    with running.locked():
+        user = running.join("a run")
+    assert not running.is_abandoned(last_look=True)
+    os.close(user)
+    assert running.is_abandoned(last_look=True)
+
+
+@pytest.mark.parametrize("state", [{"keep": True, "complete": True}, {"keep": False, "complete": False}])
+def test_a_lab_that_pinet_lab_up_started_or_that_starts_is_not_abandoned(
+    running: Runtime, state: dict[str, bool]
+) -> None:
+    running.write_json("state.json", state)
+    assert not running.is_abandoned(last_look=True)
+
+
+def test_a_lab_that_another_process_starts_or_stops_is_not_abandoned(running: Runtime) -> None:
+    with running.locked():
+        assert not running.is_abandoned(last_look=True)
+    assert running.is_abandoned(last_look=False)
