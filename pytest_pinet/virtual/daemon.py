@@ -179,7 +179,7 @@ class Daemon:
                 self._runtime.remove_abandoned()
 
     async def _end_of_use(self) -> None:
-        """Wait for a signal, or until nobody has used the lab for a while: its last user was killed."""
+        """Wait for a signal, or until the lab has been without a user for a while: its last user was killed."""
         looks = 0
         while looks < UNUSED_LOOKS:
             with suppress(TimeoutError):

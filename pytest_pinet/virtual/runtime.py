@@ -189,7 +189,7 @@ class Runtime:
             return False
 
     def remove_abandoned(self) -> None:
-        """Remove the directory, unless another process does this now, or has started the lab anew."""
+        """Remove the directory, unless another process does this now, or has started the lab again."""
         with suppress(LabError), self.locked(timeout_s=0):
             own = ProcessId.of(os.getpid())
             if own is not None and (self.read_json("ports.json") or {}).get("process") == vars(own):
