@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,11 @@ from pytest_pinet.builds.packed import Unreadable, deb_files, tar_files
 from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import nearest
+from pytest_pinet.execution.names import nearest, quoted
 from pytest_pinet.model.build import BuildFileRole
 
+# A kernel package has 100 MB.
+MAX_BYTES = 2**30
 KERNELS = ("Image", "Image.gz", "vmlinuz", "zImage", "kernel8.img", "kernel_2712.img", "kernel7l.img", "kernel7.img")
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tar.bz2")
 _DEVICE_TREE_ENDINGS = {".dtb": BuildFileRole.DEVICE_TREE, ".dtbo": BuildFileRole.OVERLAY}
@@ -63,9 +66,22 @@ class BuildContents:
 
 
 def existing(path: Path, where: Where, what: str) -> Path:
-    """Return the path if it exists. Raises ConfigError."""
-    if path.exists():
+    """Return the path if it is a folder, or a regular file of a possible size. Raises ConfigError.
+
+    A fifo would be read for ever, and a device never ends.
+    """
+    try:
+        found = path.stat()
+        if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+            raise ConfigError(f"{what} {path} is not a regular file", where)
+        if stat.S_ISREG(found.st_mode) and found.st_size > MAX_BYTES:
+            raise ConfigError(f"{what} {path} has {found.st_size / 1e9:.1f} GB; at most 1 GiB is read", where)
         return path
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a valid path"
+        raise ConfigError(f"{quoted(str(path))} cannot be read ({why})", where) from None
     try:
         near = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
     except OSError:
@@ -113,7 +129,8 @@ def _tar_of(path: Path) -> Iterable[tuple[str, bytes]]:
 def _unpacked(path: Path, where: Where, files_of: Callable[[Path], Iterable[tuple[str, bytes]]]) -> Path:
     try:
         return unpack_once(path, files_of)
-    except (Unreadable, OSError) as error:
+    except (Unreadable, OSError, ValueError) as error:
+        # ValueError: a name in the archive has a NUL byte.
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path} cannot be unpacked: {reason}", where) from None
 
@@ -155,6 +172,8 @@ def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
             trees.append(entry)
         elif not path.is_dir() or not entry.name.startswith("README"):
             raise ConfigError(f"{entry} is not a device tree; expected *.dtb or *.dtbo", where)
+    if path.is_dir() and not any(entry.suffix in _DEVICE_TREE_ENDINGS for entry in found):
+        raise ConfigError(f"{path} contains no device trees; expected *.dtb or *.dtbo", where)
     parts.add(BuildFileRole.DEVICE_TREE, [tree for tree in trees if tree.name.startswith(_PI_TREES)] or trees, where)
 
 
@@ -171,6 +190,7 @@ def add_folder(parts: BuildContents, folder: Path) -> None:
         add_modules(parts, folder, where)
     for entry in sorted(folder.iterdir()):
         name = entry.name
+        existing(entry, where, "file of a build")
         if entry.is_dir():
             if name in (OVERLAYS, "broadcom", "dtbs"):
                 add_device_trees(parts, entry, where)

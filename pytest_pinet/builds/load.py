@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from pytest_pinet.builds.contents import (
     BuildContents,
@@ -23,10 +23,11 @@ from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
 from pytest_pinet.config.messages import read_section
-from pytest_pinet.config.yaml_lines import Document
+from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.model.build import Build, BuildFileRole
+from pytest_pinet.model.forms import BUILD_NAME
 
 FILE = "build.yaml"
 WHAT = "a build (build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko)"
@@ -58,6 +59,8 @@ def _cmdline(value: object) -> str:
         raise ValueError(f"expected words for cmdline.txt such as 'pci=pcie_bus_perf', got {shown(value)}")
     if "\n" in value.strip():
         raise ValueError("expected one line, because the firmware reads only the first")
+    if not value.strip().isprintable():
+        raise ValueError(f"expected words without control characters, got {shown(value)}")
     return value.strip()
 
 
@@ -74,9 +77,11 @@ def _option_names(value: object) -> object:
 
 def _sysctl_names(value: object) -> object:
     if isinstance(value, dict):
-        for name in value:
+        for name, setting in value.items():
             if not _SYSCTL.fullmatch(str(name)):
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(name)}")
+            if isinstance(setting, str) and (not setting.isprintable() or isinstance(setting, Template)):
+                raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)}")
     return value
 
 
@@ -89,6 +94,7 @@ def _option(value: object) -> str:
     return text
 
 
+BuildName = Annotated[Text, AfterValidator(BUILD_NAME.check)]
 Paths = Annotated[list[Text], BeforeValidator(_listed)]
 
 
@@ -97,7 +103,7 @@ class BuildSection(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    name: Text | None = Field(None, description="name in reports; default: the file's name")
+    name: BuildName | None = Field(None, description="name in reports; default: the file's name")
     deb: Text | None = Field(None, description="a linux-image package")
     kernel: Text | None = Field(None, description="Image, Image.gz, vmlinuz")
     initramfs: Text | None = None

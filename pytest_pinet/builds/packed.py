@@ -13,11 +13,15 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 _AR = b"!<arch>\n"
 _AR_HEADER = 60
 ZSTD_TIMEOUT_S = 120
+# Unpacked kernels have up to 100 MB, with debug information 500 MB. A bomb would fill the memory.
+MAX_BYTES = 2**29
+# All files of an archive. A kernel package has 400 MB.
+MAX_ARCHIVE = 2**32
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -32,28 +36,72 @@ def _zstd(data: bytes) -> bytes:
         tool = shutil.which("zstd")
         if tool is None:
             raise Unreadable("it is compressed with zstd; install the command zstd, or use Python 3.14") from None
-        done = subprocess.run([tool, "-dcq"], input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
-        if done.returncode:
-            raise Unreadable(done.stderr.decode("utf-8", "replace").strip() or "zstd failed") from None
-        return done.stdout
-    return bytes(zstd.decompress(data))
+        return _zstd_command(tool, data)
+    return _bounded(zstd.ZstdDecompressor, data)
+
+
+def _zstd_command(tool: str, data: bytes) -> bytes:
+    # `head` ends zstd when the content is too large.
+    argv = ["sh", "-c", '"$0" -dcq | head -c "$1"', tool, str(MAX_BYTES + 1)]
+    done = subprocess.run(argv, input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
+    if done.stderr and len(done.stdout) <= MAX_BYTES:
+        raise Unreadable(done.stderr.decode("utf-8", "replace").strip())
+    return _checked(done.stdout)
+
+
+def _checked(plain: bytes) -> bytes:
+    if len(plain) > MAX_BYTES:
+        raise Unreadable(f"it has more than {MAX_BYTES // 2**20} MiB unpacked")
+    return plain
+
+
+class _Decompressor(Protocol):
+    """What the decompressors of Python's libraries have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1, /) -> bytes: ...
+
+
+def _bounded(kind: Callable[[], _Decompressor], data: bytes, all_streams: bool = True) -> bytes:
+    """Unpack one stream, or all streams that follow each other, up to a largest size."""
+    plain = b""
+    while True:
+        packed = kind()
+        plain = _checked(plain + packed.decompress(data, MAX_BYTES + 1 - len(plain)))
+        if not packed.eof:
+            raise EOFError("it is truncated")
+        data = packed.unused_data
+        # Padding and signatures may follow.
+        if not all_streams or not data.strip(b"\0"):
+            return plain
 
 
 def _gzip(data: bytes) -> bytes:
     # Data after the gzip stream (padding, a signature) are ignored.
     packed = zlib.decompressobj(wbits=31)
-    plain = packed.decompress(data)
+    plain = _checked(packed.decompress(data, MAX_BYTES + 1))
     if not packed.eof:
         raise EOFError("it is truncated")
     return plain
 
 
+def _xz(data: bytes) -> bytes:
+    return _bounded(lzma.LZMADecompressor, data)
+
+
+def _bzip2(data: bytes) -> bytes:
+    return _bounded(bz2.BZ2Decompressor, data)
+
+
 _MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
     (b"\x1f\x8b", "gzip", _gzip),
-    (b"\xfd7zXZ\x00", "xz", lzma.decompress),
+    (b"\xfd7zXZ\x00", "xz", _xz),
     (_ZSTD, "zstd", _zstd),
-    (b"BZh", "bzip2", bz2.decompress),
-    (b"\x5d\x00\x00", "lzma", lzma.decompress),
+    (b"BZh", "bzip2", _bzip2),
+    (b"\x5d\x00\x00", "lzma", _xz),
 )
 
 
@@ -62,10 +110,12 @@ _LONGER = {"gzip": b"\x1f\x8b\x08", "bzip2": b"BZh9", "lzma": b"\x5d\x00\x00\x00
 # Unpack one stream, and ignore the data behind it.
 _STREAMS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": _gzip,
-    "xz": lambda data: lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(data),
+    "xz": lambda data: _checked(lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(data, MAX_BYTES + 1)),
     "zstd": _zstd,
-    "bzip2": lambda data: bz2.BZ2Decompressor().decompress(data),
-    "lzma": lambda data: lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=1 << 28).decompress(data),
+    "bzip2": lambda data: _checked(bz2.BZ2Decompressor().decompress(data, MAX_BYTES + 1)),
+    "lzma": lambda data: _checked(
+        lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=1 << 28).decompress(data, MAX_BYTES + 1)
+    ),
 }
 
 
@@ -122,6 +172,8 @@ def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
                 name, size = header[:16].decode("ascii").strip().rstrip("/"), int(header[48:58])
             except ValueError:
                 raise Unreadable("its 'ar' archive is damaged") from None
+            if not 0 <= size <= MAX_BYTES:
+                raise Unreadable(f"its 'ar' archive has a file of {size} bytes")
             data = file.read(size)
             if len(header) < _AR_HEADER or len(data) < size:
                 raise Unreadable("it is truncated")
@@ -146,11 +198,15 @@ def _stream(data: bytes) -> IO[bytes]:
 
 def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the regular files of a tar archive, compressed or not; links and devices are skipped. Raises Unreadable."""
+    whole = 0
     try:
         with tarfile.open(fileobj=_stream(data), mode="r|") as archive:
             for member in archive:
                 if not member.isfile():
                     continue
+                whole += member.size
+                if not 0 <= member.size <= MAX_BYTES or whole > MAX_ARCHIVE:
+                    raise Unreadable(f"its files are too large (at most {MAX_BYTES // 2**20} MiB each)")
                 path = PurePosixPath(member.name.lstrip("/"))
                 if ".." in path.parts:
                     raise Unreadable(f"it contains a path that leads out of the archive: {member.name[:80]}")

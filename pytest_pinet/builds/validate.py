@@ -14,9 +14,13 @@ from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.builds.tree import built_in_texts, read_tree
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.model.build import MARKER, Build, BuildFile, BuildFileRole, KernelId, ModuleId
+from pytest_pinet.model.forms import BOARD_PATH
 
 _FDT_MAGIC = b"\xd0\x0d\xfe\xed"
+# Ten numbers of four bytes; the second is the size of the whole.
+_FDT_HEADER = 40
 # Settings in config.txt that pinet itself writes, to point to the build's files.
 _OURS = ("os_prefix", "kernel", "cmdline", "initramfs", "ramfsfile", "auto_initramfs", "include")
 LONGEST_CMDLINE = 1024
@@ -124,13 +128,27 @@ def _file(part: BuildPart) -> BuildFile:
     data_of = part.path
     if not data_of.is_file():
         raise ConfigError(f"{data_of} is not a file", part.where)
-    if part.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY) and not _read(part).startswith(_FDT_MAGIC):
+    if part.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY) and not _is_device_tree(_read(part)):
         raise ConfigError(f"{data_of} is not a compiled device tree; expected the output of dtc", part.where)
     return BuildFile(part.role, _name(part), str(data_of), sha256_of(data_of), data_of.stat().st_size)
 
 
+def _is_device_tree(data: bytes) -> bool:
+    """Return whether the data have the header of a compiled device tree, and are as long as it says."""
+    if len(data) < _FDT_HEADER or not data.startswith(_FDT_MAGIC):
+        return False
+    return _FDT_HEADER <= int.from_bytes(data[4:8], "big") <= len(data)
+
+
 def _name(part: BuildPart) -> str:
-    """Return the file's name on the board."""
+    """Return the file's name on the board. Raises ConfigError."""
+    name = _raw_name(part)
+    if not BOARD_PATH.pattern.fullmatch(name):
+        raise ConfigError(f"{part.role} {quoted(name)}: expected {BOARD_PATH.text}", part.where)
+    return name
+
+
+def _raw_name(part: BuildPart) -> str:
     if part.role is BuildFileRole.KERNEL:
         return "kernel8.img"
     if part.role is BuildFileRole.OVERLAY:

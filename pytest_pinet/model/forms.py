@@ -45,6 +45,16 @@ PORT = Form(
     re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+,-]{0,63}"), "the name of a port, such as 'Gi1/0/1', without spaces"
 )
 PORT_ADDRESS = Form(re.compile(f"{NAME.pattern.pattern}/{PORT.pattern.pattern}"), "a port such as 'sw1/p1'")
+# A build's name is part of files' names in reports.
+BUILD_NAME = Form(
+    re.compile(r"(?![ .])[^/\\\x00-\x1f\x7f-\xa0\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,100}"),
+    "a name of one line without slashes, at most 100 characters",
+)
+# Of files that a build puts on a board.
+BOARD_PATH = Form(
+    re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+@,=-]{0,200}(?:/[A-Za-z0-9_][A-Za-z0-9._+@,=-]{0,200}){0,10}"),
+    "a path of letters, digits and '._+@,=-' below its folder",
+)
 USER = Form(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}"), "the name of a user such as 'pi'")
 _HOST = (
     r"\[[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,15})?\]"

@@ -66,7 +66,7 @@ def module(
 
 
 def device_tree() -> bytes:
-    return struct.pack(">I", 0xD00DFEED) + b"\0" * 36
+    return struct.pack(">II", 0xD00DFEED, 40) + b"\0" * 32
 
 
 def tar(files: Mapping[str, bytes]) -> bytes:

@@ -1,0 +1,145 @@
+"""Builds with hostile names, settings and files: refused in one sentence with file and line; nothing hangs."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.builds import packed
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import ConfigError
+from tests.support import build_files as made
+
+HEAD = "kernel: Image\nmodules: modules.tar\n"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+def refused(folder: Path, text: str) -> str:
+    made.write(folder, {"Image": made.image(), "modules.tar": made.tar(made.tree())})
+    (folder / "build.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_build(str(folder))
+    message = str(caught.value)
+    assert message.isprintable()
+    return message.removeprefix(f"{folder}/build.yaml:")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('cmdline: "a\\0b"', "3: cmdline: expected words without control characters"),
+        ('cmdline: "a\\u2028b"', "3: cmdline: expected words without control characters"),
+        ('cmdline: "a\\rb"', "3: cmdline: expected words without control characters"),
+        ('options: {e1000e: {debug: "a\\u2028"}}', "3: options.e1000e.debug: expected a value without spaces"),
+        ('sysctls: {net.core.x: "1\\n2"}', "3: sysctls: expected a mapping such as"),
+        ('sysctls: {net.core.x: "1\\0"}', "3: sysctls: expected a mapping such as"),
+        ('sysctls: {net.core.x: "1\\u2028"}', "3: sysctls: expected a mapping such as"),
+        ("sysctls: {net.core.x: !template $X}", "3: sysctls: expected a mapping such as"),
+        ("sysctls: {net.core/../x: 1}", "3: sysctls: expected a mapping such as"),
+        ('config: ["a\\u2028b"]', "3: config: expected a list of lines"),
+        ("name: ../../x", "3: name: expected a name of one line without slashes"),
+        ("name: ..", "3: name: expected a name of one line without slashes"),
+        ('name: "a\\x1b[0m"', "3: name: expected a text of one line"),
+        ('name: "a\\u202eb"', "3: name: expected a text of one line"),
+        ("firmware: {../x: Image}", "3: firmware '../x' must be a path below"),
+        ('firmware: {"$(reboot)": Image}', "3: firmware '$(reboot)': expected a path of letters"),
+        ("firmware: {.: Image}", "3: firmware '.': expected a path of letters"),
+        ("overlays: empty", "3: "),
+    ],
+)
+def test_settings(tmp_path: Path, line: str, says: str) -> None:
+    (tmp_path / "empty").mkdir()
+    assert refused(tmp_path, f"{HEAD}{line}\n").removeprefix(str(tmp_path)).startswith(says)
+
+
+def test_a_folder_without_device_trees(tmp_path: Path) -> None:
+    (tmp_path / "o.dtbo").mkdir()
+    assert refused(tmp_path, f"{HEAD}overlays: o.dtbo\n").endswith(
+        "o.dtbo contains no device trees; expected *.dtb or *.dtbo"
+    )
+
+
+@pytest.mark.parametrize("data", [b"\xd0\x0d\xfe\xed", made.device_tree()[:-1], b"\xd0\x0d\xfe\xed" + b"\xff" * 40])
+def test_a_device_tree_that_is_cut_short(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "o.dtb").write_bytes(data)
+    assert refused(tmp_path, f"{HEAD}device_trees: o.dtb\n").endswith(
+        "o.dtb is not a compiled device tree; expected the output of dtc"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["kernel: f", "modules: f.ko", "modules: f.tar", "deb: f.deb", f"{HEAD}initramfs: f", f"{HEAD}firmware: {{x: f}}"]
+    + [f"{HEAD}{key}: f.{key[0]}" for key in ("device_trees", "overlays")],
+)
+@pytest.mark.parametrize("special", ["fifo", "/dev/zero", "/dev/full"])
+def test_fifos_and_devices(tmp_path: Path, line: str, special: str) -> None:
+    name = line.rpartition(" ")[2].strip("}")
+    if special == "fifo":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to(special)
+    assert refused(tmp_path, f"{line}\n").endswith(f"{name} is not a regular file")
+    with pytest.raises(ConfigError, match="is not a regular file"):
+        load_build(str(tmp_path / name))
+
+
+def zeros(size: int) -> bytes:
+    packer = zlib.compressobj(9, wbits=31)
+    return b"".join(packer.compress(bytes(2**20)) for _ in range(size >> 20)) + packer.flush()
+
+
+@pytest.mark.parametrize("line", ["kernel: b.gz", "modules: b.ko.gz"])
+def test_bombs(tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "MAX_BYTES", 2**24)
+    (tmp_path / line.rpartition(" ")[2]).write_bytes(zeros(2**25))
+    assert refused(tmp_path, f"{line}\n").endswith("it has more than 16 MiB unpacked")
+
+
+def test_an_archive_of_large_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "MAX_BYTES", 2**20)
+    (tmp_path / "b.tar.gz").write_bytes(gzip.compress(made.tar({"lib/x": bytes(2**21)})))
+    assert refused(tmp_path, "kernel: Image\nmodules: b.tar.gz\n").endswith(
+        "its files are too large (at most 1 MiB each)"
+    )
+
+
+GOOD = made.package({f"boot/vmlinuz-{made.RELEASE}": made.image(), **made.tree()})
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda good: b"",
+    "only the head": lambda good: good[:8],
+    "cut": lambda good: good[:-50],
+    "no member": lambda good: good[:8] + b"x" * 60,
+    "negative size": lambda good: good[:8] + b"data.tar".ljust(48) + b"-5".ljust(12),
+    "huge size": lambda good: good[:8] + b"data.tar".ljust(48) + b"9999999999`\n",
+    "no data": lambda good: good.replace(b"data.tar.gz", b"data.txt.gz"),
+    "name with NUL": lambda good: made.package({"a\0b": b"x"}),
+    "long name": lambda good: made.package({"x" * 300: b""}),
+    "file and folder": lambda good: made.package({"boot/vmlinuz-1": made.image(), "boot": b"x"}),
+    "out of the archive": lambda good: made.package({"../../x": b"x"}),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_broken_packages(tmp_path: Path, broken: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "x.deb").write_bytes(broken(GOOD))
+    with pytest.raises(ConfigError, match=r"x\.deb (cannot be unpacked: |contains no kernel)"):
+        load_build(str(tmp_path / "x.deb"))
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
+def test_all_streams_that_follow_each_other_are_unpacked(pack: Callable[[bytes], bytes]) -> None:
+    assert packed.unpacked(pack(b"a") + pack(b"b")) == b"ab"
+    with pytest.raises(packed.Unreadable, match="truncated"):
+        packed.unpacked(pack(b"a")[:-5])
