@@ -33,15 +33,15 @@ def measure_builds(session: PinetSession) -> None:
     options = read_ab_options(found["build"], found["against"], found["boots"], found.origin)
     if options is None:
         return
+    if session.lab is None:
+        message = f"no lab is configured for the build; pass {found.origin('lab')} FILE, or set PINET_LAB"
+        raise ConfigError(f"{found.origin('build')}: {message}")
     if session.dry_run is not None:
         session.dry_run.turns = options.turns
         return
     dist = getattr(config.option, "dist", "no")
     if dist != "no" and not (config.option.numprocesses and getattr(config.option, UNCHOSEN)):
         message = f"--dist {dist} can run the tests of one board in several workers; use -n without --dist"
-        raise ConfigError(f"{found.origin('build')}: {message}")
-    if session.lab is None:
-        message = f"no lab is configured for the build; pass {found.origin('lab')} FILE, or set PINET_LAB"
         raise ConfigError(f"{found.origin('build')}: {message}")
     run = BuildRun(session, options)
     config.pluginmanager.register(run, "pinet-builds")

@@ -115,15 +115,23 @@ def test_wrong_arguments_end_the_bisection(bench: Bench) -> None:
         (["new.yaml", "--pinet-boots=2"], "ERROR: --pinet-boots 2: too few boots"),
         (["new.yaml", "--against=accepted", "--boots=8"], "ERROR: --boots 8: --against accepted boots the build only"),
         (["gone.yaml"], "ERROR: BUILD: gone.yaml: there is no file"),
+        # The plan of a gate without a lab would be empty.
+        (["new.yaml", "--pinet-dry-run"], "ERROR: BUILD: no lab is configured for the build; pass --lab FILE"),
     ],
 )
 def test_an_error_calls_an_option_as_the_user_did(
-    pytester: pytest.Pytester, capfd: pytest.CaptureFixture[str], words: list[str], message: str
+    pytester: pytest.Pytester,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    message: str,
 ) -> None:
+    monkeypatch.delenv("PINET_LAB", raising=False)
     (pytester.path / "lab.yaml").write_text(LAB_FILE)
     (pytester.path / "new.yaml").write_text(NEW)
+    lab = [] if "--pinet-dry-run" in words else ["--lab=lab.yaml"]
     with pytest.raises(SystemExit) as ended:
-        run(["gate", *words, "--lab=lab.yaml", "-p", "no:hypothesispytest", "--pyargs"])
+        run(["gate", *words, *lab, "-p", "no:hypothesispytest", "--pyargs"])
     assert ended.value.code == 4
     said = capfd.readouterr().err
     assert message in said
