@@ -117,9 +117,10 @@ site: .venv/developer
 PICTURES := $(CURDIR)/.pinet/pictures
 pictures: .venv/developer
 	tools/install-allure
-	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m smoke tests/functional/report/test_page_browser.py \
-		tests/functional/report/test_allure_report.py tests/functional/documentation/test_site.py $(ARGS)
-	cp $(PICTURES)/report-page.png $(PICTURES)/report-allure.png docs/pictures/
+	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m "smoke or slow" tests/functional/report/test_page_browser.py \
+		tests/functional/report/test_page_change.py tests/functional/report/test_allure_report.py \
+		tests/functional/documentation/test_site.py $(ARGS)
+	cp $(PICTURES)/report-page.png $(PICTURES)/report-change.png $(PICTURES)/report-allure.png docs/pictures/
 	$(BIN)/python -m tools.site.casts docs/pictures
 
 clean:

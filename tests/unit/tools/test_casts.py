@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from tools.site.casts import Cast, lines_of, record, svg
+from tools.site.casts import COLUMNS, Cast, lines_of, record, svg, wrapped
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -27,6 +27,14 @@ def test_a_picture_has_each_line_with_its_colour_and_shortens_waits() -> None:
     assert second[1].get("fill") is None
     assert second.attrib["style"] == "animation-duration:1.50s"
     assert "prefers-reduced-motion" in picture
+
+
+def test_a_long_line_continues_in_the_next_row_with_its_colour() -> None:
+    text = "x" * (COLUMNS - 2) + "\x1b[31mred\x1b[0m end"
+
+    assert wrapped(text) == ["x" * (COLUMNS - 2) + "\x1b[31mre", "\x1b[31md\x1b[0m end"]
+    assert wrapped("short") == ["short"]
+    assert wrapped("") == [""]
 
 
 def test_a_command_runs_on_a_terminal_and_what_was_begun_is_undone(tmp_path: Path) -> None:
