@@ -10,7 +10,14 @@ from dataclasses import replace
 
 from pytest_pinet.errors import LabError, TrafficError
 from pytest_pinet.execution.shell import Completed, Process, Shell
-from pytest_pinet.traffic.iperf3_command import FLOWING, Iperf3Run, client_command, client_is_dut, server_command
+from pytest_pinet.traffic.iperf3_command import (
+    FLOWING,
+    SLOW_CLOCK_S,
+    Iperf3Run,
+    client_command,
+    client_is_dut,
+    server_command,
+)
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, explain
 from pytest_pinet.traffic.processes import (
     ANSWER_S,
@@ -65,7 +72,9 @@ def run_both(run: Iperf3Run, job: TrafficJob) -> tuple[Output, Output]:
             _await_client(run, job, (client, near), (server, far))
             client_ended = near.poll() is not None
             client_output = near_output(near.stop())
-        server_ended = await_end(far, KILLED_END_S if client_output.failed else SERVER_END_S)
+        # The read of a slow board at the end of the traffic comes first.
+        end_s = SERVER_END_S + (SLOW_CLOCK_S if run.server.at_end else 0.0)
+        server_ended = await_end(far, KILLED_END_S if client_output.failed else end_s)
         if client_output.failed or not client_ended or not server_ended:
             # The message of a run with a hanging end ("cannot be reached") would send people to the cable.
             for shell in (client, server):
