@@ -58,6 +58,13 @@ def patient(text: str) -> str:
     return re.sub(r"(boot_timeout: )(\d+) s", lambda found: f"{found[1]}{4 * int(found[2])} s", text)
 
 
+def gate_text() -> str:
+    """Return the emulated lab's file for gates: patient, and without turns between tests that run side by side."""
+    text = patient((LAB / "emulated.yaml").read_text())
+    assert _DOMAIN in text
+    return text.replace(_DOMAIN, f'    gate-{os.getpid()}: "*"\n')
+
+
 class EmulatedGate:
     """A user's project that gates builds on the emulated lab. ``came`` is the outcome of each test in the last gate."""
 
@@ -154,9 +161,7 @@ def emulated_gate(
 ) -> Iterator[EmulatedGate]:
     """Yield a gate with a running lab, whose file ``edit`` may change, for module fixtures."""
     folder = tmp_path_factory.mktemp("emulated-gate")
-    text = edit(patient((LAB / "emulated.yaml").read_text()))
-    assert _DOMAIN in text
-    (folder / "emulated.yaml").write_text(text.replace(_DOMAIN, f'    gate-{os.getpid()}: "*"\n'))
+    (folder / "emulated.yaml").write_text(edit(gate_text()))
     known = LAB / "emulated.calibration.yaml"
     if known.exists():
         shutil.copy(known, folder / known.name)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.emulated_gate import LAB, NEEDS, card_or_skip
+from tests.support.emulated_gate import GATE_TIMEOUT_S, NEEDS, card_or_skip, gate_text
 from tests.support.gate_project import PINET, GateLab, Project, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -38,7 +38,7 @@ BUILDS = {
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     file = tmp_path_factory.mktemp("findings") / "emulated.yaml"
-    file.write_text((LAB / "emulated.yaml").read_text())
+    file.write_text(gate_text())
     with card_or_skip():
         lab = GateLab(file)
     found = Project(tmp_path_factory.mktemp("project"), lab)
@@ -60,7 +60,7 @@ def gate(project: Project, build: str, *words: str) -> tuple[int, str]:
     done = subprocess.run(
         [PINET, "gate", build, f"--lab={project.lab.file}", "-p", "no:hypothesispytest", "-k", "rx", *words],
         cwd=project.path, env=project.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=600, check=False,
+        timeout=GATE_TIMEOUT_S, check=False,
     )  # fmt: skip
     print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
     return done.returncode, done.stdout + done.stderr
@@ -172,7 +172,7 @@ def test_the_next_run_recovers_from_a_pytest_killed_during_a_deployment(project:
         process.wait()
     last = console.read_text().splitlines()[-1]
     print(f"kill {number}: {after_s:.1f} s after {what}; ended before: {ended}; console: {last}")  # noqa: T201
-    done = project.pytest("-k", "test_link", timeout_s=240)
+    done = project.pytest("-k", "test_link", timeout_s=GATE_TIMEOUT_S)
     assert done.ret == 0, done.outlines
     found = " ".join(line for line in done.outlines if "known-good" in line or "build under test" in line)
     print(f"the next run: {found or 'found nothing'}")  # noqa: T201
