@@ -115,12 +115,13 @@ def pytest_configure(config: pytest.Config) -> None:
     _register_short_names(config.pluginmanager)
     if _is_used(config):
         from pytest_pinet.errors import ConfigError
+        from pytest_pinet.execution.clean_text import for_log
 
         try:
             pinet_session(config)
         except ConfigError as error:
             _write_to_allure(config, str(error))
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.UsageError(for_log(str(error))) from None
 
 
 def _register_short_names(plugins: pytest.PytestPluginManager) -> None:

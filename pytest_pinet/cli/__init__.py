@@ -15,6 +15,7 @@ import click
 from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, colour, usage_error_lines
 from pytest_pinet.cli.exit_codes import INTERRUPTED, ErrorCodes, error_codes
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.version import __version__
 
 # The texts in ``pinet --help``, which needs no import, by heading. Subcommand ``lab`` is ``lab`` in cli/lab.py.
@@ -166,4 +167,4 @@ def _print(lines: list[str]) -> None:
     # If stderr cannot be written, the exit code must say enough.
     with suppress(OSError):
         for line in lines:
-            click.echo(line, err=True, color=colour())
+            click.echo(for_log(line), err=True, color=colour())

@@ -15,7 +15,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_lines
-from pytest_pinet.cli.paint import painted_change
+from pytest_pinet.cli.paint import echo, painted_change
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
 
@@ -87,12 +87,12 @@ def accept(
         changed = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
         print_lines(changed, painted_change)
     for one in found:
-        click.echo(_line(one), err=True)
+        echo(_line(one), err=True)
     if not good:
-        click.echo("pinet: nothing to accept", err=True)
+        echo("pinet: nothing to accept", err=True)
         sys.exit(NOTHING)
     if not dry_run:
-        click.echo(f"{len(good)} baselines written to {lab.baselines}: review and commit the files", err=True)
+        echo(f"{len(good)} baselines written to {lab.baselines}: review and commit the files", err=True)
 
 
 def _line(one: Candidate) -> str:

@@ -14,6 +14,7 @@ import click
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, renamed, sections
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
 from pytest_pinet.model.traffic import Direction
 
@@ -110,8 +111,8 @@ def calibrate(
         boot_s = max(node.boot_timeout_s for node in combination.nodes) / 2
         total_s += levels.seconds(len(directions), connection_s, boot_s)
         each = f"{levels.connections} connections of {connection_s} s, {' and '.join(map(str, directions))}"
-        click.echo(f"{combination.id}: {each}", err=True)
-    click.echo(f"this takes about {_duration(total_s)} and writes {lab.calibration}", err=True)
+        echo(f"{combination.id}: {each}", err=True)
+    echo(f"this takes about {_duration(total_s)} and writes {lab.calibration}", err=True)
     check_writable(lab.calibration)
     if dry_run:
         return
@@ -121,7 +122,7 @@ def calibrate(
         lab, {one: {way: traffic(way) for way in directions} for one, directions in wanted.items()}, levels
     )
     for error in errors:
-        click.echo(f"pinet: {error}", err=True)
+        echo(f"pinet: {error}", err=True)
     print_result(as_json, lambda: [one.as_json() for one in done], lambda: table(done) if done else [])
     if errors:
         sys.exit(FAILED)

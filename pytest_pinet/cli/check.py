@@ -8,6 +8,7 @@ from click.core import ParameterSource
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION
+from pytest_pinet.cli.paint import echo
 
 
 @click.command(cls=PinetCommand)
@@ -28,14 +29,14 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
         raise click.UsageError(f"two lab files: {file} and --lab {lab_file}; expected one of them", ctx)
     file = lab_file if file is None else file
     lab = load(file)
-    click.echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
+    echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     if is_name(file):
-        click.echo(f"  packaged in {lab_path(file)}")
+        echo(f"  packaged in {lab_path(file)}")
     for interface in lab.interfaces():
         board = lab.nodes[interface.node].board.name
-        click.echo(
+        echo(
             f"  {interface!s:20} {board + ':' + interface.label:16} {interface.nic.chip[:18]:18} "
             f"{interface.speed_mbps:>6} Mbit/s {interface.bus!s:8} {interface.port}"
         )
     for line in management_lines(lab.nodes.values()):
-        click.echo("\n".join(wrap(line, width=WIDTH, indent="  ")))
+        echo("\n".join(wrap(line, width=WIDTH, indent="  ")))

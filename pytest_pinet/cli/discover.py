@@ -9,7 +9,7 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
-from pytest_pinet.cli.paint import painted_change
+from pytest_pinet.cli.paint import echo, painted_change
 from pytest_pinet.errors import ConfigError
 
 WRONG = 1
@@ -33,23 +33,23 @@ def discover(lab_file: str, write: bool) -> None:
     if write and is_name(lab_file):
         raise ConfigError(f"--write cannot change the packaged lab {lab_file!r}: copy {lab_path(lab_file)} first")
     warnings: list[str] = []
-    found = core.discover(load(lab_file), lambda text: click.echo(text, err=True), warnings.extend)
+    found = core.discover(load(lab_file), lambda text: echo(text, err=True), warnings.extend)
     places = found.places
     for warning in warnings:
-        click.echo(warning, err=True)
+        echo(warning, err=True)
     print_lines([*core.table(places), "", *core.wrong_cables(places)])
     if lines := core.lab_file_lines(found):
         print_lines([f"For {lab_file}, to find each NIC by its address whatever its name:", *lines, ""])
     unknown = sum(place.answer is core.SearchOutcome.UNKNOWN for place in places)
     if unknown:
-        click.echo(f"{unknown} of {len(places)} NICs were not found")
+        echo(f"{unknown} of {len(places)} NICs were not found")
     wrong = [place for place in places if place.answer is core.SearchOutcome.WRONG]
     if not wrong:
-        click.echo(f"{lab_file} is right{' for the other NICs' if unknown else ''}")
+        echo(f"{lab_file} is right{' for the other NICs' if unknown else ''}")
         return
     corrections = core.corrections(places)
     if not write or not corrections:
-        click.echo("  -> move the cables" + (f", or: pinet discover --lab {lab_file} --write" if corrections else ""))
+        echo("  -> move the cables" + (f", or: pinet discover --lab {lab_file} --write" if corrections else ""))
         sys.exit(WRONG)
     before = port_edit.read(lab_file)
     after = port_edit.with_ports(before, lab_file, corrections)

@@ -12,6 +12,7 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
+from pytest_pinet.cli.paint import echo
 
 if TYPE_CHECKING:
     from pytest_pinet.doctor.finding import Finding
@@ -41,11 +42,11 @@ def doctor(lab_file: str, as_json: bool, tryboot: bool, nodes: tuple[str, ...]) 
 
     found: list[tuple[str, Finding]] = []
     checks = TRIAL_BOOT if tryboot else CHECKS
-    for check, findings in examine(lab_file, nodes, lambda text: click.echo(text, err=True), checks):
+    for check, findings in examine(lab_file, nodes, lambda text: echo(text, err=True), checks):
         found += [(check, finding) for finding in findings]
         print_lines(lines(check, findings) if not as_json else ())
     if as_json:
-        click.echo(json.dumps([finding.as_json(check) for check, finding in found], indent=1))
+        echo(json.dumps([finding.as_json(check) for check, finding in found], indent=1))
     if any(finding.mistake for _, finding in found):
         sys.exit(MISTAKE)
     if any(finding.status is Status.WRONG for _, finding in found):

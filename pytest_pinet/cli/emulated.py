@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pytest_pinet.cli.command import PinetGroup
+from pytest_pinet.cli.paint import echo
 
 
 @click.group(cls=PinetGroup)
@@ -19,7 +20,7 @@ def card() -> None:
     from pytest_pinet.emulated.prepare import check_commands
 
     check_commands()
-    click.echo(card_image(_report))
+    echo(card_image(_report))
 
 
 @emulated.command()
@@ -34,10 +35,10 @@ def kernel(package: str | None) -> None:
 
     if package is None:
         for name in kernels(_report):
-            click.echo(name)
+            echo(name)
     else:
-        click.echo(kernel_package(package, _report))
+        echo(kernel_package(package, _report))
 
 
 def _report(text: str) -> None:
-    click.echo(text, err=True)
+    echo(text, err=True)

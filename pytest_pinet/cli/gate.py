@@ -15,6 +15,7 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import renamed
 from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE
 from pytest_pinet.cli.options import QUIET, print_hints
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.judge.change_verdict import SKIP
@@ -79,7 +80,7 @@ def gate(
             load_build(build)
         except ConfigError as error:
             # A commit that does not compile leaves no image, or an image that does not fit its modules.
-            click.echo(f"pinet: {error}", err=True)
+            echo(f"pinet: {error}", err=True)
             sys.exit(SKIP)
     words = [f"--pinet-build={build}"]
     words += [f"--pinet-against={against}"] if against is not None else []

@@ -11,6 +11,7 @@ import click
 from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, print_result, write_output
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, unknown
 
@@ -122,7 +123,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
 
     def refuse(message: str) -> None:
         refused.append(message)
-        click.echo(f"{PINET} {message}", err=True)
+        echo(f"{PINET} {message}", err=True)
 
     with open_history(history_url, create=True) as store:
         for path in files:
@@ -134,13 +135,13 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
                 elif path.suffix == ".jsonl":
                     (added, left_out), total = import_killed(store, path), 1
                     if left_out:
-                        click.echo(f"{path}: {left_out}", err=True)
+                        echo(f"{path}: {left_out}", err=True)
                 else:
                     added, total = import_results(store, path), 1
             except ConfigError as error:
                 refuse(str(error))
             new, seen = new + added, seen + total
-    click.echo(f"{seen} run{'s' if seen != 1 else ''} read, {new} of them new")
+    echo(f"{seen} run{'s' if seen != 1 else ''} read, {new} of them new")
     if refused:
         sys.exit(MISTAKE)
 

@@ -12,6 +12,7 @@ import click
 from pytest_pinet.cli.command import PINET, PinetCommand, sections
 from pytest_pinet.cli.exit_codes import LAB_ERROR
 from pytest_pinet.cli.options import print_lines
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS
 
@@ -148,7 +149,7 @@ def init(
 
 def say(text: str) -> None:
     """Print a line for the user, which is no result."""
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def _wishes(name: str, peer: str | None, interfaces: Sequence[str], speed: str | None, keyfile: str | None) -> Wishes:

@@ -13,6 +13,7 @@ import click
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, LabError, mistake_in
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def up(lab_file: str) -> None:
     found = read_status(lab_file) or {}
     if found.get("scale_because") or found.get("scale", 1.0) != 1:
         # A shell evaluates stdout.
-        click.echo(f"lab {found['lab']}: {_scale(found)}", err=True)
+        echo(f"lab {found['lab']}: {_scale(found)}", err=True)
 
 
 @lab.command()
@@ -53,7 +54,7 @@ def down(lab_file: str) -> None:
 
     runs = stop(lab_file)
     if runs:
-        click.echo(f"the lab was stopped while {runs} {'run' if runs == 1 else 'runs'} used it")
+        echo(f"the lab was stopped while {runs} {'run' if runs == 1 else 'runs'} used it")
 
 
 @lab.command()
@@ -65,10 +66,10 @@ def status(lab_file: str, as_json: bool) -> None:
 
     found = read_status(lab_file)
     if found is None:
-        click.echo(json.dumps({"up": False}) if as_json else f"the lab of {lab_file} is down")
+        echo(json.dumps({"up": False}) if as_json else f"the lab of {lab_file} is down")
         sys.exit(1)
     if as_json:
-        click.echo(json.dumps({"up": True, **found}, indent=1))
+        echo(json.dumps({"up": True, **found}, indent=1))
         return
     print_lines([*(line[:WIDTH] for line in _table(found)), "", *_exports(found["environment"])])
 
@@ -124,7 +125,7 @@ def degrade(target: str, lab_file: str, **faults: Any) -> None:
     with mistake_in("--loss"):
         faults["loss"] = None if faults["loss"] is None else Share.parse(faults["loss"]).fraction
     _check_faults(target, faults)
-    click.echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")
+    echo(f"degraded: {', '.join(_ask(lab_file, 'degrade', target=target, **faults))}")
 
 
 def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
@@ -165,7 +166,7 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
         healed = _ask(lab_file, "restore", target=target)
         done += [f"restored: {', '.join(healed)}"] if healed else []
     if target is None:
-        done += restore_ports(lab_file, lambda text: click.echo(text, err=True), without_leases)
+        done += restore_ports(lab_file, lambda text: echo(text, err=True), without_leases)
     print_lines(done or [f"{target} has no faults" if target is not None else "nothing to restore"])
 
 

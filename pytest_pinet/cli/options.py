@@ -14,8 +14,9 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.configured import configured
-from pytest_pinet.cli.paint import painted
+from pytest_pinet.cli.paint import echo, painted
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.clean_text import cleaned
 from pytest_pinet.execution.names import nearest, quoted
 from pytest_pinet.execution.output_file import write_file, writing
 
@@ -58,13 +59,13 @@ def print_hints(words: Sequence[str], accepted: Sequence[str]) -> None:
         name = word.partition("=")[0]
         ours = name.startswith("--") and not name.startswith("--pinet")
         if ours and name not in accepted and (near := nearest(name, accepted)):
-            click.echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)
+            echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)
 
 
 def print_lines(lines: Iterable[str], paint: Callable[[str], str] = painted) -> None:
     """Print each line on stdout, with colours on a terminal."""
     for line in lines:
-        click.echo(paint(line))
+        echo(paint(line))
 
 
 def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[], Iterable[str]]) -> None:
@@ -76,8 +77,9 @@ def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -
     """Print texts, or write them to a file, all or nothing. Raises ConfigError."""
     if output is None or output == "-":
         for text in texts:
-            click.echo(text, nl=False)
+            echo(text, nl=False)
         return
+    texts = map(cleaned, texts)
     if not output:
         raise ConfigError(f"{option} is empty; expected the name of a file")
     with writing(output, option):
@@ -95,15 +97,15 @@ class Steps:
     def __call__(self, text: str) -> None:
         if self._terminal:
             width = shutil.get_terminal_size().columns - 1
-            click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=False)
+            click.echo(f"\r\x1b[K{cleaned(text)[:width]}", err=True, nl=False)
         elif time.monotonic() - self._last_s >= _INTERVAL_S:
             self._last_s = time.monotonic()
-            click.echo(text, err=True)
+            echo(text, err=True)
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
         self.end()
-        click.echo(text, err=True)
+        echo(text, err=True)
 
     def end(self) -> None:
         """Clear the progress line."""

@@ -6,6 +6,8 @@ import re
 
 import click
 
+from pytest_pinet.execution.clean_text import for_log
+
 # The words at the end of a row, as the tables print them.
 _RED = ("FAIL", "ERROR", "SLOWER", "REGRESSION", "FINDING", "LAB ERROR")
 _YELLOW = ("INCONCLUSIVE", "INVALID", "UNDECIDED", "marginal")
@@ -15,6 +17,11 @@ _LAST = re.compile(rf"(?<=\s\s)({'|'.join(_COLOURS)})$")
 # The marks at the beginning of a line of `doctor`, `matrix` and `lab status`.
 _MARKS = {"ok": "green", "BAD": "red", "?": "yellow", "!": "red"}
 _FIRST = re.compile(rf"(\s*)({'|'.join(map(re.escape, _MARKS))})(?=\s)")
+
+
+def echo(text: object, err: bool = False, nl: bool = True) -> None:
+    """Print a text, cleaned of what a terminal or a CI system would act on."""
+    click.echo(for_log(str(text)), err=err, nl=nl)
 
 
 def painted(line: str) -> str:

@@ -15,6 +15,7 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 
@@ -74,7 +75,7 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
         if not any(results.glob("*-result.json")):
             # A page of such results is empty, and looks as if nothing were wrong.
             why = "no test ran, or --alluredir was missing"
-            click.echo(f"pinet: {results} has no test results, so the report is empty: {why}", err=True)
+            echo(f"pinet: {results} has no test results, so the report is empty: {why}", err=True)
         tests = derived.remembered(derived.known_tests(results), MEMORY)
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)
@@ -84,15 +85,15 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
             raise ConfigError(f"there are no runs in {history_url} or .pinet/runs to report; run pytest first")
         place, made_by = output, "pytest-pinet's own page"
         if results is not None and not page:
-            click.echo("pinet: no Allure found, so this is our own page ('make report' installs Allure)", err=True)
+            echo("pinet: no Allure found, so this is our own page ('make report' installs Allure)", err=True)
         write_output([own_page(found, datetime.now(UTC), changed)], str(output))
         made_by += ", with 1 change" if changed is not None else ""
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
     series = sum(bool(one.measured) for one in found)
-    click.echo(f"report: {place} ({size / 1e6:.1f} MB, {series} results, {seconds:.1f} s, {made_by})")
+    echo(f"report: {place} ({size / 1e6:.1f} MB, {series} results, {seconds:.1f} s, {made_by})")
     if place.is_dir():
-        click.echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
+        echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
 
 
 def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:

@@ -13,6 +13,7 @@ import click
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
 from pytest_pinet.model.traffic import Direction
 
@@ -88,14 +89,14 @@ def selftest(
         total_s += plan.seconds(len(report.ways), report.tolerance)
         reports.append(report)
     names = ", ".join(report.combination.id for report in reports)
-    click.echo(
+    echo(
         f"{names}: {(len(plan.reductions) + 1) * repeats} gates each, seed {plan.seed}, about {total_s / 60:.0f} min",
         err=True,
     )
     errors = _run(lab, plan, reports)
     wrong = _show(reports, as_json)
     for error in errors:
-        click.echo(f"pinet: {error}", err=True)
+        echo(f"pinet: {error}", err=True)
     if errors or wrong:
         sys.exit(WRONG)
 
@@ -149,7 +150,7 @@ def _show(reports: list[SelftestReport], as_json: bool) -> bool:
         if counts and not as_json:
             print_lines([*table(counts), text, ""])
     if as_json:
-        click.echo(json.dumps(records, indent=1))
+        echo(json.dumps(records, indent=1))
     return wrong
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.history.history import OFF
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.text import heights_for
@@ -176,7 +177,7 @@ class RunRecorder:
         try:
             _ = self.folder
         except ConfigError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.UsageError(for_log(str(error))) from None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -301,6 +302,6 @@ class RunRecorder:
         if lines:
             terminalreporter.section("pinet throughput")
             for line in lines:
-                terminalreporter.write_line(line)
+                terminalreporter.write_line(for_log(line))
         for warning in self._warnings:
-            terminalreporter.write_line(f"pinet: {warning}", red=True)
+            terminalreporter.write_line(for_log(f"pinet: {warning}"), red=True)

@@ -30,6 +30,7 @@ from pytest_pinet.errors import (
     UnsupportedError,
     mistake_in,
 )
+from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES, Profile
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
@@ -173,7 +174,7 @@ class PinetSession:
                 # Only now, because the changes on the nodes had to be undone first.
                 self.access.distrust(combination)
         except (QuarantineError, CapabilityError) as error:
-            pytest.skip(str(error))
+            pytest.skip(for_log(str(error)))
         except KernelError:
             # If the lease was lost, another user may have switched the node off. Then that is the cause.
             self.access.check(combination)
@@ -244,7 +245,7 @@ class PinetSession:
         try:
             result = yield
         except CapabilityError as error:
-            pytest.skip(str(error))
+            pytest.skip(for_log(str(error)))
         except (Exception, pytest.fail.Exception, pytest.skip.Exception):
             self._check_consoles(item, case.combination)
             raise
@@ -343,7 +344,7 @@ def as_report(item: pytest.Item, report: pytest.TestReport, error: PinetError, t
     # pytest prints the name of the class before the message, without a module if it is "builtins".
     named = type(type(error).__name__, (pytest.fail.Exception,), {"__module__": "builtins"})
     try:
-        raise named(text, pytrace=False)
+        raise named(for_log(text), pytrace=False)
     except pytest.fail.Exception as plain:
         report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
     if isinstance(error, BLAMING):
