@@ -1,7 +1,7 @@
 """Settings in the environment and in pytest's configuration file, for commands that do not start pytest.
 
-pytest's own reader is private, and its import takes 65 ms, which each completion of a shell would wait for. Tests compare
-both readers for each kind of file.
+pytest's own reader is private, and its import takes 65 ms, for which each completion of a shell would wait. Tests
+compare both readers for each kind of file.
 """
 
 from __future__ import annotations
