@@ -23,6 +23,7 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
     from pytest_pinet.report.diagrams.facts import management_lines
+    from pytest_pinet.report.table import text_table
     from pytest_pinet.report.text_wrap import WIDTH, wrap
 
     if file is not None and ctx.get_parameter_source("lab_file") is ParameterSource.COMMANDLINE:
@@ -32,11 +33,12 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     if is_name(file):
         echo(f"  packaged in {lab_path(file)}")
+    rows = [("interface", "NIC", "chip", "Mbit/s", "bus", "switch port")]
     for interface in lab.interfaces():
-        board = lab.nodes[interface.node].board.name
-        echo(
-            f"  {interface!s:20} {board + ':' + interface.label:16} {interface.nic.chip[:18]:18} "
-            f"{interface.speed_mbps:>6} Mbit/s {interface.bus!s:8} {interface.port}"
-        )
+        nic = f"{lab.nodes[interface.node].board.name}:{interface.label}"
+        speed, chip = str(interface.speed_mbps), interface.nic.chip[:18]
+        rows.append((str(interface), nic, chip, speed, str(interface.bus), str(interface.port)))
+    for line in text_table(rows, "<  <  <  >  <  <"):
+        click.echo(f"  {line}")
     for line in management_lines(lab.nodes.values()):
         echo("\n".join(wrap(line, width=WIDTH, indent="  ")))

@@ -83,6 +83,9 @@ def test_check_takes_its_lab_as_an_argument_and_as_an_option(
 ) -> None:
     assert run(["check", *words]) == 0
     assert capsys.readouterr().out.startswith("bench.yaml: ok, lab bench: 2 nodes")
+    capsys.readouterr()
+    assert run(["check", "virtual"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines()[2:] if len(line) > 80] == []
     assert run(["check", "--lab=virtual", *words]) == (4 if words == ["bench.yaml"] else 0)
 
 
