@@ -34,7 +34,7 @@ class Cast(NamedTuple):
     ``after`` are not shown.
 
     The picture begins at the line that contains ``since``, and has at most ``last`` lines. On a busy machine, a gate
-    names the processor as the limit: the command is recorded again until its output contains ``wanted``.
+    names the processor as the limit: a command whose output lacks ``wanted`` is recorded up to TRIES times.
     """
 
     shown: str
@@ -49,7 +49,7 @@ class Cast(NamedTuple):
 
 GATE = "pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab=my-bench.yaml -k 'pi3b and onboard'"
 SHAPER = "limited by shaper"
-TRIES = 4
+TRIES = 3
 CASTS = {
     "failing-gate": Cast(
         GATE.replace(" --pinet", " \\\n    --pinet"),
@@ -186,9 +186,10 @@ def recorded(cast: Cast) -> list[tuple[float, str]]:
             chunks = record(cast, Path(work))
         lines = [(at, row) for at, text in lines_of(chunks) for row in wrapped(text.replace(work, "~"))]
         if any(cast.wanted in text for _, text in lines):
-            start = next(number for number, (_, text) in enumerate(lines) if cast.since in text)
-            return lines[start:][-cast.last :]
-    raise SystemExit(f"{cast.command}: no {cast.wanted!r} in {TRIES} recordings; is this machine busy?")
+            break
+        print(f"no {cast.wanted!r}, because this machine was busy: {cast.command}")
+    start = next(number for number, (_, text) in enumerate(lines) if cast.since in text)
+    return lines[start:][-cast.last :]
 
 
 def main(words: list[str]) -> None:
