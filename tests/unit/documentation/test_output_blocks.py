@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.support.console_blocks import ROOT
 from tests.support.page_outputs import OUTPUTS, OutputBlock, missing_lines, output_blocks
 
 BLOCKS = output_blocks()
@@ -17,6 +18,13 @@ def test_each_output_is_compared_or_says_why_not() -> None:
 
     assert len(COMPARED) >= 8
     assert [str(block) for block in BLOCKS if not marked.fullmatch(block.mark)] == []
+
+
+def test_a_reason_names_tests_that_are_there() -> None:
+    named = {path for block in BLOCKS for path in re.findall(r"tests/[\w/]+(?:\.py)?", block.mark)}
+
+    assert len(named) >= 4
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
 def test_each_output_is_on_a_page() -> None:
