@@ -22,10 +22,25 @@ LEAST_RUNS = 5
 
 
 @dataclass(frozen=True)
+class RunPlace:
+    """The day (ISO 8601) of a run of a baseline, and the names of its boot and link-up; empty: not known."""
+
+    day: str = ""
+    boot: str = ""
+    link_up: str = ""
+
+    @property
+    def session(self) -> str:
+        """The name of boot and link-up together: runs of one session share its level."""
+        return f"{self.boot}/{self.link_up}"
+
+
+@dataclass(frozen=True)
 class Baseline:
     """An accepted result: its goodput, and the goodput of runs on separate connections, link-ups or boots.
 
     ``builds`` name what ran (kernel, firmware); ``date`` is ISO 8601; ``reason`` says why the result was accepted.
+    ``places`` says when each run was made; empty: not known, and then all runs count as one day.
     """
 
     figure: Bitrate
@@ -33,6 +48,14 @@ class Baseline:
     builds: tuple[str, ...] = ()
     date: str = ""
     reason: str = ""
+    places: tuple[RunPlace, ...] = ()
+
+    @property
+    def placed(self) -> list[tuple[RunPlace, Bitrate]]:
+        """Every run with a value, and its place."""
+        places = self.places or (RunPlace(),) * len(self.runs)
+        both = zip(places, self.runs, strict=True)
+        return [(place, run) for place, run in both if math.isfinite(run.bps) and run.bps > 0]
 
 
 def compare(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
+from pytest_pinet.judge.days import DaySpread, against_baseline, day_spread, missing_days
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
+from pytest_pinet.judge.statistics import HALF_ZONE
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
@@ -19,6 +22,8 @@ from pytest_pinet.model.verdict import Verdict
 
 # Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).
 CAP_TOLERANCE = 0.05
+# Of a tolerance, this share lies between the limit and the slowdown that may certainly pass: 2 of 3 %.
+ZONE_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -94,11 +99,40 @@ def rule_on(
     if judged.limit is None or judged.limit.bps <= 0:
         enough = len(counted) >= profile.passes_after
         return Ruling(_odd(judged, attempts), None if enough else Fresh.CONNECTION)
-    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate)
+    zone, spread = HALF_ZONE, None
+    if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
+        # What the baseline does not know about today counts only where the limit comes from it.
+        spread = day_spread(baseline, noise)
+        noise = against_baseline(noise, spread)
+        zone = zone_of(judged.limit, baseline)
+    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate, zone)
     if decision.outcome is None:
         return Ruling(judged, decision.next_fresh)
     final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
+    if spread is not None:
+        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone)}")
     return Ruling(_improved(final, limit, baseline))
+
+
+def zone_of(limit: Bitrate, baseline: Baseline) -> float:
+    """Return half the distance between a slowdown that may pass and one that must be found, for this limit."""
+    if not 0 < limit.bps < baseline.figure.bps:
+        return HALF_ZONE
+    return min(HALF_ZONE, ZONE_SHARE * -math.log(limit.bps / baseline.figure.bps))
+
+
+def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: float) -> str:
+    """Return what the verdict assumes about days, and what would decide an uncertain one."""
+    text = spread.text(error_rate)
+    if decision.outcome is not Verdict.INCONCLUSIVE or decision.ratio is None:
+        return text
+    more = missing_days(spread, math.log(decision.ratio), error_rate, zone)
+    if more == 0:
+        return text
+    turns = "compare both builds in one session ('pinet gate')"
+    if more is None:
+        return f"{text}: no number of days decides at this margin, so {turns}"
+    return f"{text}: a baseline of {more} more day{'' if more == 1 else 's'} would decide, or {turns}"
 
 
 def gating(baseline: Baseline | None) -> Baseline | None:
@@ -128,10 +162,16 @@ def _odd(judged: DirectionJudgement, attempts: Sequence[Attempt]) -> DirectionJu
 
 
 def _first_end(
-    attempts: Sequence[Attempt], limit: Bitrate, noise: Noise, profile: Profile, fresh_link: bool, error_rate: float
+    attempts: Sequence[Attempt],
+    limit: Bitrate,
+    noise: Noise,
+    profile: Profile,
+    fresh_link: bool,
+    error_rate: float,
+    zone: float,
 ) -> Decision:
     for count in range(1, len(attempts) + 1):
-        decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link)
+        decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link, zone)
         if decision.outcome is not None:
             break
     return decision

@@ -17,6 +17,7 @@ class Noise:
     the levels of sessions (link-ups, boots, days), which more connections in a session do not reduce. ``source`` says
     where the values come from. ``links`` is the part of ``sessions`` that changes with each link-up. ``assumed``: the
     noise was not measured. ``session_freedom`` is that of ``sessions`` (None: the same as for ``connections``).
+    ``days_known``: several days of the unchanged link were seen, so that nothing is guessed about other days.
     """
 
     connections: float
@@ -26,6 +27,7 @@ class Noise:
     links: float = 0.0
     assumed: bool = False
     session_freedom: float | None = None
+    days_known: bool = False
 
     def level_variance(self, fresh: Iterable[Fresh]) -> float:
         """Return the variance of the common level of such attempts. More link-ups average the part of links."""

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks, traffic_seconds, unusable
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.spread import FEW, NINE_OF_TEN, Spread, margin_at, spread_of
-from pytest_pinet.judge.statistics import certainty_threshold, chi_square, normal, required
+from pytest_pinet.judge.spread import FEW, NINE_OF_TEN, Spread, spread_of
+from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
 from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
@@ -94,14 +94,14 @@ class _Standing:
         """Return the fewest connections for a verdict, as far as the budget allows: it has ``more`` left."""
         return max(asked, min(self.level.least, self.n + more))
 
-    def passes(self, enough: float, profile: Profile, more: int) -> bool:
-        certain = self.level.certainty > enough and self.undisturbed > 0
+    def passes(self, error_rate: float, profile: Profile, more: int) -> bool:
+        certain = self.level.mean > self.level.needed(error_rate) and self.undisturbed > 0
         return (
             self.n >= self._least(profile.passes_after, more) and certain and self.disturbed <= MOST_DISTURBED * self.n
         )
 
-    def fails(self, enough: float, profile: Profile, more: int) -> bool:
-        certain = min(self.level.certainty, self.mean.certainty) < -enough
+    def fails(self, error_rate: float, profile: Profile, more: int) -> bool:
+        certain = any(one.mean < -one.needed(error_rate) for one in (self.level, self.mean))
         return self.n >= self._least(profile.fails_after, more) and certain and self.mostly_below and self.outlasted
 
     def is_hopeless(self, more: int, error_rate: float, noise: Noise, profile: Profile) -> bool:
@@ -116,7 +116,7 @@ class _Standing:
         least = chi_square(0.1, freedom) / freedom
         return all(
             abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n)
-            < required(least * s.variance_after(s.n + more), s.freedom_after(s.n + more), error_rate)
+            < s.needed(error_rate, s.n + more, least)
             for s in (self.level, self.mean)
         )
 
@@ -128,6 +128,7 @@ def decide(
     profile: Profile,
     error_rate: float = ERROR_RATE,
     fresh_link: bool = False,
+    zone: float = HALF_ZONE,
 ) -> Decision:
     """Judge all attempts of one direction by its limit; the order of attempts does not matter.
 
@@ -138,6 +139,8 @@ def decide(
 
     It fails if levels or means are certainly below, and two thirds of the connections lie below. With ``fresh_link``
     (the caller can take the link down and up), one of the connections below must have begun with a fresh link-up.
+
+    ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
     ValueError for a limit that is not above 0 and finite, and for an error rate outside 0 to 0.5.
@@ -158,8 +161,8 @@ def decide(
         why = f"none of {len(seen)} attempts gave a value" if seen else "nothing was measured yet"
         return Decision(outcome, why, seconds=spent, flagged=flagged)
 
-    standing = _stand(usable, limit, noise, fresh_link)
-    half = normal(1 - error_rate) * math.sqrt(standing.mean.variance)
+    standing = _stand(usable, limit, noise, fresh_link, zone)
+    half = _half(standing.mean, error_rate)
     in_the_end = standing.n + more
     known = Decision(
         None,
@@ -171,15 +174,12 @@ def decide(
         disturbed=standing.disturbed,
         seconds=spent,
         noise=math.sqrt(standing.level.between),
-        carries=margin_at(
-            standing.level.variance_after(in_the_end), standing.level.freedom_after(in_the_end), error_rate
-        ),
+        carries=standing.level.margin_after(in_the_end, error_rate),
         flagged=flagged,
     )
-    enough = certainty_threshold(error_rate)
-    if standing.passes(enough, profile, more):
+    if standing.passes(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.PASS))
-    if standing.fails(enough, profile, more):
+    if standing.fails(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
         return _explained(replace(known, outcome=Verdict.INCONCLUSIVE))
@@ -188,17 +188,25 @@ def decide(
     return _explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
 
 
-def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bool) -> _Standing:
+def _half(spread: Spread, error_rate: float) -> float:
+    """Return half the interval of the mean at this error rate."""
+    between = normal(1 - error_rate) ** 2 * spread.between / spread.n
+    freedom = spread.level_freedom
+    lasting = normal(1 - error_rate) if freedom is None else lasting_bound(freedom, error_rate)
+    return math.sqrt(between + lasting**2 * spread.level)
+
+
+def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bool, zone: float) -> _Standing:
     readings = [one.reading for one in usable if one.reading is not None]
     shared = noise.level_variance([one.fresh for one in usable])
-    level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared)
+    level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared, zone)
     means = [_log(r.mean, limit) for r in readings]
     again = [mean for mean, one in zip(means, usable, strict=True) if one.fresh is not Fresh.CONNECTION]
     return _Standing(
         level=level,
         # Short disturbances of the means say nothing about other days, so the level's variance between sessions is
         # used.
-        mean=replace(spread_of(means, [r.own_mean for r in readings], noise, shared), level=level.level),
+        mean=replace(spread_of(means, [r.own_mean for r in readings], noise, shared, zone), level=level.level),
         undisturbed=math.fsum(mean for mean, r in zip(means, readings, strict=True) if not r.disturbed),
         below=sum(mean < 0 for mean in means),
         disturbed=sum(r.disturbed for r in readings),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.judge.noise import Noise, combined
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.statistics import likelihood, required, variance
+from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, required, sequential_bound, variance
 from pytest_pinet.judge.text import counted, percent
 from pytest_pinet.model.attempt import Fresh
 
@@ -28,6 +28,8 @@ ROUGH_BETWEEN = 1.5
 # the standard deviation of a connection's mean is ROUGH, and fewer with its square below that.
 ROUGH = 0.0055
 ROUGH_CONNECTIONS = 10
+# Nine of ten gates must reach a verdict within the budget: 1.28 standard deviations of the mean.
+NINE_OF_TEN = 1.28
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,9 @@ class Spread:
     """The ``mean`` of n logarithms of value over limit; its variance is ``between / n + level``.
 
     ``between`` shrinks with every connection. ``level`` does not: it is the variance common to all of them (this
-    session, this boot). ``freedom`` and ``level_freedom`` are their degrees of freedom (None: the same). ``least`` is
-    the number of connections that any certain result needs.
+    session, this boot, this day). ``freedom`` and ``level_freedom`` are their degrees of freedom (None: ``level`` is an
+    assumption that counts as part of ``between``). ``least`` is the number of connections that any certain result
+    needs. ``zone`` is half the distance between the slowdown that may pass and the one that must be found.
     """
 
     mean: float
@@ -46,6 +49,7 @@ class Spread:
     freedom: float
     level_freedom: float | None = None
     least: int = 1
+    zone: float = HALF_ZONE
 
     @property
     def variance(self) -> float:
@@ -54,20 +58,30 @@ class Spread:
     def variance_after(self, connections: int) -> float:
         return self.between / connections + self.level
 
-    def freedom_after(self, connections: int) -> float:
-        """Return the degrees of freedom of the variance, weighted over its two parts (Satterthwaite 1946)."""
-        freedom = self.freedom + connections - self.n
-        if self.level_freedom is None or self.level <= 0:
-            return freedom
-        part = self.between / connections
-        return (part + self.level) ** 2 / (part**2 / freedom + self.level**2 / self.level_freedom)
+    def needed(self, error_rate: float, connections: int | None = None, share: float = 1.0) -> float:
+        """Return the smallest ``|mean|`` that is certain after so many connections (default: those seen).
 
-    @property
-    def certainty(self) -> float:
-        return likelihood(self.mean, self.variance, self.freedom_after(self.n))
+        The part that more connections reduce is tested again after each of them; the common part is drawn once.
+        ``share`` scales all variances.
+        """
+        count = self.n if connections is None else connections
+        freedom = self.freedom + count - self.n
+        part, level = share * self.between / count, share * self.level
+        if self.level_freedom is None:
+            return required(part + level, freedom, error_rate, self.zone)
+        lasting = lasting_bound(self.level_freedom, error_rate) ** 2 * level
+        both = math.sqrt(lasting + sequential_bound(freedom, error_rate) ** 2 * part) - self.zone
+        return max(required(part, freedom, error_rate, self.zone), both)
+
+    def margin_after(self, connections: int, error_rate: float) -> float:
+        """Return the least relative margin at which nine of ten gates reach a verdict after so many connections."""
+        scatter = NINE_OF_TEN * math.sqrt(self.variance_after(connections))
+        return math.expm1(self.needed(error_rate, connections) + scatter)
 
 
-def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: float) -> Spread:
+def spread_of(
+    logs: Sequence[float], own: Sequence[float], noise: Noise, level: float, zone: float = HALF_ZONE
+) -> Spread:
     """Pool the variance of ``logs`` with the known noise.
 
     ``own`` is the variance within each of them, which is a lower bound of the variance between them. ``level`` is the
@@ -80,14 +94,14 @@ def spread_of(logs: Sequence[float], own: Sequence[float], noise: Noise, level: 
     if n >= 3:
         # A higher variance than the known one counts at once, a lower one only gradually.
         between = max(between, seen)
-    if noise.assumed:
+    if noise.assumed and not noise.days_known:
         level = max(
             level + (ROUGH_WITHIN * within if n < FEW else 0.0), ROUGH_BETWEEN * _apart_from_one(logs, seen) - within
         )
     between = max(between, within, FLOOR**2)
     rough = min(within / ROUGH**2, 1.0) if noise.assumed else 0.0
     least = int(1 + (ROUGH_CONNECTIONS - 1) * rough)
-    return Spread(math.fsum(logs) / n, between, level, n, noise.freedom + n - 1, noise.session_freedom, least)
+    return Spread(math.fsum(logs) / n, between, level, n, noise.freedom + n - 1, noise.session_freedom, least, zone)
 
 
 def _apart_from_one(logs: Sequence[float], seen: float) -> float:
@@ -103,14 +117,10 @@ def _apart_from_one(logs: Sequence[float], seen: float) -> float:
     return min(seen, (1 + 5.5 / n) * min(variance(ranked[1:]), variance(ranked[:-1])))
 
 
-# Nine of ten gates must reach a verdict within the budget: 1.28 standard deviations of the mean.
-NINE_OF_TEN = 1.28
-
-
 def smallest_margin(noise: Noise, profile: Profile, error_rate: float = 0.01) -> float:
     """Return the least relative margin between value and limit at which nine of ten gates reach a verdict (0.02 = 2 %).
 
-    The margin is what the test requires of the mean after the whole budget (`likelihood.required`) plus the scatter of
+    The margin is what the test requires of the mean after the whole budget (`Spread.needed`) plus the scatter of
     the mean.
     """
     connections = max(int(profile.budget_s / profile.connection_s), 1)
@@ -122,12 +132,7 @@ def margin_after(connections: int, noise: Noise, error_rate: float) -> float:
     level = noise.level_variance([Fresh.CONNECTION])
     between = max(noise.connections, FLOOR) ** 2
     spread = Spread(0.0, between, level, connections, noise.freedom + connections - 1, noise.session_freedom)
-    return margin_at(spread.variance, spread.freedom_after(connections), error_rate)
-
-
-def margin_at(variance: float, freedom: float, error_rate: float) -> float:
-    """Return the same margin for a mean logarithm of value over limit with this variance and degrees of freedom."""
-    return math.expm1(required(variance, freedom, error_rate) + NINE_OF_TEN * math.sqrt(variance))
+    return spread.margin_after(connections, error_rate)
 
 
 # A change of the link by this much is no regression; the tolerance leaves room for it.

@@ -89,6 +89,23 @@ def likelihood(log_mean: float, of_mean: float, freedom: float, zone: float = HA
     return math.copysign((freedom + 1) / 2 * math.log1p(ratio), log_mean)
 
 
+def sequential_bound(freedom: float, error_rate: float) -> float:
+    """Return how many standard errors a mean must lie from the wrong side of the zone, however often the test looks.
+
+    It is where `likelihood` reaches `certainty_threshold` for a mean at the edge of the zone or beyond.
+    """
+    return math.sqrt(freedom * math.expm1(2 * certainty_threshold(error_rate) / (freedom + 1)))
+
+
+# The share of the error rate that is left for what more connections do not reduce.
+LASTING_SHARE = 0.7
+
+
+def lasting_bound(freedom: float, error_rate: float) -> float:
+    """Return the same for an error that is drawn once, such as the level of the day: Student's quantile."""
+    return student(1 - LASTING_SHARE * error_rate, freedom)
+
+
 def required(of_mean: float, freedom: float, error_rate: float, zone: float = HALF_ZONE) -> float:
     """Return the smallest ``|log_mean|`` that is certain at this variance: the inverse of `likelihood`."""
     spread = freedom * of_mean
