@@ -1,0 +1,178 @@
+"""How much an unchanged link may differ today from its baseline, which was measured on other days.
+
+Runs of one day share the day's level, and runs of one boot and link-up share that of the session. More traffic reduces
+neither. A baseline of few days says little about the days to come, so a stated prior counts as PRIOR_WORTH days.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from pytest_pinet.judge.baseline import Baseline
+from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound
+from pytest_pinet.judge.text import percent
+
+# The prior: the standard deviation between days, and the degrees of freedom that it is worth. Public results of one
+# board and NIC differ from source to source and run to run by 0.2 to 1.7 % (941 to 943 Mbit/s of a CM4, 0.3 % of a
+# Pi 5 with a 5 Gbit/s NIC, 1 % of a CM4 receiving both ways, 0.7 % on a busy host, 1.7 % through a switch). The root
+# of the mean square is 0.8 to 0.9 %. The worth was chosen by simulation: with more, two unlike days are trusted too
+# much; with less, a quiet link needs a second day to find 5 %.
+PRIOR_SD = 0.008
+PRIOR_WORTH = 8.0
+# Days that differ by more than the prior count as they are, and the prior then counts less.
+PRIOR_WORTH_WHEN_WRONG = 3.0
+# From so many days on, their own differences replace every other guess about days.
+ENOUGH_DAYS = 3
+# With more days, the prior no longer matters.
+MOST_DAYS = 30
+
+
+@dataclass(frozen=True)
+class DaySpread:
+    """The relative variances of an unchanged link between days, sessions of one day, and runs of one session.
+
+    ``freedom`` is that of ``days``, with the prior. ``session_freedom`` is that of ``sessions``. ``seen`` counts the
+    days that the baseline is known to span, at least 1; ``session_count`` and ``run_count`` count sessions and runs.
+    """
+
+    days: float
+    freedom: float
+    sessions: float
+    session_freedom: float
+    runs: float
+    seen: int
+    session_count: int
+    run_count: int
+
+    @property
+    def variance(self) -> float:
+        """The variance of the difference between a session of another day and the mean of the baseline."""
+        return self._parts(self.seen)[0] + self._parts(self.seen)[1] + self.runs / self.run_count
+
+    @property
+    def variance_freedom(self) -> float:
+        """The degrees of freedom of `variance` (Satterthwaite 1946)."""
+        days, sessions = self._parts(self.seen)
+        return (days + sessions) ** 2 / (days**2 / self.freedom + sessions**2 / self.session_freedom)
+
+    def _parts(self, days: int) -> tuple[float, float]:
+        sessions = max(self.session_count, days)
+        return self.days * (1 + 1 / days), self.sessions * (1 + 1 / sessions)
+
+    def after(self, days: int) -> DaySpread:
+        """Return the spread with a baseline of so many days that differ as these do."""
+        each = self.run_count / self.seen
+        return replace(
+            self,
+            freedom=self.freedom + days - self.seen,
+            seen=days,
+            session_count=max(self.session_count, days),
+            run_count=max(round(each * days), self.run_count),
+        )
+
+    @property
+    def rests_on_prior(self) -> bool:
+        """Whether the prior counts for more than the days that were seen."""
+        return self.seen - 1 < PRIOR_WORTH
+
+    def bound(self, error_rate: float) -> float:
+        """Return by how much today may differ from the baseline if nothing changed."""
+        return lasting_bound(self.variance_freedom, error_rate) * math.sqrt(self.variance)
+
+    def text(self, error_rate: float) -> str:
+        """Return ``baseline of 2 days, assumes days differ by less than 3.1 %``."""
+        days = f"{self.seen} day{'' if self.seen == 1 else 's'}"
+        differ = percent(self.bound(error_rate))
+        if self.rests_on_prior:
+            return f"baseline of {days}, assumes days differ by less than {differ}"
+        return f"baseline of {days}, which allow a difference of {differ}"
+
+
+def day_spread(baseline: Baseline, noise: Noise = UNKNOWN) -> DaySpread:
+    """Return how an unchanged link may differ from this baseline. ``noise`` is what a calibration measured.
+
+    Runs without a known day count as one day. The components are moments of the nested groups (Searle, Variance
+    Components, 3.6); the one between days is pooled with the prior, the one between sessions with the calibration.
+    """
+    days = _grouped(baseline)
+    sessions = [session for day in days for session in day]
+    runs = [run for session in sessions for run in session]
+    of_runs = _pooled(sessions)
+    each_runs = _usual([len(session) for session in sessions])
+    # Means of sessions also contain the noise of their runs.
+    means = [[fmean(session) for session in day] for day in days]
+    freedom = len(sessions) - len(days)
+    seen = max(_pooled(means) - of_runs / each_runs, 0.0)
+    known, worth = (noise.sessions**2, noise.session_freedom or noise.freedom) if not noise.assumed else (0.0, 0.0)
+    prior, prior_worth = (known, max(worth, 1.0)) if worth else (UNKNOWN.sessions**2, UNKNOWN.freedom)
+    of_sessions = (prior_worth * prior + freedom * seen) / (prior_worth + freedom)
+    if freedom > 1:
+        of_sessions = max(of_sessions, seen)
+    if not freedom and not worth:
+        # One session on each day: sessions cannot be told from days.
+        of_sessions = 0.0
+    each_sessions = _usual([len(day) for day in days])
+    day_means = [fmean(day) for day in means]
+    below = of_sessions / each_sessions + of_runs / (each_runs * each_sessions)
+    of_days, days_freedom = _of_days(day_means, below)
+    session_freedom = max(prior_worth + freedom, 1.0)
+    return DaySpread(
+        of_days, days_freedom, of_sessions, session_freedom, of_runs, len(days), len(sessions), len(runs)
+    )
+
+
+def _of_days(means: Sequence[float], below: float) -> tuple[float, float]:
+    """Return the variance between days and its degrees of freedom. ``below`` is what runs and sessions explain."""
+    more = len(means) - 1
+    middle = fmean(means)
+    squares = max(math.fsum((one - middle) ** 2 for one in means) - more * below, 0.0)
+    pooled = (PRIOR_WORTH * PRIOR_SD**2 + squares) / (PRIOR_WORTH + more)
+    if more and squares / more > pooled:
+        return squares / more, more + PRIOR_WORTH_WHEN_WRONG
+    return pooled, more + PRIOR_WORTH
+
+
+def _grouped(baseline: Baseline) -> list[list[list[float]]]:
+    """Return the logarithms of the runs by day and session."""
+    days: dict[str, dict[str, list[float]]] = {}
+    for place, run in baseline.placed:
+        days.setdefault(place.day, {}).setdefault(place.session, []).append(math.log(run.bps))
+    return [list(sessions.values()) for sessions in days.values()]
+
+
+def _pooled(groups: Sequence[Sequence[float]]) -> float:
+    """Return the variance within groups; 0 if no group has two values."""
+    freedom = sum(len(group) - 1 for group in groups)
+    return math.fsum((one - fmean(group)) ** 2 for group in groups for one in group) / freedom if freedom else 0.0
+
+
+def _usual(sizes: Sequence[int]) -> float:
+    """Return the harmonic mean of sizes: the mean of groups has the variance of one value over it."""
+    return len(sizes) / math.fsum(1 / size for size in sizes)
+
+
+def against_baseline(noise: Noise, spread: DaySpread) -> Noise:
+    """Return the noise of a value that is judged by this baseline: days and the baseline's own error count, too."""
+    sessions = math.sqrt(spread.variance)
+    return replace(
+        noise,
+        sessions=sessions,
+        links=0.0,
+        session_freedom=spread.variance_freedom,
+        days_known=spread.seen >= ENOUGH_DAYS,
+    )
+
+
+def missing_days(spread: DaySpread, margin: float, error_rate: float, zone: float = HALF_ZONE) -> int | None:
+    """Return how many more days make a distance ``margin`` from the limit certain; None: no number of days does.
+
+    Noise of connections is not counted, since more traffic reduces it.
+    """
+    for days in range(spread.seen, MOST_DAYS + 1):
+        if spread.after(days).bound(error_rate) - zone <= abs(margin):
+            return days - spread.seen
+    return None
