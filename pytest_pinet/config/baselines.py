@@ -10,16 +10,19 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, write_entries
-from pytest_pinet.config.fields import Rate, Text
+from pytest_pinet.config.fields import Count, Rate, Text
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import Section
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.judge.baseline import Baseline
+from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.model.quantities import Bitrate
 
 WHAT = "a file of baselines (a list under the key 'baselines')"
-HEADER = "Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline."
+HEADER = (
+    "Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline.\n"
+    "'sessions' says in the order of the runs on which day, boot and link-up they were made."
+)
 
 
 def _something(rate: Bitrate) -> Bitrate:
@@ -32,12 +35,29 @@ Accepted = Annotated[Rate, AfterValidator(_something)]
 
 
 @dataclass(frozen=True)
+class SessionEntry:
+    """The next ``runs`` runs of a baseline: their day, and the numbers of their boot and link-up in this entry."""
+
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    day: Date
+    boot: Count = 1
+    link_up: Count = 1
+    runs: Count = 1
+
+    @property
+    def place(self) -> RunPlace:
+        """The place of these runs in the form that the judge needs."""
+        return RunPlace(self.day.isoformat(), str(self.boot), str(self.link_up))
+
+
+@dataclass(frozen=True)
 class BaselineEntry:
     """One entry of a file.
 
     ``id`` is the metric's ID, ``goodput`` the accepted goodput. ``runs`` has the goodput of runs on separate
     connections, link-ups or boots. ``build`` says what was measured (kernel, driver, ...), ``reason`` why it was
-    accepted on ``date``.
+    accepted on ``date``. ``sessions`` says when the runs were made; files of older versions do not know this.
     """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS
@@ -48,6 +68,7 @@ class BaselineEntry:
     build: Build
     date: Date
     reason: Text
+    sessions: tuple[SessionEntry, ...] = field(default=(), kw_only=True)
 
 
 class BaselinesFile(Section):
@@ -66,7 +87,12 @@ class AcceptedBaseline(BaselineEntry):
     def baseline(self) -> Baseline:
         """The baseline in the form that the judge needs."""
         builds = tuple(f"{name} {value}" for name, value in sorted(self.build.items()) if value is not None)
-        return Baseline(self.goodput, self.runs, builds, self.date.isoformat(), self.reason)
+        return Baseline(self.goodput, self.runs, builds, self.date.isoformat(), self.reason, self.places)
+
+    @property
+    def places(self) -> tuple[RunPlace, ...]:
+        """The place of each run; empty if it is not known."""
+        return tuple(session.place for session in self.sessions for _ in range(session.runs))
 
 
 def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
@@ -100,6 +126,9 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
         if not min(own.runs) <= own.goodput <= max(own.runs):
             message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
             raise ConfigError(message, document.value((*at, "goodput")))
+        if own.sessions and (told := sum(session.runs for session in own.sessions)) != len(own.runs):
+            message = f"the sessions have {told} runs, but the baseline has {len(own.runs)}"
+            raise ConfigError(message, document.key((*at, "sessions")))
         found.append(AcceptedBaseline(**vars(own), where=document.key((*at, "id"))))
     return found
 

@@ -82,8 +82,9 @@ def _plain(value: object) -> object:
         case Mapping():
             return dict(sorted(value.items()))
     if is_dataclass(value):
-        names = (one.name for one in fields(value) if one.name != "where")
-        return {name: _plain(getattr(value, name)) for name in names}
+        own = {one.name: getattr(value, one.name) for one in fields(value) if one.name != "where"}
+        # An empty list is a part that this entry does not have.
+        return {name: _plain(part) for name, part in own.items() if part != ()}
     return value
 
 

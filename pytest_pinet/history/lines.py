@@ -36,8 +36,9 @@ def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
             for name in _OF_RUN:
                 del plain[name]
             # The first version had no such keys.
-            if not point.limited_by:
-                del plain["limited_by"]
+            for name in ("limited_by", "boot", "link_up"):
+                if not plain[name]:
+                    del plain[name]
             if point.scale == 1:
                 del plain["scale"]
             yield _line({"point": plain})

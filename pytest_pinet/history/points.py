@@ -63,7 +63,8 @@ class Point:
     ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
     ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
-    ``scale`` is the share of their rate at which links ran.
+    ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
+    the device under test; empty: not known.
     """
 
     run: str
@@ -94,6 +95,8 @@ class Point:
     pinet: str = ""
     limited_by: str = ""
     scale: float = 1.0
+    boot: str = ""
+    link_up: str = ""
 
     @property
     def build_name(self) -> str:

@@ -98,6 +98,8 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
         "parameters": result.parameters or "",
         "artefacts": result.files,
         "scale": result.scale or 1.0,
+        "boot": result.boot or "",
+        "link_up": result.link_up or "",
         "limited_by": f"{limited.cause}: {limited.text}" if limited is not None else "",
     }
     if not result.directions:

@@ -160,6 +160,8 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         "artefacts": point.artefacts,
         "limited_by": _clean(point.limited_by),
         "scale": point.scale if point.scale != 1 else None,
+        "boot": _clean(point.boot),
+        "link_up": _clean(point.link_up),
     }
     return {
         "series": series,
@@ -208,7 +210,8 @@ def _point(own: dict[str, Any]) -> Point:
     own["attempts"] = Attempts(tuple(StoredAttempt(*one) for one in more.get("attempts", ())), more.get("state", ""))
     own["spread"] = SampleSpread(*more["spread"]) if "spread" in more else None
     own["artefacts"] = tuple(more.get("artefacts", ()))
-    return Point(**own, limited_by=more.get("limited_by", ""), scale=more.get("scale", 1.0))
+    texts = {name: more.get(name, "") for name in ("limited_by", "boot", "link_up")}
+    return Point(**own, **texts, scale=more.get("scale", 1.0))
 
 
 @lru_cache(maxsize=10_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from pytest_pinet.judge.circumstances import Circumstances, first_lines
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
+from pytest_pinet.lab.deploy.board import boot_id
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
@@ -69,6 +71,12 @@ def _serials_of(link: Link) -> dict[str, str]:
     return {end: serial for end, serial in serials.items() if serial is not None}
 
 
+def _boot_of(dut: End) -> str | None:
+    """Return a short name of the end's boot; None if the end does not tell."""
+    found = _once_per_boot(dut, "boot", partial(boot_id, dut.shell))
+    return None if found is None else hashlib.sha256(found.encode()).hexdigest()[:8]
+
+
 def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:
     """Measure on fresh connections until every value is judged, and return the record.
 
@@ -85,6 +93,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     keys = [MetricKey(link.combination.identity, traffic, way) for way in traffic.direction.parts]
     max_drops = drops_limit(plan.limits, keys)
     with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S, plan.link_ups, max_drops) as runs:
+        changes = runs.cables.carrier_changes[0]
+        link_up = None if changes is None else str(changes)
         ladder = Ladder(traffic, plan.profile) if isinstance(traffic, LadderTraffic) else None
         if ladder is None:
             runs.again(traffic)
@@ -140,6 +150,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     parts = replace(
         _parts(link, traffic, runs, found),
         build=build,
+        boot=_boot_of(dut),
+        link_up=link_up,
         profile=plan.profile.name,
         started=started,
         seconds=time.monotonic() - clock,

@@ -87,6 +87,8 @@ class ResultParts:
     ran: Mapping[str, RanRecord] | None = None
     console_excerpt: str | None = None
     finding: str | None = None
+    boot: str | None = None
+    link_up: str | None = None
 
 
 def result_record(parts: ResultParts) -> ResultRecord:

@@ -86,7 +86,8 @@ class ResultRecord(SparseRecord):
     console lines around the line that ended the test, each after its time. ``finding`` is the failure of a build that
     could not be measured (``panic`` and so on). ``facts`` are machine facts of other plugins (hook
     ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link ran, if less than 1: values
-    are converted to the full rate, ``evidence`` and ``cables`` are not.
+    are converted to the full rate, ``evidence`` and ``cables`` are not. ``boot`` names the boot of the device under
+    test and ``link_up`` its link-up in that boot: values of one boot or link-up resemble each other.
     """
 
     id: str
@@ -128,3 +129,5 @@ class ResultRecord(SparseRecord):
     facts: Rare[dict[str, str | int | float | bool]] = None
     tool: Rare[str] = None
     scale: Rare[float] = None
+    boot: Rare[str] = None
+    link_up: Rare[str] = None

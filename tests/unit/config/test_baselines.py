@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -9,10 +10,16 @@ import pytest
 import yaml
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.baselines import AcceptedBaseline, load_baselines, read_baselines, write_baselines
+from pytest_pinet.config.baselines import (
+    AcceptedBaseline,
+    SessionEntry,
+    load_baselines,
+    read_baselines,
+    write_baselines,
+)
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.judge.baseline import compare
+from pytest_pinet.judge.baseline import RunPlace, compare
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 MISTAKES = yaml.safe_load(Path(__file__).with_name("baselines_mistakes.yaml").read_text(encoding="utf-8"))
@@ -160,6 +167,7 @@ def test_a_file_for_review_has_an_entry_as_people_write_it(tmp_path: Path) -> No
         path.read_text()
         == """\
 # Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline.
+# 'sessions' says in the order of the runs on which day, boot and link-up they were made.
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
   goodput: 941.3 Mbit/s
@@ -169,6 +177,24 @@ baselines:
   reason: first of this bench
 """
     )
+
+
+def test_runs_know_their_day_boot_and_link_up(tmp_path: Path) -> None:
+    path = tmp_path / "pi4b.yaml"
+    path.write_text(GOOD)
+    (old,) = read_baselines(path)
+    assert old.places == ()
+    sessions = (SessionEntry(date(2026, 11, 20), runs=2), SessionEntry(date(2026, 11, 21), boot=2, link_up=3))
+    write_baselines(path, [replace(old, sessions=sessions)])
+    lines = path.read_text().splitlines()
+    assert lines[-3:] == [
+        "  sessions:",
+        "  - {day: 2026-11-20, boot: 1, link_up: 1, runs: 2}",
+        "  - {day: 2026-11-21, boot: 2, link_up: 3, runs: 1}",
+    ]
+    (read,) = read_baselines(path)
+    first, second = RunPlace("2026-11-20", "1", "1"), RunPlace("2026-11-21", "2", "3")
+    assert read.baseline.places == (first, first, second)
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
