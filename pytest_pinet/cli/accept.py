@@ -22,6 +22,8 @@ from pytest_pinet.execution.names import unknown
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
     from pytest_pinet.history.accepting import Candidate
+    from pytest_pinet.model.lab import Lab
+    from pytest_pinet.model.quantities import Tolerance
 
 NOTHING = 1
 
@@ -58,7 +60,8 @@ def accept(
     """Make measured values of the history the baselines of later runs, and print what changed in the files.
 
     Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). Some runs never count:
-    runs that failed, were repeated or were interrupted, runs of a dirty build, and runs before the last level change.
+    runs that were repeated or interrupted, runs of a dirty build, and runs before the last level change. Runs that did
+    not pass count only if runs of the same build passed: they show how much the unchanged link varies.
     No other command changes a baseline. Commit the files, and have the change reviewed.
 
     Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.
@@ -79,7 +82,10 @@ def accept(
                 raise ConfigError(f"lab {lab.name}: {unknown('result in its history', name, there)}")
         chosen = [one for one in there if not names or any(fnmatchcase(one, name) for name in names)]
         found = [
-            candidate(history.trend(one, last, lab.name), date.today(), reason.strip(), build, least) for one in chosen
+            candidate(
+                history.trend(one, last, lab.name), date.today(), reason.strip(), build, least, _tolerance(lab, one)
+            )
+            for one in chosen
         ]
     good = [one.baseline for one in found if one.baseline is not None]
     for path, before, after in _changed(lab.baselines, known, good, dry_run):
@@ -107,7 +113,38 @@ def _line(one: Candidate) -> str:
             )
         return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
     spread = f"spread between runs {one.spread * 100:.2f} %"
-    return f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs, {spread}{left_out}"
+    days = f"{one.days} day{'' if one.days == 1 else 's'}"
+    return (
+        f"{one.figure}: {one.baseline.goodput}, {len(one.baseline.runs)} runs of {days}, {spread}{left_out}{_more(one)}"
+    )
+
+
+def _more(one: Candidate) -> str:
+    """Return how many days are missing for the tolerance of the limits; empty if the baseline has enough."""
+    if one.missing == 0:
+        return ""
+    if one.missing is None:
+        return (
+            f"\n  no number of days is enough for the tolerance {one.tolerance}: days differ too much. Raise the "
+            "tolerance, or compare both builds in one session (pinet gate)"
+        )
+    more = f"{one.missing} more day{' is' if one.missing == 1 else 's are'}"
+    return f"\n  {more} missing for the tolerance {one.tolerance}: until then, many gates will be inconclusive"
+
+
+def _tolerance(lab: Lab, figure: str) -> Tolerance:
+    """Return the tolerance that the limits of the lab file set for a metric, or the default."""
+    from pytest_pinet.judge.limits import most_specific
+    from pytest_pinet.model.limits import Metric
+    from pytest_pinet.model.metric_key import CombinationId, MetricKey
+    from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Tolerance
+    from pytest_pinet.model.traffic import Direction, Traffic
+
+    way = Direction.RX if figure.endswith("-rx") else Direction.TX
+    traffic = Traffic(Direction.BIDIR if "-bidir-" in figure else way)
+    combination = CombinationId.parse(figure.rpartition("/")[0])
+    limit = most_specific(lab.limits, MetricKey(combination, traffic, way), Metric.TOLERANCE)
+    return limit.bound if limit is not None and isinstance(limit.bound, Tolerance) else DEFAULT_TOLERANCE
 
 
 def _changed(

@@ -8,18 +8,27 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import groupby
 
-from pytest_pinet.config.baselines import AcceptedBaseline
+from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry
 from pytest_pinet.errors import Where
 from pytest_pinet.history.builds import identity, is_dirty
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.judge.days import days_for_tolerance
+from pytest_pinet.judge.statistics import robust_sd
+from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
-# More runs add nothing to the spread between runs, and make files too long for a review.
-MOST_RUNS = 20
+# A baseline has the newest runs of each of its newest days. More add little, and make files too long for a review.
+MOST_DAYS = 15
+RUNS_OF_A_DAY = 3
 _GOOD = (Verdict.PASS, Verdict.IMPROVED)
+# Runs of a build that also passed: without them, only the lucky ones of an unchanged link would show its spread.
+_UNCHANGED = (Verdict.MARGINAL, Verdict.FAIL, Verdict.INCONCLUSIVE)
+# A run that did not pass is no spread of the link if it lies this many standard deviations from the others.
+_FAR = 6.0
+_LEAST_SPREAD = 0.005
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -27,13 +36,17 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 class Candidate:
     """A possible baseline of a metric. If ``baseline`` is None, ``why`` says what is missing.
 
-    ``refused`` counts the runs that must not be part of it, by reason.
+    ``refused`` counts the runs that must not be part of it, by reason. ``days`` is the number of days that it spans,
+    ``missing`` how many more days its ``tolerance`` needs (None: no number of days is enough).
     """
 
     figure: str
     baseline: AcceptedBaseline | None
     why: str
     refused: Mapping[str, int]
+    days: int = 0
+    missing: int | None = 0
+    tolerance: Tolerance = DEFAULT_TOLERANCE
 
     @property
     def spread(self) -> float:
@@ -44,14 +57,20 @@ class Candidate:
 
 
 def candidate(
-    trend: Trend, today: date, reason: str, build: str = "", least: int = LEAST_RUNS, most: int = MOST_RUNS
+    trend: Trend,
+    today: date,
+    reason: str,
+    build: str = "",
+    least: int = LEAST_RUNS,
+    tolerance: Tolerance = DEFAULT_TOLERANCE,
 ) -> Candidate:
-    """Return the baseline from the newest good runs at the present level.
+    """Return the baseline from the newest runs at the present level, for limits with this ``tolerance``.
 
-    ``build``: use only runs whose build contains this text. If the newest build has enough runs, only its runs count.
+    At least ``least`` runs must have passed. Runs of the same builds that did not pass count, too. ``build``: use only
+    runs whose build contains this text. If the newest build has enough runs, only its runs count.
     """
     refused: Counter[str] = Counter()
-    usable = []
+    usable: list[Point] = []
     again = Counter(point.run for point in trend.points)
     since = max((change.time for change in trend.changes), default=None)
     for point in trend.points:
@@ -64,15 +83,68 @@ def candidate(
         else:
             usable.append(point)
     usable = [point for point in usable if _measured(point) == _measured(usable[-1])]
-    newest = [point for point in usable if identity(point.build) == identity(usable[-1].build)]
-    chosen = (newest if len(newest) >= least else usable)[-most:]
-    if len(chosen) < least:
-        why = f"only {len(chosen)} usable runs, {least} are needed"
+    good = [point for point in usable if point.verdict in _GOOD]
+    newest = [point for point in good if identity(point.build) == identity(good[-1].build)]
+    good = newest if len(newest) >= least else good
+    unchanged = _unchanged(usable, good)
+    refused.update(str(one.verdict) for one in usable if one.verdict not in _GOOD and one not in unchanged)
+    if len(good) < least:
+        why = f"only {len(good)} usable runs, {least} are needed"
         return Candidate(trend.figure, None, why, refused)
-    runs = tuple(Bitrate(float(round(point.goodput_bps or 0.0))) for point in chosen)
-    goodput = Bitrate(float(round(statistics.median(run.bps for run in runs))))
-    accepted = AcceptedBaseline(trend.figure, goodput, runs, _build_of(chosen), today, reason, Where(""))
-    return Candidate(trend.figure, accepted, "", refused)
+    days = [list(of_day) for _, of_day in groupby(unchanged, key=_day)][-MOST_DAYS:]
+    chosen = [point for of_day in days for point in of_day[-RUNS_OF_A_DAY if len(days) > 1 else -MOST_DAYS :]]
+    runs = tuple(Bitrate(float(round(_rate(point)))) for point in chosen)
+    goodput = statistics.fmean(
+        statistics.median(_rate(point) for point in of_day) for _, of_day in groupby(chosen, key=_day)
+    )
+    accepted = AcceptedBaseline(
+        trend.figure,
+        Bitrate(float(round(goodput))),
+        runs,
+        _build_of(chosen),
+        today,
+        reason,
+        sessions=_sessions_of(chosen),
+        where=Where(""),
+    )
+    missing = days_for_tolerance(accepted.baseline, tolerance)
+    return Candidate(trend.figure, accepted, "", refused, len(days), missing, tolerance)
+
+
+def _rate(point: Point) -> float:
+    return point.goodput_bps or 0.0
+
+
+def _day(point: Point) -> date:
+    return point.time.date()
+
+
+def _unchanged(usable: Sequence[Point], good: Sequence[Point]) -> list[Point]:
+    """Return the good runs, and all other runs of their builds that lie near enough to be their spread."""
+    if not good:
+        return []
+    builds = [identity(point.build) for point in good]
+    middle = statistics.median(_rate(point) for point in good)
+    far = _FAR * max(robust_sd([_rate(point) for point in good], middle), _LEAST_SPREAD * middle)
+    return [
+        point
+        for point in usable
+        if identity(point.build) in builds and (point.verdict in _GOOD or abs(_rate(point) - middle) <= far)
+    ]
+
+
+def _sessions_of(points: Sequence[Point]) -> tuple[SessionEntry, ...]:
+    """Return where these runs were made, in their order. Boots and link-ups are numbered from 1."""
+    boots: dict[tuple[date | str, ...], int] = {}
+    link_ups: dict[tuple[date | str, ...], int] = {}
+    found = []
+    for (day, boot, link_up), own in groupby(points, key=lambda point: (_day(point), point.boot, point.link_up)):
+        # A run without a known boot shares that of its day.
+        booted = (boot,) if boot else (day, boot)
+        number = boots.setdefault(booted, len(boots) + 1)
+        up = link_ups.setdefault((*booted, link_up), len(link_ups) + 1)
+        found.append(SessionEntry(day, number, up, len(list(own))))
+    return tuple(found)
 
 
 def _measured(point: Point) -> tuple[str, bool]:
@@ -82,9 +154,9 @@ def _measured(point: Point) -> tuple[str, bool]:
 
 def _refusal(point: Point, again: bool) -> str:
     """Return why a run must not be part of a baseline; empty for a good run."""
-    if point.goodput_bps is None or point.verdict not in _GOOD:
+    if not point.goodput_bps or point.verdict not in (*_GOOD, *_UNCHANGED):
         return str(point.verdict)
-    if again or point.attempts.state or any(one.excluded for one in point.attempts.each):
+    if again or any(one.excluded for one in point.attempts.each):
         return "repeated"
     if is_dirty(point.build):
         return "of a dirty build"

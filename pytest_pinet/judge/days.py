@@ -13,8 +13,10 @@ from statistics import fmean
 
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.judge.spread import NINE_OF_TEN
 from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound
 from pytest_pinet.judge.text import percent
+from pytest_pinet.model.quantities import Bitrate, Tolerance
 
 # The prior: the standard deviation between days, and the degrees of freedom that it is worth. Public results of one
 # board and NIC differ from source to source and run to run by 0.2 to 1.7 % (941 to 943 Mbit/s of a CM4, 0.3 % of a
@@ -29,6 +31,8 @@ PRIOR_WORTH_WHEN_WRONG = 3.0
 ENOUGH_DAYS = 3
 # With more days, the prior no longer matters.
 MOST_DAYS = 30
+# Of a tolerance, this share lies between the limit and the slowdown that may certainly pass: 2 of 3 %.
+ZONE_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,7 @@ def day_spread(baseline: Baseline, noise: Noise = UNKNOWN) -> DaySpread:
     below = of_sessions / each_sessions + of_runs / (each_runs * each_sessions)
     of_days, days_freedom = _of_days(day_means, below)
     session_freedom = max(prior_worth + freedom, 1.0)
-    return DaySpread(
-        of_days, days_freedom, of_sessions, session_freedom, of_runs, len(days), len(sessions), len(runs)
-    )
+    return DaySpread(of_days, days_freedom, of_sessions, session_freedom, of_runs, len(days), len(sessions), len(runs))
 
 
 def _of_days(means: Sequence[float], below: float) -> tuple[float, float]:
@@ -165,6 +167,30 @@ def against_baseline(noise: Noise, spread: DaySpread) -> Noise:
         session_freedom=spread.variance_freedom,
         days_known=spread.seen >= ENOUGH_DAYS,
     )
+
+
+def days_for_tolerance(baseline: Baseline, tolerance: Tolerance, error_rate: float = 0.01) -> int | None:
+    """Return how many more days this baseline needs for gates with this tolerance; None: no number of days is enough.
+
+    Nine of ten gates of an unchanged link must reach a verdict.
+    """
+    spread = day_spread(baseline)
+    limit = tolerance.lowest(baseline.figure)
+    if not 0 < limit.bps < baseline.figure.bps:
+        return 0
+    margin, zone = -math.log(limit.bps / baseline.figure.bps), zone_of(limit, baseline.figure)
+    for days in range(spread.seen, MOST_DAYS + 1):
+        then = spread.after(days)
+        if then.bound(error_rate) - zone + NINE_OF_TEN * math.sqrt(then.variance) <= margin:
+            return days - spread.seen
+    return None
+
+
+def zone_of(limit: Bitrate, figure: Bitrate) -> float:
+    """Return half the distance between a slowdown that may pass and one that must be found, for this limit."""
+    if not 0 < limit.bps < figure.bps:
+        return HALF_ZONE
+    return min(HALF_ZONE, ZONE_SHARE * -math.log(limit.bps / figure.bps))
 
 
 def missing_days(spread: DaySpread, margin: float, error_rate: float, zone: float = HALF_ZONE) -> int | None:

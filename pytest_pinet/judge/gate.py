@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
-from pytest_pinet.judge.days import DaySpread, against_baseline, day_spread, missing_days
+from pytest_pinet.judge.days import DaySpread, against_baseline, day_spread, missing_days, zone_of
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
@@ -22,8 +22,6 @@ from pytest_pinet.model.verdict import Verdict
 
 # Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).
 CAP_TOLERANCE = 0.05
-# Of a tolerance, this share lies between the limit and the slowdown that may certainly pass: 2 of 3 %.
-ZONE_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def rule_on(
         # What the baseline does not know about today counts only where the limit comes from it.
         spread = day_spread(baseline, noise)
         noise = against_baseline(noise, spread)
-        zone = zone_of(judged.limit, baseline)
+        zone = zone_of(judged.limit, baseline.figure)
     decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate, zone)
     if decision.outcome is None:
         return Ruling(judged, decision.next_fresh)
@@ -112,13 +110,6 @@ def rule_on(
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone)}")
     return Ruling(_improved(final, limit, baseline))
-
-
-def zone_of(limit: Bitrate, baseline: Baseline) -> float:
-    """Return half the distance between a slowdown that may pass and one that must be found, for this limit."""
-    if not 0 < limit.bps < baseline.figure.bps:
-        return HALF_ZONE
-    return min(HALF_ZONE, ZONE_SHARE * -math.log(limit.bps / baseline.figure.bps))
 
 
 def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: float) -> str:

@@ -109,15 +109,19 @@ class _Standing:
 
         False with too few connections to know the noise.
         """
-        if self.n < (FEW if noise.freedom < FEW else profile.fails_after):
+        if self.n < profile.fails_after:
+            return False
+        reach = [abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n) for s in (self.level, self.mean)]
+        if max(reach) < self.level.needed_at_best(error_rate):
+            # However quiet the connections are: the days of the baseline allow no verdict.
+            return True
+        if noise.freedom < FEW and self.n < FEW:
             return False
         # Assume the lowest noise that is plausible after what was seen.
         freedom = noise.freedom + self.n - 1
         least = chi_square(0.1, freedom) / freedom
         return all(
-            abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n)
-            < s.needed(error_rate, s.n + more, least)
-            for s in (self.level, self.mean)
+            far < s.needed(error_rate, s.n + more, least) for far, s in zip(reach, (self.level, self.mean), strict=True)
         )
 
 

@@ -73,6 +73,12 @@ class Spread:
         both = math.sqrt(lasting + sequential_bound(freedom, error_rate) ** 2 * part) - self.zone
         return max(required(part, freedom, error_rate, self.zone), both)
 
+    def needed_at_best(self, error_rate: float) -> float:
+        """Return the part of `needed` that no number of connections removes; 0 if nothing is known about it."""
+        if self.level_freedom is None:
+            return 0.0
+        return max(lasting_bound(self.level_freedom, error_rate) * math.sqrt(self.level) - self.zone, 0.0)
+
     def margin_after(self, connections: int, error_rate: float) -> float:
         """Return the least relative margin at which nine of ten gates reach a verdict after so many connections."""
         scatter = NINE_OF_TEN * math.sqrt(self.variance_after(connections))
