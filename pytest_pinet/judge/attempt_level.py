@@ -9,6 +9,7 @@ from functools import lru_cache
 from statistics import fmean, median
 
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
+from pytest_pinet.judge.starts import started
 from pytest_pinet.judge.statistics import robust_sd, variance
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.measurement import EventKind, Sample
@@ -49,6 +50,8 @@ def unusable(attempt: Attempt) -> str:
     """Return why an attempt gives no value; empty if it gives one."""
     if attempt.excluded:
         return attempt.excluded
+    if not started(attempt.events, attempt.samples).ended:
+        return "the start lasted longer than the connection"
     for event in attempt.events:
         if event.kind in BROKEN:
             return event.text
@@ -87,10 +90,14 @@ def read(attempt: Attempt) -> AttemptLevel | None:
 
 
 def remarks(attempt: Attempt) -> tuple[str, ...]:
-    """Return a sentence for each event of an attempt, or else for each dip: an event says more of the same moment."""
+    """Return a sentence for each disturbance: for each event, or else for each dip, as an event says more of it.
+
+    A slow start is none: the value begins after it.
+    """
     reading = read(attempt)
-    dips = () if reading is None else reading.dips
-    return tuple(event.text for event in attempt.events) or tuple(str(dip) for dip in dips)
+    if any(event.kind is not EventKind.SLOW_START for event in attempt.events):
+        return tuple(event.text for event in attempt.events if event.kind is not EventKind.SLOW_START)
+    return () if reading is None or not reading.disturbed else tuple(str(dip) for dip in reading.dips)
 
 
 def _is_disturbed(attempt: Attempt, dips: Sequence[Dip], usual: float) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 
+from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import JudgedAttempt
@@ -57,6 +58,21 @@ class Try:
         """How far apart the flows began; None for a single flow, or if it is not known."""
         windows = [one.window for one in self.measurements if one.window is not None]
         return windows[0].skew_s if windows else None
+
+
+def showing_a_level(tries: Sequence[Try]) -> list[Try]:
+    """Return the tries that count: not excluded, and all their flows show their level.
+
+    If no try counts, all are shown anyway.
+    """
+    counted = [one for one in tries if not one.excluded]
+    if not counted:
+        return list(tries)
+    of_flows = [
+        shows_level([started(one.flows[index].flow.events, one.flows[index].flow.samples) for one in counted])
+        for index in range(len(counted[0].flows))
+    ]
+    return [one for one, shown in zip(counted, zip(*of_flows, strict=True), strict=True) if all(shown)] or counted
 
 
 def attempts_of(tries: Sequence[Try], flows: Sequence[int]) -> list[Attempt]:

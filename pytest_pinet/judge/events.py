@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_pinet.judge.stalls import DEPTH, STALLED, WINDOW_S
-from pytest_pinet.judge.warmup import CAP_S, JITTER_S, reached_after, settled_after
+from pytest_pinet.judge.warmup import CAP_S, JITTER_S, ROUNDING_S, coarser, late_start, reached_after, settled_after
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 
 # A stall is below this share of the median for at least so long; a shorter one is a late sample.
@@ -25,8 +25,6 @@ RAMP_SHARE = 0.9
 # timeout of 0.2 s, RFC 6298 as in Linux). The application sees nothing, then all of it at once: the wire never stopped.
 HELD_BACK_S = 0.4
 CAUGHT_UP_S = 0.2
-# Rounding error of a sum of intervals, which are rounded to microseconds.
-ROUNDING_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -47,25 +45,6 @@ def find_events(
     ``paced``: the sender has a rate limit, so that it catches up after any interruption.
     """
     return tuple(sorted((*_low(coarser(samples, grain), paced), *_slow_start(samples, cap_s, grain)), key=_start))
-
-
-def coarser(samples: Sequence[Sample], grain: float, grains: int = 5, most_s: float = float("inf")) -> list[Sample]:
-    """Merge neighbours, so that one sample holds ``grains`` grains at the mean rate, but is at most ``most_s`` long.
-
-    Warm-up and counted samples are not merged.
-    """
-    seconds, total = sum(s.seconds for s in samples), sum(s.bytes for s in samples)
-    if grain <= 0 or total <= 0:
-        return list(samples)
-    wanted_s = min(grains * grain * seconds / total, most_s) - ROUNDING_S
-    found: list[Sample] = []
-    for sample in samples:
-        last = found[-1] if found else None
-        if last is not None and last.seconds < wanted_s and last.warmup == sample.warmup:
-            found[-1] = Sample(last.start_s, last.seconds + sample.seconds, last.bytes + sample.bytes, last.warmup)
-        else:
-            found.append(sample)
-    return found
 
 
 def _start(event: Event) -> float:
@@ -141,7 +120,16 @@ def _event(kind: EventKind, low: Sequence[Sample], level: float) -> Event:
 
 
 def _slow_start(samples: Sequence[Sample], cap_s: float, grain: float) -> list[Event]:
-    """Return the event of a warm-up that was still below the level at its cap."""
+    """Return the event of a start that lasted longer than the cap of the warm-up."""
+    late = late_start(samples, cap_s, grain)
+    if late is not None:
+        begin = samples[0].start_s
+        text = f"slow start: {RAMP_SHARE * 100:.0f} % of the usual rate only after {late.reached_s:.1f} s"
+        if late.end_s is None:
+            lasted = samples[-1].start_s + samples[-1].seconds - begin
+            text = f"slow start: the rate still rose when the connection ended after {lasted:.1f} s"
+            return [Event(EventKind.SLOW_START, begin, lasted, text)]
+        return [Event(EventKind.SLOW_START, begin, late.reached_s - begin, text)]
     seen = coarser(samples, grain)
     if not seen or seen[-1].start_s < cap_s - JITTER_S or settled_after(seen, cap_s, grain) is not None:
         return []

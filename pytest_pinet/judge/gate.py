@@ -13,10 +13,12 @@ from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
+from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.judge.statistics import HALF_ZONE
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
+from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
@@ -26,10 +28,14 @@ CAP_TOLERANCE = 0.05
 
 @dataclass(frozen=True)
 class Ruling:
-    """The judgement so far. ``wanted`` is what must be fresh for another attempt, None if the judgement is final."""
+    """The judgement so far. ``wanted`` is what must be fresh for another attempt, None if the judgement is final.
+
+    ``wanted_s`` is the length of that attempt if it must be longer than usual, else 0.
+    """
 
     judgement: DirectionJudgement
     wanted: Fresh | None = None
+    wanted_s: int = 0
 
 
 def judge(
@@ -88,6 +94,8 @@ def rule_on(
     decision that ends the attempts holds. Later attempts, made for another value, do not change it.
     """
     counted = [attempt for attempt in attempts if not attempt.excluded]
+    showing = shows_level([started(one.events, one.samples) for one in counted])
+    counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
     judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
     if not counted:
         undecided = replace(judged, verdict=Verdict.INCONCLUSIVE, reason="no attempt gave a value")
@@ -105,7 +113,7 @@ def rule_on(
         zone = zone_of(judged.limit, baseline.figure)
     decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate, zone)
     if decision.outcome is None:
-        return Ruling(judged, decision.next_fresh)
+        return Ruling(judged, decision.next_fresh, decision.next_s)
     final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone)}")
@@ -146,7 +154,9 @@ def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baselin
 def _odd(judged: DirectionJudgement, attempts: Sequence[Attempt]) -> DirectionJudgement:
     """Make a result without a limit marginal if its traffic had events or excluded attempts."""
     remarks = [attempt.excluded for attempt in attempts if attempt.excluded]
-    remarks += [event.text for attempt in attempts for event in attempt.events]
+    remarks += [
+        event.text for attempt in attempts for event in attempt.events if event.kind is not EventKind.SLOW_START
+    ]
     if not remarks:
         return judged
     return replace(judged, verdict=Verdict.MARGINAL, reason=f"{judged.reason}, but {'; '.join(dict.fromkeys(remarks))}")

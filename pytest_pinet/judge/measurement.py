@@ -12,6 +12,7 @@ from pytest_pinet.judge.attempts import (
     judged_attempts,
     least_since_start,
     pooled,
+    showing_a_level,
     sum_of,
 )
 from pytest_pinet.judge.baseline import Baseline, Reference, compare
@@ -125,14 +126,15 @@ class _Judging:
         self._topology = link.topology
         self._traffic = traffic
         self._tries = tries
-        # Excluded tries are only evidence. If all tries are excluded, they are shown anyway.
-        self._shown = [one for one in tries if not one.excluded] or tries
+        # Other tries are only evidence.
+        self._shown = showing_a_level(tries)
         self._flows = tries[0].flows
         self._plan = plan
         self._circumstances = circumstances
         repeats = [one.flows for one in tries[1:]]
         self._bounds = Bounds(link, traffic, self._flows, circumstances.conditions, repeats)
         self._wanted: list[Fresh] = []
+        self._wanted_s = 0
 
     def whole(self) -> MeasurementJudgement:
         """Return the whole judgement. The order of the steps decides which reason overrides another."""
@@ -164,7 +166,7 @@ class _Judging:
         verdict, reason = worst_of(directions, flows, even)
         if sentences := here.broken or (() if here.unheld else here.ineffective):
             verdict, reason = Verdict.INVALID, "; ".join(first_lines(sentences))
-        return MeasurementJudgement(verdict, reason, directions, flows, even, wanted)
+        return MeasurementJudgement(verdict, reason, directions, flows, even, wanted, self._wanted_s)
 
     def _key(self, way: Direction) -> MetricKey:
         return MetricKey(self._link.combination, self._traffic, way)
@@ -243,11 +245,12 @@ class _Judging:
         )
         if ruling.wanted is not None:
             self._wanted.append(ruling.wanted)
+            self._wanted_s = max(self._wanted_s, ruling.wanted_s)
         return replace(ruling.judgement, flows=flows, attempts=judged_attempts(self._tries, chosen))
 
     def _difference(self, chosen: Sequence[int], way: Direction, accepted: Baseline) -> BaselineDifference:
         """Return how the connections of this run differ from the runs of the baseline."""
-        runs = [sum_of([one.flows[index].flow for index in chosen]) for one in self._tries if not one.excluded]
+        runs = [sum_of([one.flows[index].flow for index in chosen]) for one in self._shown if not one.excluded]
         tolerance = most_specific(*self._limits(way), Metric.TOLERANCE)
         bound = tolerance.bound if tolerance is not None else None
         allowed = bound if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE

@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks, traffic_seconds, unusable
+from pytest_pinet.judge.attempt_level import (
+    AttemptLevel,
+    read,
+    remarks,
+    traffic_seconds,
+    unusable,
+)
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, NINE_OF_TEN, Spread, spread_of
+from pytest_pinet.judge.starts import Started, next_seconds, shows_level, started
 from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
 from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.model.attempt import Attempt, Fresh
@@ -24,6 +31,8 @@ FARTHEST = 1000.0
 MOST_BELOW = 2 / 3
 # If a larger share of the connections is disturbed, the result cannot pass.
 MOST_DISTURBED = 1 / 3
+# Connections so far below the limit may lie within slow starts, so the one that confirms them is twice as long.
+FAR_BELOW = math.log(0.85)
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,8 @@ class Decision:
     limit, and with a dip or an event. ``seconds`` is all traffic so far. ``noise`` is the relative standard deviation
     between connections that was used. ``carries`` is the least margin that can be judged with this noise and the whole
     budget (see `smallest_margin`). ``flagged`` has a sentence for each disturbance of the traffic; a pass with it
-    becomes marginal.
+    becomes marginal. ``start_s`` is the longest slow start, 0 without one. ``next_s`` is the length (s) of the next
+    connection if it must be longer than usual, else 0.
     """
 
     outcome: Verdict | None
@@ -51,24 +61,28 @@ class Decision:
     noise: float | None = None
     carries: float | None = None
     flagged: tuple[str, ...] = ()
+    start_s: float = 0.0
+    next_s: int = 0
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """An attempt for the test: its values (None: unusable), its seconds of traffic, and what was fresh."""
+    """An attempt for the test: its values (None: unusable), its seconds of traffic, what was fresh, and its start."""
 
     reading: AttemptLevel | None
     seconds: float
     fresh: Fresh
     remarks: tuple[str, ...]
+    start: Started
 
 
 # Cached as `read` is: the gate decides again after each attempt, over all attempts so far.
 @lru_cache(maxsize=128)
 def _seen(attempt: Attempt) -> _Seen:
     reading = read(attempt)
-    texts = (unusable(attempt),) if reading is None else remarks(attempt)
-    return _Seen(reading, traffic_seconds(attempt), attempt.fresh, texts)
+    start = started(attempt.events, attempt.samples)
+    texts = remarks(attempt) if reading is not None or not (start.ended or attempt.excluded) else (unusable(attempt),)
+    return _Seen(reading, traffic_seconds(attempt), attempt.fresh, texts, start)
 
 
 @dataclass(frozen=True)
@@ -154,16 +168,22 @@ def decide(
     if not 0 < error_rate < 0.5:
         raise ValueError(f"an error rate of {error_rate} cannot be kept; expected more than 0 and less than 0.5")
     seen = [_seen(attempt) for attempt in attempts]
-    usable = [one for one in seen if one.reading is not None]
+    starts = [one.start for one in seen]
+    usable = [one for one, shown in zip(seen, shows_level(starts), strict=True) if shown and one.reading is not None]
     spent = math.fsum(one.seconds for one in seen)
-    more = max(int((profile.budget_s - spent + 1e-6) / profile.connection_s), 0)
+    start_s = max((one.slow_s for one in starts), default=0.0)
+    next_s = next_seconds(starts, profile.connection_s)
+    more = max(int((profile.budget_s - spent + 1e-6) / max(profile.connection_s, next_s)), 0)
     # Attempts that fail at once use no budget, so their number ends the test, too.
-    over = more < 1 or len(seen) - len(usable) >= 2 * profile.fails_after
+    broken = sum(one.reading is None and one.start.ended for one in seen)
+    over = more < 1 or broken >= 2 * profile.fails_after
     flagged = tuple(sorted(remark for one in seen for remark in one.remarks))
     if not usable:
         outcome = Verdict.INCONCLUSIVE if over else None
         why = f"none of {len(seen)} attempts gave a value" if seen else "nothing was measured yet"
-        return Decision(outcome, why, seconds=spent, flagged=flagged)
+        if not all(one.ended for one in starts):
+            why = f"{why}: the start lasted longer than the connections"
+        return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
 
     standing = _stand(usable, limit, noise, fresh_link, zone)
     half = _half(standing.mean, error_rate)
@@ -180,6 +200,8 @@ def decide(
         noise=math.sqrt(standing.level.between),
         carries=standing.level.margin_after(in_the_end, error_rate),
         flagged=flagged,
+        start_s=start_s,
+        next_s=next_s,
     )
     if standing.passes(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.PASS))
@@ -188,6 +210,8 @@ def decide(
     if over or standing.is_hopeless(more, error_rate, noise, profile):
         return _explained(replace(known, outcome=Verdict.INCONCLUSIVE))
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
+    if suspect and not start_s and standing.level.mean < FAR_BELOW:
+        known = replace(known, next_s=2 * profile.connection_s)
     had_link = any(one.fresh is not Fresh.CONNECTION for one in usable)
     return _explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
 
@@ -229,6 +253,7 @@ def _explained(known: Decision) -> Decision:
     assert known.noise is not None
     where, noise = place(known.ratio), percent(known.noise)
     odd = f"; {counted(known.disturbed, known.connections)} had disturbances" if known.disturbed else ""
+    odd += f"; slow starts of up to {known.start_s:.1f} s do not count" if known.start_s else ""
     if known.outcome is Verdict.PASS:
         why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
     elif known.outcome is Verdict.FAIL:

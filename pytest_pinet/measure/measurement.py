@@ -130,7 +130,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             if found.wanted is None:
                 break
             runs.conditions.look_for_others()
-            one = runs.again(sent, found.wanted if plan.link_ups else Fresh.CONNECTION)
+            longer = _at_least(sent, found.wanted_s)
+            one = runs.again(longer, found.wanted if plan.link_ups else Fresh.CONNECTION)
             if ladder is not None:
                 tries.append(one)
                 tries, sent = ladder.judged
@@ -174,6 +175,13 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     record = result_record(replace(parts, notes=notes))
     context.raw["versions.txt"] = _versions(parts)
     return record
+
+
+def _at_least(traffic: Traffic, seconds: int) -> Traffic:
+    """Return the traffic for so many seconds, if it is shorter and its start is detected."""
+    if isinstance(traffic, HttpTraffic | LadderTraffic) or traffic.warmup_s is not None or seconds <= traffic.seconds:
+        return traffic
+    return replace(traffic, duration_s=traffic.duration_s + seconds - traffic.seconds)
 
 
 def _versions(parts: ResultParts) -> str:

@@ -119,7 +119,8 @@ class EvennessJudgement:
 class MeasurementJudgement:
     """The judgement of a whole measurement; ``verdict`` is the worst verdict in it and ``reason`` says why.
 
-    ``wanted`` is what must be fresh for another attempt; None if every verdict is final.
+    ``wanted`` is what must be fresh for another attempt; None if every verdict is final. ``wanted_s`` is the length of
+    that attempt if it must be longer than usual, else 0.
     """
 
     verdict: Verdict
@@ -128,3 +129,4 @@ class MeasurementJudgement:
     flows: tuple[FlowJudgement, ...] = ()
     evenness: EvennessJudgement | None = None
     wanted: Fresh | None = None
+    wanted_s: int = 0

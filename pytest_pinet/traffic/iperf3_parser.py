@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_pinet.errors import TrafficError, UnsupportedError
-from pytest_pinet.judge.events import coarser, find_events
-from pytest_pinet.judge.warmup import CAP_S, settle
+from pytest_pinet.judge.events import find_events
+from pytest_pinet.judge.warmup import CAP_S, coarser, settle
 from pytest_pinet.model.measurement import Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic

@@ -43,7 +43,7 @@ def nights(count: int = 6, begin: int = 0, **more: Any) -> list[RunRecord]:
 def moved(run: RunRecord, hours: int) -> RunRecord:
     """Return the run some hours later, as a run of its own."""
     started = (datetime.fromisoformat(run.started) + timedelta(hours=hours)).isoformat()
-    session = f"{run.session[8:]}{hours:08x}"
+    session = f"{(run.session or '')[8:]}{hours:08x}"
     return with_result(run, started=started).replace(started=started, session=session)
 
 

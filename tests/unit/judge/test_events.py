@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.events import coarser, find_events
-from pytest_pinet.judge.warmup import settle
+from pytest_pinet.judge.events import find_events
+from pytest_pinet.judge.warmup import coarser, settle
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 from tests.support.throughput_samples import noisy, series
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.warmup import CAP_FAST_S, CAP_S, cap_for, reached_after, settle, settled_after
+from pytest_pinet.judge.warmup import CAP_FAST_S, CAP_S, cap_for, late_start, reached_after, settle, settled_after
 from pytest_pinet.model.measurement import Sample
 from tests.support.throughput_samples import noisy, series
 
@@ -46,10 +46,35 @@ def test_a_stall_after_the_start_is_not_hidden_in_the_warmup() -> None:
 
 
 @pytest.mark.parametrize("cap", [CAP_S, CAP_FAST_S])
-def test_the_cap_ends_it(cap: float) -> None:
+def test_a_slow_start_ends_where_the_rate_is_at_its_level(cap: float) -> None:
     ramp = [10.0 * i for i in range(1, 31)]
-    assert warmup_s(settle(series(ramp + [941.0] * 30), cap)) == cap
+    assert warmup_s(settle(series(ramp + [941.0] * 30), cap)) == 3.0
     assert settled_after(series(ramp + [941.0] * 30), cap) is None
+    assert warmup_s(settle(series([600.0] * 22 + [941.0] * 20), cap)) == pytest.approx(2.2)
+
+
+@pytest.mark.parametrize("seconds", [1.5, 2.0, 3.0, 3.9])
+@pytest.mark.parametrize("noise", [0.003, 0.02])
+def test_the_level_after_a_slow_start_is_that_of_the_rest(seconds: float, noise: float) -> None:
+    count = round(seconds * 10)
+    ramp = [941 * (0.3 + 0.7 * i / count) for i in range(count)]
+    samples = settle(series([*ramp, *noisy(941, 60 - count, noise, 1)]))
+    assert warmup_s(samples) == pytest.approx(seconds, abs=0.5)
+    counted = [s.bps for s in samples if not s.warmup]
+    assert sum(counted) / len(counted) == pytest.approx(941e6, rel=max(noise, 0.005))
+
+
+def test_a_start_that_the_run_does_not_end_is_seen() -> None:
+    rising = late_start(series([941 * (0.3 + 0.7 * i / 40) for i in range(30)]))
+    assert rising is not None
+    assert rising.end_s is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("noise", [0.003, 0.03, 0.1])
+def test_noise_is_no_slow_start(noise: float, seed: int) -> None:
+    assert late_start(series([300.0, 700.0, *noisy(941, 28, noise, seed)])) is None
+    assert late_start(series([941.0] * 10 + [0.0] * 12 + [941.0] * 8)) is None
 
 
 def test_faster_links_may_take_longer() -> None:

@@ -1,0 +1,82 @@
+"""Slow starts: they do not count, whatever their length, and the gate measures longer until the level shows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_pinet.judge.events import find_events
+from pytest_pinet.judge.gate import Ruling, rule_on
+from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.oracle import Oracle
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.judge.starts import shows_level, started
+from pytest_pinet.judge.warmup import settle
+from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.measurement import EventKind
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.verdict import Verdict
+from tests.support.throughput_samples import series
+
+LIMIT = Limit(Bitrate.mbps(940 * 0.97), Origin.LAB_FILE, "lab.yaml:3")
+STANDARD = PROFILES["standard"]
+
+
+def starting(mbps: float, start_s: float, seconds: int, source: random.Random, jump: bool = False) -> Attempt:
+    """Return a connection that rises to this rate, or that jumps to it from 60 %."""
+    count = round(start_s * 10)
+    start = [0.6] * count if jump else [0.3 + 0.7 * index / count for index in range(count)]
+    shares = [*start, *[1.0] * (10 * seconds)][: 10 * seconds]
+    samples = series([mbps * share * source.gauss(1, 0.005) for share in shares])
+    return Attempt(settle(samples), Fresh.CONNECTION, find_events(samples))
+
+
+def ruled(attempts: Sequence[Attempt]) -> Ruling:
+    showing = shows_level([started(one.events, one.samples) for one in attempts])
+    shown = [one for one, own in zip(attempts, showing, strict=True) if own] or attempts
+    counted = [sample for attempt in shown for sample in attempt.counted]
+    goodput = Bitrate(sum(s.bytes for s in counted) * 8 / sum(s.seconds for s in counted))
+    oracle = Oracle(Bitrate.mbps(1e5), "none")
+    return rule_on(attempts, goodput, goodput, oracle, LIMIT, UNKNOWN, STANDARD)
+
+
+def gate(mbps: float, source: random.Random, jump: bool = False) -> tuple[Verdict, list[Attempt]]:
+    attempts: list[Attempt] = []
+    seconds = STANDARD.connection_s
+    while True:
+        attempts.append(starting(mbps, source.uniform(1.2, 4), seconds, source, jump))
+        ruling = ruled(attempts)
+        if ruling.wanted is None:
+            return ruling.judgement.verdict, attempts
+        seconds = ruling.wanted_s or STANDARD.connection_s
+
+
+@pytest.mark.parametrize("jump", [False, True], ids=["ramp", "jump"])
+@pytest.mark.parametrize(("mbps", "expected"), [(940, Verdict.PASS), (893, Verdict.FAIL)])
+def test_a_link_with_slow_starts_is_judged_by_its_level(mbps: float, expected: Verdict, jump: bool) -> None:
+    source = random.Random(f"{mbps}{jump}")
+    verdicts = [gate(mbps, source, jump)[0] for _ in range(40)]
+    assert verdicts.count(expected) >= 36
+    wrong = {Verdict.PASS, Verdict.MARGINAL} if expected is Verdict.FAIL else {Verdict.FAIL}
+    assert not wrong & set(verdicts)
+
+
+def test_a_connection_that_is_all_start_gives_no_value_and_makes_the_next_one_longer() -> None:
+    source = random.Random(1)
+    first = starting(940, 3.8, 3, source)
+    assert [event.kind for event in first.events] == [EventKind.SLOW_START]
+    assert first.events[0].text == "slow start: the rate still rose when the connection ended after 3.0 s"
+    ruling = ruled([first])
+    assert (ruling.wanted, ruling.wanted_s) == (Fresh.CONNECTION, 6)
+    final = ruled([first, starting(940, 3.8, 6, source)])
+    assert final.wanted is None
+    assert final.judgement.verdict is Verdict.PASS
+    assert "slow starts of up to 3." in final.judgement.stopped
+
+
+def test_a_slow_start_passes_plainly_so_that_it_can_be_accepted() -> None:
+    found = ruled([starting(940, 1.6, 3, random.Random(2))])
+    assert found.judgement.verdict is Verdict.PASS
