@@ -10,15 +10,17 @@ from itertools import count
 from benchmarks.verdicts.links import QUIET, Session
 from benchmarks.verdicts.ours import attempt_of, ruled
 from benchmarks.verdicts.rivals import RIVALS
-from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.measurement import Event, EventKind
+from pytest_pinet.model.quantities import Bitrate
 
 # The test in which the lab detects the fault before any rule does.
 IN_THE_LAB = "tests/functional/gate/test_trouble.py"
 
 BASELINE_MBPS = 940.0
+BASELINE = Baseline(Bitrate.mbps(BASELINE_MBPS), (Bitrate.mbps(BASELINE_MBPS),) * 5)
 AT_S, LOST_S = 1.0, 2.0
 
 
@@ -96,7 +98,7 @@ def _ours(fault: Fault, source: random.Random) -> Shown:
     while wanted is not None:
         attempt = attempt_of(session.connection(profile.connection_s), wanted)
         attempts.append(attempt if attempts else fault.tell(attempt))
-        ruling = ruled(attempts, BASELINE_MBPS, UNKNOWN, profile)
+        ruling = ruled(attempts, BASELINE, profile)
         wanted = ruling.wanted
     seconds = sum(attempt.traffic_seconds for attempt in attempts)
     return Shown(fault.name, "pinet", f"{ruling.judgement.verdict}: {ruling.judgement.reason}", seconds)

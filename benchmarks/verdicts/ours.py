@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import date, timedelta
+from statistics import fmean
 
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from benchmarks.verdicts.rivals import LIMIT, Ending, Gate
+from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.events import find_events
@@ -17,19 +20,24 @@ from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.sequential import decide
+from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.measurement import Sample
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
 ENDINGS = {
     Verdict.PASS: Ending.PASS,
+    Verdict.IMPROVED: Ending.IMPROVED,
     Verdict.MARGINAL: Ending.FLAGGED,
     Verdict.FAIL: Ending.FAIL,
     Verdict.INCONCLUSIVE: Ending.INCONCLUSIVE,
 }
+TOLERANCE = Limit(Tolerance(Share(1 - LIMIT)), Origin.LAB_FILE, "the benchmark", metric=Metric.TOLERANCE)
+# The longest connection (s) of a run of the baseline.
+MOST_S = 20
 # No link is that fast: the physical limit is not under test here.
 ORACLE = Oracle(Bitrate(1e12), "no limit of the benchmark's links")
 
@@ -40,63 +48,82 @@ def attempt_of(rates: Sequence[float], fresh: Fresh = Fresh.CONNECTION) -> Attem
     return Attempt(settle(samples), fresh, find_events(samples))
 
 
-@dataclass(frozen=True)
-class History:
-    """The stored history of an unchanged link: eight sessions of four connections each."""
-
-    baseline_mbps: float
-    noise: Noise
-
-
+DAYS, RUNS_OF_A_DAY = 8, 3
 SESSIONS, EACH = 8, 4
+FIRST_DAY = date(2026, 10, 1)
 
 
-def history(draw: Callable[[], Session]) -> History:
-    """Return the history of the unchanged link, measured as ``pinet calibrate`` does, each session on a fresh boot.
+def baseline(draw: Callable[[], Session], days: int = DAYS) -> Baseline:
+    """Return the baseline that `pinet accept` writes after three runs on each of these days; a session is a day.
 
-    The differences between sessions are not drawn again for the link-ups of one gate.
+    Each run is one connection. One that ends before its start does is repeated with twice the length, as in the gate.
     """
+    runs: list[Bitrate] = []
+    places = []
+    middles = []
+    for number in range(days):
+        session = draw()
+        place = RunPlace((FIRST_DAY + timedelta(days=number)).isoformat(), str(number), "1")
+        own = [_run(session) for _ in range(RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY)]
+        runs += own
+        places += [place] * len(own)
+        middles.append(fmean(run.bps for run in own))
+    return Baseline(Bitrate(fmean(middles)), tuple(runs), places=tuple(places))
+
+
+def _run(session: Session) -> Bitrate:
+    seconds = PROFILES["standard"].connection_s
+    while True:
+        attempt = attempt_of(session.connection(seconds))
+        if started(attempt.events, attempt.samples).ended or seconds > MOST_S:
+            return attempt.goodput
+        seconds *= 2
+
+
+def calibrated(draw: Callable[[], Session]) -> Noise:
+    """Return the noise that ``pinet calibrate`` shows, each session on a fresh boot."""
     attempts = []
     for _ in range(SESSIONS):
         session = draw()
         for index in range(EACH):
             attempts.append(attempt_of(session.connection(3), Fresh.CONNECTION if index else Fresh.BOOT))
-    return History(pooled(attempts).bps / 1e6, components(attempts).noise(baseline_runs=SESSIONS))
+    return components(attempts).noise(baseline_runs=SESSIONS)
 
 
 def pooled(attempts: Sequence[Attempt]) -> Bitrate:
     """Return received bytes over seconds of all attempts that count, as the gate sums them."""
     counted = [attempt for attempt in attempts if not attempt.excluded]
+    showing = shows_level([started(one.events, one.samples) for one in counted])
+    counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
     seconds = sum(attempt.seconds for attempt in counted)
     return Bitrate(sum(attempt.goodput.bps * attempt.seconds for attempt in counted) / seconds if counted else 0.0)
 
 
-def ruled(attempts: Sequence[Attempt], baseline_mbps: float, noise: Noise, profile: Profile) -> Ruling:
-    """Return the gate's ruling on these attempts with a limit 3 % below the baseline. Link-ups are allowed."""
+def ruled(attempts: Sequence[Attempt], own: Baseline, profile: Profile, noise: Noise = UNKNOWN) -> Ruling:
+    """Return the gate's ruling on these attempts with a tolerance of 3 % below the baseline. Link-ups are allowed."""
     goodput = pooled(attempts)
-    limit = Limit(Bitrate.mbps(LIMIT * baseline_mbps), Origin.LAB_FILE, "the benchmark")
-    return rule_on(attempts, goodput, goodput, ORACLE, limit, noise, profile, fresh_link=True)
+    return rule_on(attempts, goodput, goodput, ORACLE, TOLERANCE, noise, profile, fresh_link=True, baseline=own)
 
 
-def gate(session: Session, stored: History, profile: str, calibrated: bool) -> Gate:
+def gate(session: Session, stored: Baseline, profile: str) -> Gate:
     """Run one of our gates to its end."""
-    noise = stored.noise if calibrated else UNKNOWN
     own = PROFILES[profile]
     attempts: list[Attempt] = []
     wanted: Fresh | None = Fresh.CONNECTION
+    seconds = own.connection_s
     while wanted is not None:
-        attempts.append(attempt_of(session.connection(own.connection_s), wanted))
-        ruling = ruled(attempts, stored.baseline_mbps, noise, own)
-        wanted = ruling.wanted
+        attempts.append(attempt_of(session.connection(seconds), wanted))
+        ruling = ruled(attempts, stored, own)
+        wanted, seconds = ruling.wanted, ruling.wanted_s or own.connection_s
     return Gate(ENDINGS[ruling.judgement.verdict], sum(attempt.traffic_seconds for attempt in attempts))
 
 
-def flagged_within(session: Session, stored: History, profile: str, seconds: float) -> bool:
+def flagged_within(session: Session, stored: Baseline, profile: str, seconds: float) -> bool:
     """Return whether a gate of this profile has flagged the traffic after ``seconds`` of it."""
     own = PROFILES[profile]
     count = int(seconds / own.connection_s)
     attempts = [attempt_of(session.connection(own.connection_s)) for _ in range(count)]
-    return bool(decide(attempts, Bitrate.mbps(LIMIT * stored.baseline_mbps), UNKNOWN, own).flagged)
+    return bool(decide(attempts, Bitrate(LIMIT * stored.figure.bps), UNKNOWN, own).flagged)
 
 
 def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: int = 3) -> tuple[Relation, float]:

@@ -13,9 +13,10 @@ LIMIT = 0.97
 
 
 class Ending(StrEnum):
-    """The end of a gate. FLAGGED is a pass with a flag."""
+    """The end of a gate. FLAGGED is a pass with a flag, IMPROVED a pass above the baseline."""
 
     PASS = "pass"
+    IMPROVED = "improved"
     FLAGGED = "flagged"
     FAIL = "fail"
     INCONCLUSIVE = "inconclusive"

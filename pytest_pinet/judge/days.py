@@ -53,6 +53,11 @@ class DaySpread:
     run_count: int
 
     @property
+    def run_freedom(self) -> int:
+        """The degrees of freedom of ``runs``."""
+        return self.run_count - self.session_count
+
+    @property
     def variance(self) -> float:
         """The variance of the difference between a session of another day and the mean of the baseline."""
         return self._parts(self.seen)[0] + self._parts(self.seen)[1] + self.runs / self.run_count
@@ -128,14 +133,22 @@ def day_spread(baseline: Baseline, noise: Noise = UNKNOWN) -> DaySpread:
 
 
 def _of_days(means: Sequence[float], below: float) -> tuple[float, float]:
-    """Return the variance between days and its degrees of freedom. ``below`` is what runs and sessions explain."""
+    """Return the variance between days and its degrees of freedom. ``below`` is what runs and sessions explain.
+
+    The noise of runs hides the days: what is seen of them counts by the square of their part in what is seen.
+    """
     more = len(means) - 1
+    if not more:
+        return PRIOR_SD**2, PRIOR_WORTH
     middle = fmean(means)
-    squares = max(math.fsum((one - middle) ** 2 for one in means) - more * below, 0.0)
-    pooled = (PRIOR_WORTH * PRIOR_SD**2 + squares) / (PRIOR_WORTH + more)
-    if more and squares / more > pooled:
-        return squares / more, more + PRIOR_WORTH_WHEN_WRONG
-    return pooled, more + PRIOR_WORTH
+    seen = max(math.fsum((one - middle) ** 2 for one in means) / more - below, 0.0)
+    expected = max(seen, PRIOR_SD**2)
+    part = expected / (expected + below)
+    worth = more * part**2
+    pooled = (PRIOR_WORTH * PRIOR_SD**2 + worth * seen) / (PRIOR_WORTH + worth)
+    if seen > pooled:
+        return part * seen + (1 - part) * pooled, worth + PRIOR_WORTH_WHEN_WRONG + (1 - part) * PRIOR_WORTH
+    return pooled, worth + PRIOR_WORTH
 
 
 def _grouped(baseline: Baseline) -> list[list[list[float]]]:
@@ -159,10 +172,12 @@ def _usual(sizes: Sequence[int]) -> float:
 
 def against_baseline(noise: Noise, spread: DaySpread) -> Noise:
     """Return the noise of a value that is judged by this baseline: days and the baseline's own error count, too."""
-    sessions = math.sqrt(spread.variance)
+    if spread.runs > noise.connections**2 and spread.run_freedom:
+        # The connections of the baseline differed by more than is known or assumed.
+        noise = replace(noise, connections=math.sqrt(spread.runs), freedom=float(spread.run_freedom))
     return replace(
         noise,
-        sessions=sessions,
+        sessions=math.sqrt(spread.variance),
         links=0.0,
         session_freedom=spread.variance_freedom,
         days_known=spread.seen >= ENOUGH_DAYS,

@@ -21,10 +21,10 @@ HOW_TO_REWRITE = (
 MASKED_KEYS = {
     "time": ("started", "finished"),
     "duration": ("started_s", "traffic_seconds", "at_s", "boot_s"),
-    "id": ("run", "session", "bus_info"),
+    "id": ("run", "session", "bus_info", "boot"),
     # The host's kernel is that of every board in the virtual lab.
     "version": ("pinet", "uname", "driver_version", "version", "build_id"),
-    "counter": ("node", "switch"),
+    "counter": ("node", "switch", "link_up"),
     "skew": ("start_skew_s", "start_skew_within_s", "skew_s", "skew_within_s"),
 }
 # A value "seconds" next to a start time comes from a clock and is masked. All others come from the recording.
