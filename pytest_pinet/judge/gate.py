@@ -15,6 +15,7 @@ from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
 from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.judge.statistics import HALF_ZONE
+from pytest_pinet.judge.two_levels import TwoLevels, two_levels
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
@@ -105,13 +106,14 @@ def rule_on(
     if judged.limit is None or judged.limit.bps <= 0:
         enough = len(counted) >= profile.passes_after
         return Ruling(_odd(judged, attempts), None if enough else Fresh.CONNECTION)
-    zone, spread = HALF_ZONE, None
+    zone, spread, levels = HALF_ZONE, None, None
     if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
         # What the baseline does not know about today counts only where the limit comes from it.
-        spread = day_spread(baseline, noise)
+        levels = two_levels(baseline)
+        spread = day_spread(baseline if levels is None else levels.without(baseline), noise)
         noise = against_baseline(noise, spread)
         zone = zone_of(judged.limit, baseline.figure)
-    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate, zone)
+    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate, zone, levels)
     if decision.outcome is None:
         return Ruling(judged, decision.next_fresh, decision.next_s)
     final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
@@ -170,9 +172,10 @@ def _first_end(
     fresh_link: bool,
     error_rate: float,
     zone: float,
+    levels: TwoLevels | None,
 ) -> Decision:
     for count in range(1, len(attempts) + 1):
-        decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link, zone)
+        decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link, zone, levels)
         if decision.outcome is not None:
             break
     return decision
@@ -183,7 +186,9 @@ def _final(
 ) -> DirectionJudgement:
     assert judged.limit is not None
     limit = judged.limit
-    suspected = any(attempt.goodput < limit for attempt in counted)
+    below = sum(attempt.goodput < limit for attempt in counted)
+    # On a link with two levels, a connection on the lower one is no suspicion.
+    suspected = decision.below > 0 if decision.levels else below > 0
     state = ""
     if verdict is Verdict.FAIL:
         state = "confirmed"
@@ -191,7 +196,7 @@ def _final(
         state = "undecided"
     elif suspected:
         verdict, state = Verdict.MARGINAL, "cleared"
-    elif decision.flagged:
+    elif decision.flagged or decision.other_share:
         verdict = Verdict.MARGINAL
     elif judged.verdict is not Verdict.FAIL:
         # Such as the marginal band.
@@ -200,7 +205,6 @@ def _final(
     if verdict is Verdict.INCONCLUSIVE:
         reason = f"{reason}, but this is not certain: {decision.why}"
     elif state == "cleared":
-        below = sum(attempt.goodput < limit for attempt in counted)
         reason = f"{reason}; below the limit in {below} of {len(counted)} connections, but the repetitions passed"
         if decision.flagged:
             reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
@@ -211,6 +215,8 @@ def _final(
     if verdict is Verdict.FAIL and decision.flagged:
         # Events come first in the sentence, then the goodput.
         reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
+    if decision.levels:
+        reason = f"{reason}; {decision.levels}"
     interval = None
     if decision.interval is not None:
         low, high = decision.interval

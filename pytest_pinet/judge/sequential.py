@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import fmean
 
 from pytest_pinet.judge.attempt_level import (
     AttemptLevel,
@@ -16,10 +17,11 @@ from pytest_pinet.judge.attempt_level import (
 )
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.spread import FEW, NINE_OF_TEN, Spread, spread_of
+from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Spread, spread_of
 from pytest_pinet.judge.starts import Started, next_seconds, shows_level, started
 from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
 from pytest_pinet.judge.text import counted, percent, place
+from pytest_pinet.judge.two_levels import TwoLevels, explanations, is_other_share
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
@@ -46,7 +48,9 @@ class Decision:
     between connections that was used. ``carries`` is the least margin that can be judged with this noise and the whole
     budget (see `smallest_margin`). ``flagged`` has a sentence for each disturbance of the traffic; a pass with it
     becomes marginal. ``start_s`` is the longest slow start, 0 without one. ``next_s`` is the length (s) of the next
-    connection if it must be longer than usual, else 0.
+    connection if it must be longer than usual, else 0. ``levels`` says in words on which levels the connections fell;
+    ``other_share``: not in the same shares as those of the baseline; ``ambiguous``: an unchanged link explains the
+    values as well as a slower one.
     """
 
     outcome: Verdict | None
@@ -63,6 +67,9 @@ class Decision:
     flagged: tuple[str, ...] = ()
     start_s: float = 0.0
     next_s: int = 0
+    levels: str = ""
+    other_share: bool = False
+    ambiguous: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,18 +94,28 @@ def _seen(attempt: Attempt) -> _Seen:
 
 @dataclass(frozen=True)
 class _Standing:
-    """All connections with a value, compared with the limit; ``undisturbed`` is the sum without disturbed ones."""
+    """All connections with a value, compared with the limit; ``undisturbed`` is the sum without disturbed ones.
+
+    ``plausible`` has one spread for each plausible explanation, several only for a link with two levels. ``one_day``:
+    its days are on two levels, so that more traffic adds no knowledge of levels.
+    """
 
     level: Spread
     mean: Spread
+    plausible: tuple[Spread, ...]
     undisturbed: float
     below: int
     disturbed: int
     outlasted: bool
+    one_day: bool = False
 
     @property
     def n(self) -> int:
         return self.level.n
+
+    @property
+    def ambiguous(self) -> bool:
+        return len({one.mean > 0 for one in self.plausible}) > 1
 
     @property
     def mostly_below(self) -> bool:
@@ -109,13 +126,15 @@ class _Standing:
         return max(asked, min(self.level.least, self.n + more))
 
     def passes(self, error_rate: float, profile: Profile, more: int) -> bool:
-        certain = self.level.mean > self.level.needed(error_rate) and self.undisturbed > 0
+        certain = all(one.mean > one.needed(error_rate) for one in self.plausible) and self.undisturbed > 0
         return (
             self.n >= self._least(profile.passes_after, more) and certain and self.disturbed <= MOST_DISTURBED * self.n
         )
 
     def fails(self, error_rate: float, profile: Profile, more: int) -> bool:
-        certain = any(one.mean < -one.needed(error_rate) for one in (self.level, self.mean))
+        certain = all(one.mean < -one.needed(error_rate) for one in self.plausible)
+        # With two levels, the means of few connections say little about the long run.
+        certain = certain or (len(self.plausible) == 1 and self.mean.mean < -self.mean.needed(error_rate))
         return self.n >= self._least(profile.fails_after, more) and certain and self.mostly_below and self.outlasted
 
     def is_hopeless(self, more: int, error_rate: float, noise: Noise, profile: Profile) -> bool:
@@ -126,10 +145,13 @@ class _Standing:
         if self.n < profile.fails_after:
             return False
         reach = [abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n) for s in (self.level, self.mean)]
-        if max(reach) < self.level.needed_at_best(error_rate):
+        farthest = max(*reach, *(abs(one.mean) for one in self.plausible))
+        if self.one_day and self.ambiguous:
+            return True
+        if farthest < self.level.needed_at_best(error_rate):
             # However quiet the connections are: the days of the baseline allow no verdict.
             return True
-        if noise.freedom < FEW and self.n < FEW:
+        if (noise.freedom < FEW and self.n < FEW) or len(self.plausible) > 1:
             return False
         # Assume the lowest noise that is plausible after what was seen.
         freedom = noise.freedom + self.n - 1
@@ -147,6 +169,7 @@ def decide(
     error_rate: float = ERROR_RATE,
     fresh_link: bool = False,
     zone: float = HALF_ZONE,
+    levels: TwoLevels | None = None,
 ) -> Decision:
     """Judge all attempts of one direction by its limit; the order of attempts does not matter.
 
@@ -159,6 +182,9 @@ def decide(
     (the caller can take the link down and up), one of the connections below must have begun with a fresh link-up.
 
     ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
+
+    ``levels`` are those of a link whose connections, or days, fall on two levels: then every plausible explanation of
+    the values must give the same verdict.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
     ValueError for a limit that is not above 0 and finite, and for an error rate outside 0 to 0.5.
@@ -186,13 +212,15 @@ def decide(
         return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
 
     standing = _stand(usable, limit, noise, fresh_link, zone)
-    half = _half(standing.mean, error_rate)
+    known_levels = None if levels is None else _on_levels(standing, usable, limit, levels, error_rate)
+    if known_levels is not None:
+        standing = known_levels.standing
     in_the_end = standing.n + more
     known = Decision(
         None,
         "",
         ratio=math.exp(standing.mean.mean),
-        interval=(math.exp(standing.mean.mean - half), math.exp(standing.mean.mean + half)),
+        interval=_interval(standing, error_rate),
         connections=standing.n,
         below=standing.below,
         disturbed=standing.disturbed,
@@ -202,6 +230,9 @@ def decide(
         flagged=flagged,
         start_s=start_s,
         next_s=next_s,
+        levels="" if known_levels is None else known_levels.text,
+        ambiguous=standing.ambiguous,
+        other_share=known_levels is not None and known_levels.other_share,
     )
     if standing.passes(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.PASS))
@@ -212,8 +243,16 @@ def decide(
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
     if suspect and not start_s and standing.level.mean < FAR_BELOW:
         known = replace(known, next_s=2 * profile.connection_s)
-    had_link = any(one.fresh is not Fresh.CONNECTION for one in usable)
-    return _explained(replace(known, next_fresh=Fresh.LINK if suspect and not had_link else Fresh.CONNECTION))
+    fresh = Fresh.LINK if suspect and not _had_link(usable) else Fresh.CONNECTION
+    return _explained(replace(known, next_fresh=fresh))
+
+
+def _interval(standing: _Standing, error_rate: float) -> tuple[float, float]:
+    """Return the interval of value over limit; it covers every plausible explanation."""
+    each = standing.plausible if len(standing.plausible) > 1 else (standing.mean,)
+    halves = [_half(one, error_rate) for one in each]
+    low = min(one.mean - half for one, half in zip(each, halves, strict=True))
+    return math.exp(low), math.exp(max(one.mean + half for one, half in zip(each, halves, strict=True)))
 
 
 def _half(spread: Spread, error_rate: float) -> float:
@@ -232,6 +271,7 @@ def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bo
     again = [mean for mean, one in zip(means, usable, strict=True) if one.fresh is not Fresh.CONNECTION]
     return _Standing(
         level=level,
+        plausible=(level,),
         # Short disturbances of the means say nothing about other days, so the level's variance between sessions is
         # used.
         mean=replace(spread_of(means, [r.own_mean for r in readings], noise, shared, zone), level=level.level),
@@ -240,6 +280,60 @@ def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bo
         disturbed=sum(r.disturbed for r in readings),
         outlasted=not fresh_link or any(mean < 0 for mean in again),
     )
+
+
+@dataclass(frozen=True)
+class _OnLevels:
+    """The standing of connections of a link with two levels, and what `Decision` says of the levels."""
+
+    standing: _Standing
+    text: str
+    other_share: bool
+
+
+def _on_levels(
+    standing: _Standing, usable: Sequence[_Seen], limit: Bitrate, levels: TwoLevels, error_rate: float
+) -> _OnLevels:
+    own, bound = standing.level, math.log(limit.bps)
+    values = [math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None]
+    found = explanations([fmean(values)] if levels.of_days else values, levels, error_rate)
+    freedom = own.freedom if levels.of_days else levels.count - 2 + own.n - 1
+    plausible = tuple(
+        replace(
+            own,
+            mean=levels.middle + one.change - bound,
+            # The spread of the days of a level is part of what is known about days.
+            between=own.between if levels.of_days else max(own.n * one.variance, FLOOR**2),
+            freedom=freedom,
+        )
+        for one in found
+    )
+    best = found[0]
+    low, high = (Bitrate(math.exp(level + best.shift)) for level in (levels.low, levels.high))
+    what = "days" if levels.of_days else "connections"
+    of = 1 if levels.of_days else own.n
+    text = (
+        f"{what} on two levels, {low} and {high}: {best.lower} of {of} on the lower one, "
+        f"{levels.lower} of {levels.count} in the baseline"
+    )
+    return _OnLevels(
+        replace(
+            standing,
+            level=plausible[0],
+            mean=plausible[0],
+            plausible=plausible,
+            one_day=levels.of_days,
+            undisturbed=plausible[0].mean if standing.undisturbed or not standing.disturbed else 0.0,
+            below=own.n if plausible[0].mean < 0 else 0,
+            outlasted=standing.outlasted or (plausible[0].mean < 0 and _had_link(usable)),
+        ),
+        text,
+        is_other_share(best.lower, of, levels, error_rate),
+    )
+
+
+def _had_link(usable: Sequence[_Seen]) -> bool:
+    return any(one.fresh is not Fresh.CONNECTION for one in usable)
 
 
 def _log(bps: float, limit: Bitrate) -> float:
@@ -253,6 +347,7 @@ def _explained(known: Decision) -> Decision:
     assert known.noise is not None
     where, noise = place(known.ratio), percent(known.noise)
     odd = f"; {counted(known.disturbed, known.connections)} had disturbances" if known.disturbed else ""
+    odd += f"; {known.levels}" if known.levels else ""
     odd += f"; slow starts of up to {known.start_s:.1f} s do not count" if known.start_s else ""
     if known.outcome is Verdict.PASS:
         why = f"certain after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
@@ -272,6 +367,8 @@ def _obstacle(known: Decision) -> str:
     assert known.carries is not None
     if known.disturbed > MOST_DISTURBED * known.connections:
         return f"{counted(known.disturbed, known.connections)} had disturbances, such as: {known.flagged[0]}"
+    if known.ambiguous:
+        return "an unchanged link on its lower level explains the values as well as a slower one on its higher level"
     possible = f"the smallest margin that this noise allows is {percent(known.carries)}"
     if known.carries >= 1:
         possible = "this noise allows no margin"

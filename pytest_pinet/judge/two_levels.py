@@ -1,0 +1,192 @@
+"""Links whose connections, or days, fall on two levels: recognised in a baseline, and found again in a run.
+
+The long-run mean of such a link depends on the levels and on the shares of both. A run is explained by a shift of both
+levels and by a share; every plausible explanation must give the same verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from pytest_pinet.judge.baseline import Baseline
+from pytest_pinet.model.quantities import Bitrate
+
+# Levels this many standard deviations apart are two; also, no value lies between them for this many.
+APART = 6.0
+EMPTY = 3.0
+# Closer levels do not matter.
+LEAST_GAP = 0.01
+# Goodput varies by this much at least.
+LEAST_SPREAD = 0.001
+# Each level has so many members, and at least this share of all.
+MEMBERS = 3
+MEMBERS_OF_DAYS = 2
+SHARE = 0.1
+# In a link whose days fall on two levels, at most this share of the days has both.
+MIXED_DAYS = 0.2
+# Before a run, the probability that the share of the levels changed.
+CHANGED_SHARE = 0.1
+# Explanations less probable than this part of the error rate are not plausible.
+PLAUSIBLE = 0.5
+# A value far from both levels is improbable, but possible.
+ODD = 1e-6
+
+
+@dataclass(frozen=True)
+class TwoLevels:
+    """Two levels of a baseline, as logarithms of bit/s; ``spread`` is the standard deviation of each.
+
+    ``lower`` of ``count`` connections (``of_days``: days) are on the lower one.
+    """
+
+    low: float
+    high: float
+    spread: float
+    lower: int
+    count: int
+    of_days: bool
+
+    @property
+    def gap(self) -> float:
+        return self.high - self.low
+
+    @property
+    def middle(self) -> float:
+        """The long-run mean."""
+        return self.high - self.gap * self.lower / self.count
+
+    def level_of(self, value: float, shift: float = 0.0) -> float:
+        """Return the level that is nearer to a value, both moved by ``shift``."""
+        low, high = self.low + shift, self.high + shift
+        return low if abs(value - low) < abs(value - high) else high
+
+    def without(self, baseline: Baseline) -> Baseline:
+        """Return the baseline as if all of its runs were on one level: what is left is the spread within levels."""
+        if self.of_days:
+            days: dict[str, list[float]] = {}
+            for place, run in baseline.placed:
+                days.setdefault(place.day, []).append(math.log(run.bps))
+            moved = {day: self.middle - self.level_of(fmean(own)) for day, own in days.items()}
+            own = [run.bps * math.exp(moved[place.day]) for place, run in baseline.placed]
+        else:
+            own = [run.bps * math.exp(self.middle - self.level_of(math.log(run.bps))) for _, run in baseline.placed]
+        places = tuple(place for place, _ in baseline.placed)
+        return replace(baseline, runs=tuple(Bitrate(bps) for bps in own), places=places)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A shift of both levels that explains a run: its probability, and the change of the long-run mean.
+
+    ``variance`` is that of ``change`` (a logarithm).
+    """
+
+    shift: float
+    probability: float
+    change: float
+    variance: float
+    lower: int
+
+
+def two_levels(baseline: Baseline) -> TwoLevels | None:
+    """Return the levels of the connections of a baseline, or else of its days; None if there are not two."""
+    days: dict[str, list[float]] = {}
+    for place, run in baseline.placed:
+        days.setdefault(place.day, []).append(math.log(run.bps))
+    values = [value for own in days.values() for value in own]
+    found = _split(values, MEMBERS, of_days=False)
+    if found is None:
+        return None
+    several = [own for own in days.values() if len(own) > 1]
+    mixed = sum(len({found.level_of(value) for value in own}) > 1 for own in several)
+    if several and mixed > MIXED_DAYS * len(several):
+        return found
+    return _split([fmean(own) for own in days.values()], MEMBERS_OF_DAYS, of_days=True)
+
+
+def _split(values: Sequence[float], members: int, of_days: bool) -> TwoLevels | None:
+    """Cut the values where they are furthest apart, and return both parts if they are two levels."""
+    ranked = sorted(values)
+    least = max(members, math.ceil(SHARE * len(ranked)))
+    if len(ranked) < 2 * least:
+        return None
+    at = max(range(least, len(ranked) - least + 1), key=lambda index: ranked[index] - ranked[index - 1])
+    lower, upper = ranked[:at], ranked[at:]
+    squares = math.fsum((value - fmean(own)) ** 2 for own in (lower, upper) for value in own)
+    spread = max(math.sqrt(squares / max(len(ranked) - 2, 1)), LEAST_SPREAD)
+    gap = fmean(upper) - fmean(lower)
+    if gap < max(APART * spread, LEAST_GAP) or upper[0] - lower[-1] < EMPTY * spread:
+        return None
+    return TwoLevels(fmean(lower), fmean(upper), spread, len(lower), len(ranked), of_days)
+
+
+def explanations(values: Sequence[float], levels: TwoLevels, error_rate: float) -> list[Explanation]:
+    """Return the plausible explanations of the logarithms of a run's connections (or of its day), likeliest first."""
+    found: dict[int, tuple[float, float, int]] = {}
+    for start in {value - level for value in values for level in (levels.low, levels.high)}:
+        shift = start
+        for _ in range(3):
+            shift = fmean(value - levels.level_of(value, shift) for value in values) + shift
+        lower = sum(levels.level_of(value, shift) == levels.low + shift for value in values)
+        far = [(value - levels.level_of(value, shift)) / levels.spread for value in values]
+        likely = math.fsum(math.log(math.exp(-0.5 * min(one * one, 1400)) + ODD) for one in far)
+        likely += _share(lower, len(values), levels)[0]
+        key = round(shift / levels.spread)
+        if key not in found or found[key][0] < likely:
+            found[key] = (likely, shift, lower)
+    best = max(likely for likely, _, _ in found.values())
+    total = math.fsum(math.exp(likely - best) for likely, _, _ in found.values())
+    ranked = sorted(found.values(), reverse=True)
+    n = len(values)
+    plausible: list[Explanation] = []
+    for likely, shift, lower in ranked:
+        probability = math.exp(likely - best) / total
+        if probability < PLAUSIBLE * error_rate and plausible:
+            break
+        _, share, uncertain = _share(lower, n, levels)
+        change = shift - (share - levels.lower / levels.count) * levels.gap
+        variance = levels.spread**2 / n + uncertain * levels.gap**2
+        plausible.append(Explanation(shift, probability, change, variance, lower))
+    return plausible
+
+
+def _share(lower: int, of: int, levels: TwoLevels) -> tuple[float, float, float]:
+    """Return the log probability of ``lower`` values on the lower level, their long-run share, and its variance.
+
+    Either the share is that of the baseline, or it changed to any other. If it is the same, what is not known of it
+    is not known of the baseline, either, and cancels.
+    """
+    same = _beta(lower + 1 + levels.lower, of - lower + 1 + levels.count - levels.lower)
+    same -= _beta(1 + levels.lower, 1 + levels.count - levels.lower)
+    other = _beta(lower + 1, of - lower + 1)
+    one, two = math.log(1 - CHANGED_SHARE) + same, math.log(CHANGED_SHARE) + other
+    both = max(one, two) + math.log1p(math.exp(-abs(one - two)))
+    changed = math.exp(two - both)
+    base, own = levels.lower / levels.count, (lower + 1) / (of + 2)
+    if changed < 0.5:
+        return both, base, 0.0
+    return both, own, own * (1 - own) / (of + 3) + base * (1 - base) / levels.count
+
+
+def _beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def is_other_share(lower: int, of: int, levels: TwoLevels, error_rate: float) -> bool:
+    """Return whether so many values on the lower level are improbable with the baseline's share (binomial, both sides).
+
+    The baseline's own share is known only from its counts, so its error counts, too.
+    """
+    share = (levels.lower + 1) / (levels.count + 2)
+    expected = of * share
+    sd = math.sqrt(of * share * (1 - share) * (1 + of / levels.count))
+    return abs(lower - expected) > 0.5 + sd * 2.58 and _tail(lower, of, share) < error_rate / 2
+
+
+def _tail(lower: int, of: int, share: float) -> float:
+    below = math.fsum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(lower + 1))
+    above = math.fsum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(lower, of + 1))
+    return min(below, above)
