@@ -86,6 +86,30 @@ class _Scaled(Session):
 
 
 @dataclass(frozen=True)
+class Changing(Link):
+    """Another link that becomes slower by ``by`` after ``after_s`` seconds of traffic of each session."""
+
+    link: Link
+    by: float
+    after_s: float
+
+    def session(self, slower: float, source: random.Random) -> Session:
+        return _Changing(self.link.session(slower, source), self)
+
+
+class _Changing(Session):
+    def __init__(self, session: Session, model: Changing) -> None:
+        self.inner, self.model, self.elapsed = session, model, 0.0
+
+    def connection(self, seconds: int) -> list[float]:
+        begin, self.elapsed = self.elapsed, self.elapsed + seconds
+        return [
+            rate * (1 - self.model.by) if begin + index * STEP_S >= self.model.after_s else rate
+            for index, rate in enumerate(self.inner.connection(seconds))
+        ]
+
+
+@dataclass(frozen=True)
 class Correlated(Link):
     """A model of 0.1 s samples with the standard deviation ``sd``, each tied to the one before it by ``tie``."""
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from benchmarks.verdicts.faults import Shown
+from benchmarks.verdicts.harder_links import ALL
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.live import live
-from benchmarks.verdicts.rivals import RIVALS
-from benchmarks.verdicts.trials import OURS, RULES, STALL, Cell, Turns, cases
+from benchmarks.verdicts.rivals import RIVALS, Ending
+from benchmarks.verdicts.trials import OURS, STALL, Cell, Turns, cases, ideal
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import ERROR_RATE
-from pytest_pinet.judge.stalls import blind_spots
+from pytest_pinet.judge.stalls import unseen_share
 
 TITLES = {
     "quiet": "quiet, recorded",
@@ -31,45 +32,43 @@ CASES = {
     STALL: "20 % of the seconds at half rate",
 }
 
-ADVICE = """In a lab
-that drifts, a level that differs from session to session cannot be distinguished from a change inside one session.
-There are two remedies. The noise of a stored baseline can be calibrated over link-ups and boots (`pinet calibrate
---links`, `--boots`), which turns these verdicts into *inconclusive*. Or both states can be compared in one session
-(`gate.compare`, below)."""
-# The target of 1 % applies to these cases.
-GATED = ("0", "1", "5", "10", "-10")
+# Cells to which the target of 1 % applies: a baseline of eight days, or days that differ by no more than the prior.
 TARGET = 1.0
+MOST_WRONG = 12.0
+# A change in mid-run begins after so many seconds of traffic.
+LATE_S = 10
+QUIET_LINKS = ("quiet", "busy")
+UNLIKE = ("days 1 %", "days 2 %", "rough, days 1 %", "days on two levels, 5 %", "s3", "drift", "unshaped")
+# Rules of ours, in the order of columns.
+COLUMNS = ("pinet, 1 day", "pinet, 2 days", "pinet, 8 days", "soak, 8 days")
 HEAD = """# What the gate's verdicts are worth
 
 {remains}
 
-Made by `python -m benchmarks.verdicts` (seed {seed}, {gates} gates a cell for the first two rules, {fewer} for the
-others, {total} gates in all). The limit is 3 % below a baseline of eight sessions of four connections. A new baseline
-is drawn for every 25 gates, so that every value contains the baseline's own error.
+Made by `python -m benchmarks.verdicts` (seed {seed}; {gates} gates a cell of our rules, {fewer} of the others, {total}
+gates in all). The limit is a tolerance of 3 % below a baseline. The column says how many days the baseline spans:
+three runs on each, or six on a single day. A run is one connection of 3 s, as in a gate that passes. A new baseline is
+drawn for every three gates, so that every value contains the baseline's own error. No link is calibrated.
 
 Every rule gets samples of the same links. Recorded links are in `benchmarks/verdicts/series/`. Their samples are drawn
 by block bootstrap: pieces have at most 5 s, a session is one recorded run, and a connection begins as the recorded run
-began. Links that could not be recorded are models. This page draws only from the odd repeats of each recording, but
-they are no clean hold-out. The thresholds of `judge/` were chosen with a view of all repeats of the quiet and unshaped
-recordings, of s1 to s3 and of the drifting lab. Earlier pages (seeds 1 and 11) were read between changes. After them,
-these parts were improved: the size of the history, the caution about few link-ups, the stalls, the errors of states
-that are measured alternately, and the caution about rough links with unknown noise. The constants of the last part were
-chosen on the even repeats with seeds 3 to 5. The busy recording and the disturbed host stood on those pages, too, but
-no constant was chosen by their values.
+began. Links that could not be recorded are models: their parameters are from public logs of real boards, or say what
+the name says. In all of them, a session is a day.
 
-The columns *pinet*, *calibrated* and *soak* show the rulings of `judge/gate.py` after each connection (`rule_on`), with
-the events that the parser finds in the samples, and with a fresh link-up if the ruling requests one. (A link-up changes
-nothing about these links: their sessions differ as boots do.)
+A wrong verdict: `fail` if the link is unchanged or 1 % slower; a pass, with or without a flag, if it is 5 or 10 %
+slower; `improved` if nothing improved; a pass without a flag if it stalls. Between 2 and 3 % slower only `improved` is
+wrong. *Flagged* is a pass that names what was unusual or a suspicion that was cleared (verdict `marginal`).
 
-The models' parameters are from public logs of real boards. s3 and the drifting lab differ by 2 % (standard deviation)
-from session to session, the drifting lab also by 0.03 % per second within a session. Reductions without a recording
-(3 %, 10 % faster, all of the unshaped link) are scaled from other recordings. The busy recording is only a little busy:
-processes that use the cores hardly slow down traffic that sleeps most of the time.
+Each cell has the share of wrong verdicts with its 95 % interval (Wilson), the share of inconclusive ones, in brackets
+that of an ideal rule, and the median and mean seconds of traffic. The ideal rule knows how much days and connections
+really differ (as normal variables), has the budget of 20 connections, and errs in 1 % of the gates. It does not know of
+two levels, so our rule can be better.
 
-*pinet* does not know a link's noise; *calibrated* has the noise that the same history shows; *soak* is the profile of
-that name. A wrong verdict is bold: a fail if the link is unchanged, 1 % slower or faster; a pass if it is 5 or 10 %
-slower; a pass without a flag if it stalls. Between 2 and 3 % slower no verdict is wrong. *Flagged* is a pass that names
-what was unusual or a suspicion that was cleared (verdict `marginal`). Seconds are the median of traffic.
+No clean hold-out exists: the thresholds of `judge/` were chosen with a view of the recordings and of these kinds of
+links, though with other seeds. The parts for days were chosen on a simulation of levels alone.
+"""
+PROFILES_HEAD = """A change after 10 s of traffic (10 % slower from then on) is not seen by `standard`, which passes
+after 3 s. This is a matter of the profile, not of the error rate:
 """
 
 
@@ -85,51 +84,91 @@ def page(
     """Return the whole page. ``flagged`` is the percentage flagged by soak within 22 s, by link and case."""
     total = sum(cell.gates for cell in cells)
     parts = [HEAD.format(remains=_remains(cells), seed=seed, gates=gates, fewer=fewer, total=total)]
-    parts += ["## In short", "", _short(cells), ""]
+    parts += ["## Every link, every change", "", _all(cells), ""]
+    parts += ["## Beside the rules of others", "", _beside(cells), ""]
     if measured := live():
         parts += ["## On a real link", "", measured, ""]
-    parts += ["## Stalls", "", _stalls(flagged), ""]
-    parts += ["## Every link, every change", "", _all(cells), ""]
+    parts += ["## Which profile sees what", "", _profiles(), "", _stalls(flagged), ""]
     parts += ["## Two states in turn", "", _turns(turned), ""]
     parts += ["## Faults", "", _faults(faults), ""]
     return "\n".join(parts)
 
 
+def targets(cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
+    """Return the cells to which the target of 1 % applies, and those with fewer days than their links need."""
+    ours = [cell for cell in cells if cell.rule in OURS and cell.case != STALL]
+    sure = [cell for cell in ours if "8 days" in cell.rule or cell.link not in UNLIKE]
+    return sure, [cell for cell in ours if cell not in sure]
+
+
 def _remains(cells: Sequence[Cell]) -> str:
-    """Return one sentence on where the target of 1 % is missed, with advice."""
-    worst: dict[str, dict[str, float]] = {}
-    for cell in cells:
-        if cell.rule in OURS and cell.case in GATED and cell.wrong > TARGET:
-            own = worst.setdefault(cell.link, {})
-            own[cell.rule] = max(own.get(cell.rule, 0.0), cell.wrong)
-    if not worst:
-        return "On no link here more than 1 % of our verdicts are wrong, whether its noise is known or not."
-    told = [
-        f"{TITLES[link]} ({', '.join(f'{rule} up to {wrong:.1f} %' for rule, wrong in own.items())})"
-        for link, own in worst.items()
-    ]
-    return f"**More than 1 % of our verdicts are wrong on: {'; '.join(told)}.** {ADVICE}"
+    """Return what the cells show in short: where the target of 1 % is missed, and what few days cost."""
+    sure, few = targets(cells)
+    missed = [cell for cell in sure if cell.wrong > TARGET]
+    text = f"**In {len(sure) - len(missed)} of {len(sure)} cells at most 1 % of our verdicts are wrong**"
+    text += " if the baseline spans eight days, or if the days of the link differ by no more than 0.8 %."
+    if missed:
+        names = "; ".join(f"{_name(cell)}: {cell.wrong:.1f} %" for cell in missed)
+        text += f" Above it: {names}."
+    if few:
+        worst = max(few, key=lambda cell: cell.wrong)
+        over = sum(cell.wrong > MOST_WRONG for cell in few)
+        text += f" With fewer days than a link needs, up to {worst.wrong:.1f} % are wrong ({_name(worst)});"
+        text += f" {over} of {len(few)} such cells are above {MOST_WRONG:.0f} %."
+        text += " No rule can tell a day on a lower level from a slower build with a baseline of one day."
+    return text
+
+
+def _name(cell: Cell) -> str:
+    return f"{TITLES.get(cell.link, cell.link)}, {CASES[cell.case]}, {cell.rule}"
 
 
 def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _short(cells: Sequence[Cell]) -> str:
+def _all(cells: Sequence[Cell]) -> str:
+    found = {(cell.link, cell.case, cell.rule): cell for cell in cells}
+    lines = [_row(["link", "change", *COLUMNS]), _row(["---"] * (2 + len(COLUMNS)))]
+    for link in ALL:
+        for case in cases():
+            own = [found.get((link, case, rule)) for rule in COLUMNS]
+            if any(own):
+                lines.append(_row([TITLES.get(link, link), CASES[case], *(_cell(cell) for cell in own)]))
+    return "\n".join(lines)
+
+
+def _cell(cell: Cell | None) -> str:
+    """Return ``wrong 0 (0 to 0.6) %, inconclusive 2 (ideal 0) %; 3 / 3.2 s``."""
+    if cell is None:
+        return ""
+    low, high = cell.wrong_interval
+    wrong = f"wrong {cell.wrong:.2g} ({low:.1f} to {high:.1f}) %"
+    wrong = f"**{wrong}**" if cell.wrong > TARGET else wrong
+    undecided = f"{cell.percent(Ending.INCONCLUSIVE):.3g}"
+    known = "" if cell.case == STALL else f" (ideal {ideal(cell.link, cell.case, OURS[cell.rule][1]):.0f})"
+    flagged = cell.percent(Ending.FLAGGED)
+    more = f", flagged {flagged:.2g} %" if flagged >= 1 else ""
+    return f"{wrong}, inconclusive {undecided}{known} %{more}; {cell.median_s:.0f} / {cell.mean_s:.1f} s"
+
+
+def _beside(cells: Sequence[Cell]) -> str:
+    rules = ("pinet, 8 days", *RIVALS)
+    found = {(cell.link, cell.case, cell.rule): cell for cell in cells}
     lines = [
         "The highest share of false alarms (unchanged, 1 % slower), then of misses (5 and 10 % slower), both in per",
-        "cent; then the median of the seconds if unchanged / 5 % slower.",
+        "cent; then the median of the seconds if unchanged / 5 % slower. The other rules know the same baseline.",
         "",
-        _row(["link", *RULES]),
-        _row(["---"] * (1 + len(RULES))),
+        _row(["link", *rules]),
+        _row(["---"] * (1 + len(rules))),
     ]
     for link in LINKS:
         row = [TITLES[link]]
-        for rule in RULES:
-            own = {cell.case: cell for cell in cells if cell.link == link and cell.rule == rule}
-            alarms = max(own[case].wrong for case in ("0", "1"))
-            missed = max(own[case].wrong for case in ("5", "10"))
-            row.append(f"{_mark(alarms)}, {_mark(missed)}; {own['0'].median_s:.0f} / {own['5'].median_s:.0f} s")
+        for rule in rules:
+            alarms = max(found[link, case, rule].wrong for case in ("0", "1"))
+            missed = max(found[link, case, rule].wrong for case in ("5", "10"))
+            seconds = [found[link, case, rule].median_s for case in ("0", "5")]
+            row.append(f"{_mark(alarms)}, {_mark(missed)}; {seconds[0]:.0f} / {seconds[1]:.0f} s")
         lines.append(_row(row))
     return "\n".join(lines)
 
@@ -138,36 +177,20 @@ def _mark(per_cent: float) -> str:
     return f"**{per_cent:.1f}**" if per_cent > 1 else f"{per_cent:.1f}"
 
 
-def _all(cells: Sequence[Cell]) -> str:
-    found = {(cell.link, cell.case, cell.rule): cell for cell in cells}
-    lines = [_row(["link", "change", *RULES]), _row(["---"] * (2 + len(RULES)))]
-    for link in LINKS:
-        for case in cases():
-            row = [TITLES[link], CASES[case], *(_ends(found[link, case, rule]) for rule in RULES)]
-            lines.append(_row(row))
+def _profiles() -> str:
+    heads = ("profile", "passes after", "a slower link", "slower after 10 s of traffic", "a fault that comes and goes")
+    lines = [PROFILES_HEAD, _row(heads), _row(["---"] * len(heads))]
+    for profile in PROFILES.values():
+        seconds = profile.passes_after * profile.connection_s
+        share = unseen_share(seconds, ERROR_RATE) * 100
+        late = "found" if seconds > LATE_S else "passes"
+        rare = f"missed if active less than {share:.2g} % of the time"
+        lines.append(_row([profile.name, f"{seconds} s of traffic", "found", late, rare]))
     return "\n".join(lines)
 
 
-def _ends(cell: Cell) -> str:
-    """Return ``fail 2.0, pass 98.0; 10 s``, with wrong verdicts in bold."""
-    slower = None if cell.case == STALL else int(cell.case)
-    ends = []
-    for name, share, wrong in (
-        ("fail", cell.fail, slower is not None and slower <= 1),
-        ("pass", cell.passed, slower is None or slower >= 5),
-        ("flagged", cell.flagged, slower is not None and slower >= 5),
-        ("inconclusive", cell.inconclusive, False),
-    ):
-        if share:
-            text = f"{name} {share:.3g}"
-            ends.append(f"**{text}**" if wrong else text)
-    return f"{', '.join(ends)}; {cell.median_s:.0f} s"
-
-
 def _stalls(flagged: dict[tuple[str, str], float]) -> str:
-    lines = ["More than 1 % of the gates miss a fault that is active for a smaller share of the time than this:", ""]
-    lines += [f"- {blind_spots(profile, ERROR_RATE)}" for profile in PROFILES.values()]
-    lines += ["", "Per cent of gates of profile `soak` that are flagged within 22 s of traffic:", ""]
+    lines = ["Per cent of gates of profile `soak` that are flagged within 22 s of traffic:", ""]
     lines += [_row(["link", CASES[STALL], "unchanged (false flags)"]), _row(["---"] * 3)]
     lines += [
         _row([TITLES[link], f"{flagged[link, STALL]:.1f}", f"{flagged[link, '0']:.1f}"])

@@ -8,17 +8,20 @@ from statistics import fmean, stdev
 
 import pytest
 
+import benchmarks.verdicts.__main__ as verdicts
 from benchmarks.verdicts.faults import FAULTS, shown
+from benchmarks.verdicts.harder_links import Changing
 from benchmarks.verdicts.links import LINKS, Session, Stalling
+from benchmarks.verdicts.ours import baseline, gate
 from benchmarks.verdicts.recorded import recordings
 from benchmarks.verdicts.rivals import RIVALS, Ending
-from benchmarks.verdicts.trials import trial, turns
+from benchmarks.verdicts.trials import ideal, trial, turns, wilson
 from pytest_pinet.judge.difference import Relation
 
 GATES = 20
 
 
-@pytest.mark.parametrize("rule", ["pinet", "pinet calibrated"])
+@pytest.mark.parametrize("rule", ["pinet, 1 day", "pinet, 8 days"])
 @pytest.mark.parametrize("link", ["quiet", "busy"])
 def test_quiet_and_busy_links_are_judged_right_in_3_and_9_seconds(link: str, rule: str) -> None:
     cells = {case: trial(link, case, rule, GATES) for case in ("0", "1", "5", "10", "-10")}
@@ -28,7 +31,7 @@ def test_quiet_and_busy_links_are_judged_right_in_3_and_9_seconds(link: str, rul
 
 
 def test_the_rivals_are_what_their_sources_say() -> None:
-    faster = {rule: trial("quiet", "-10", rule, 4).fail for rule in RIVALS}
+    faster = {rule: trial("quiet", "-10", rule, 4).percent(Ending.FAIL) for rule in RIVALS}
     assert faster == {**dict.fromkeys(RIVALS, 0.0), "LNST 5x60 s": 100.0}
     assert {rule: trial("quiet", "0", rule, 4).median_s for rule in RIVALS} == {
         "LNST 5x60 s": 300,
@@ -41,9 +44,9 @@ def test_the_rivals_are_what_their_sources_say() -> None:
 
 
 def test_states_in_turn_are_told_apart_in_a_lab_that_drifts() -> None:
-    assert turns("drift", 5, 25, calibrated=True).results[Relation.SLOWER] == 100
-    assert turns("drift", 0, 25, calibrated=True).results[Relation.SLOWER] == 0
-    assert trial("drift", "0", "LNST 5x60 s", 25).fail > 10
+    assert turns("drift", 5, 25, known=True).results[Relation.SLOWER] == 100
+    assert turns("drift", 0, 25, known=True).results[Relation.SLOWER] == 0
+    assert trial("drift", "0", "LNST 5x60 s", 25).percent(Ending.FAIL) > 10
 
 
 def test_faults_are_named_not_called_slow() -> None:
@@ -88,5 +91,52 @@ def test_the_stalling_link_runs_at_half_the_rate_for_a_fifth_of_the_time() -> No
 
 
 def test_the_same_seed_gives_the_same_cell() -> None:
-    assert trial("s1", "2", "pinet", 10) == trial("s1", "2", "pinet", 10)
-    assert trial("s2", "2", "pinet", 10, seed=2) != trial("s2", "2", "pinet", 10)
+    assert trial("s1", "2", "pinet, 8 days", 10) == trial("s1", "2", "pinet, 8 days", 10)
+    assert trial("s2", "2", "pinet, 8 days", 10, seed=2) != trial("s2", "2", "pinet, 8 days", 10)
+
+
+@pytest.mark.parametrize(
+    ("link", "wrong"),
+    [
+        ("connections on two levels, 5 %", 0),
+        ("connections on two levels, 10 %", 0),
+        ("slow starts of 1 to 4 s", 0),
+        ("days 0.8 %", 0),
+    ],
+)
+def test_harder_links_are_judged_right_with_eight_days(link: str, wrong: int) -> None:
+    for case in ("0", "5"):
+        cell = trial(link, case, "pinet, 8 days", GATES)
+        assert cell.wrong == wrong
+        assert cell.percent(Ending.INCONCLUSIVE) <= ideal(link, case, 8) + 20
+
+
+def test_the_interval_of_a_share_contains_it() -> None:
+    assert wilson(0, 600) == pytest.approx((0.0, 0.636), abs=0.01)
+    assert wilson(6, 600) == pytest.approx((0.46, 2.17), abs=0.02)
+
+
+def test_the_ideal_rule_knows_the_spread() -> None:
+    assert ideal("quiet", "0", 1) == pytest.approx(0, abs=0.01)
+    assert 30 < ideal("days 2 %", "0", 8) < 60
+    assert ideal("days 2 %", "5", 1) > ideal("days 2 %", "5", 8)
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [("cell", "quiet", case, "pinet, 8 days") for case in ("0", "5", "10")]
+    monkeypatch.setattr(verdicts, "jobs", lambda: few)
+    store = tmp_path / "cells.jsonl"
+    assert verdicts._run(2, 1, store, -1.0, 1) == {}
+    whole = verdicts._run(2, 1, store, 1e9, 1)
+    assert list(whole) == few
+    assert verdicts._run(2, 1, store, -1.0, 1) == whole
+    assert verdicts._run(2, 2, store, -1.0, 1) == {}
+
+
+def test_soak_finds_a_change_in_mid_run_that_standard_cannot_see() -> None:
+    source = random.Random(8)
+    changing = Changing(LINKS["quiet"], 0.1, 10.0)
+    for _ in range(20):
+        own = baseline(lambda: LINKS["quiet"].session(0, source))
+        assert gate(changing.session(0, source), own, "standard").ending is Ending.PASS
+        assert gate(changing.session(0, source), own, "soak").ending is Ending.FAIL
