@@ -6,7 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.history.levels import CERTAIN, LEAST_NOISE, MATTERS, LevelShift, drawn_in, levels, noise_of, shifts
+from pytest_pinet.history.levels import (
+    CERTAIN,
+    LEAST_NOISE,
+    MATTERS,
+    LevelShift,
+    drawn_in,
+    levels,
+    noise_of,
+    shifts,
+    widened,
+)
 
 # A change over fewer runs is a jump.
 LEAST_LENGTH = 30
@@ -130,7 +140,7 @@ def _cost(values: Sequence[float], cuts: Sequence[int], size: float, ramp: tuple
     """Return the Bayesian information criterion. Correlated neighbours count less."""
     line = [size * part for part in _ramp(len(values), ramp)] if ramp else [0.0] * len(values)
     flat = [value - part for value, part in zip(values, line, strict=True)]
-    _, factor = noise_of(flat, cuts)
+    factor = widened(noise_of(flat, cuts)[1])
     squares = max(math.fsum(one * one for one in _without_levels(flat, cuts)) / len(flat), LEAST_NOISE**2)
     parts = _JUMP * len(cuts) + (_DRIFT if ramp else 0)
     return len(flat) / (factor * factor) * math.log(squares) + parts * math.log(len(flat))
@@ -148,6 +158,6 @@ def _is_drift(
     cuts = [shift.at for shift in own]
     line = _ramp(len(values), ramp)
     flat = [value - size * part for value, part in zip(values, line, strict=True)]
-    noise, factor = noise_of(flat, cuts)
+    noise, alike = noise_of(flat, cuts)
     squares = math.fsum(one * one for one in _without_levels(line, cuts))
-    return abs(size) >= matters and abs(size) * math.sqrt(squares) > certain * noise * factor
+    return abs(size) >= matters and abs(size) * math.sqrt(squares) > certain * noise * widened(alike)

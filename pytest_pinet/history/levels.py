@@ -27,8 +27,11 @@ _MOST_LEAPS = 8
 _FAR = 3.0
 _NEIGHBOURS = 2
 # The assumed correlation of neighbouring runs, and the number of runs that this assumption weighs.
-_USUALLY_ALIKE = 0.3
+_USUALLY_ALIKE = 0.5
 _WORTH = 20
+_MOST_ALIKE = 0.9
+# In a short series, noise and correlation are not well known: with so many runs, a level must move 1.4 times as much.
+_SHORT = 20.0
 # Goodput is never measured more precisely. Without this bound every change of a constant series would be certain.
 LEAST_NOISE = 2e-4
 
@@ -56,9 +59,9 @@ def shifts(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
     least = _least(sum(a != b for a, b in zip(logs, values, strict=True)), len(logs))
     cuts = _settled(values, _candidates(values, certain * 0.6, least), least)
     cuts = _reduced(values, cuts, certain, matters, least)
-    noise, factor = noise_of(values, cuts)
+    noise, alike = noise_of(values, cuts)
     leaps = {index for index, value in enumerate(values) if value != logs[index]}
-    return [_shift(values, cuts, index, noise, factor, leaps) for index in range(len(cuts))]
+    return [_shift(values, cuts, index, noise, alike, leaps) for index in range(len(cuts))]
 
 
 def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
@@ -82,24 +85,39 @@ def drawn_in(logs: Sequence[float]) -> list[float]:
 
 
 def noise_of(values: Sequence[float], cuts: Sequence[int]) -> tuple[float, float]:
-    """Return the standard deviation around the levels, and the factor by which correlation widens a mean's error."""
+    """Return the standard deviation around the levels, and the correlation of neighbouring runs."""
     rest = [value - level for value, level in zip(values, levels(values, cuts), strict=True)]
-    freedom = max(len(rest) - len(cuts) - 1, 1)
     squares = math.fsum(one * one for one in rest)
-    noise = max(math.sqrt(squares / freedom), LEAST_NOISE)
-    if squares <= 0 or len(rest) < 8:
-        return noise, 1.0
+    if squares <= 0:
+        return LEAST_NOISE, 0.0
     inner = [
         (a, b)
         for begin, end in _parts(len(rest), cuts)
         for a, b in zip(rest[begin:end], rest[begin + 1 : end], strict=False)
     ]
-    # Subtracting means lowers the correlation of neighbours, by about 1 over the length of a level.
-    alike = math.fsum(a * b for a, b in inner) / squares + (len(cuts) + 1) / len(rest)
+    # Subtracting means lowers the correlation of neighbours, by about (1 + 4 r) over the length of a level (Kendall
+    # 1954).
+    alike = math.fsum(a * b for a, b in inner) / squares
+    alike += (1 + 4 * max(alike, 0.0)) * (len(cuts) + 1) / len(rest)
     # A short series says little about the correlation, so the estimate is pulled towards the usual value.
     alike = (alike * len(rest) + _USUALLY_ALIKE * _WORTH) / (len(rest) + _WORTH)
-    alike = min(max(alike, 0.0), 0.8)
-    return noise, math.sqrt((1 + alike) / (1 - alike))
+    alike = min(max(alike, 0.0), _MOST_ALIKE)
+    # Runs that resemble each other differ less from the mean of a short level than from their long-run mean.
+    lengths = [end - begin for begin, end in _parts(len(rest), cuts)]
+    freedom = math.fsum(length - widened(alike, length) ** 2 for length in lengths)
+    return max(math.sqrt(squares / max(freedom, 0.5)), LEAST_NOISE), alike
+
+
+def widened(alike: float, length: int | None = None) -> float:
+    """Return the factor by which correlation widens the error of a mean of so many runs; None: of very many.
+
+    The variance of the mean of n values is ``s^2 / n (1 + 2 sum over k < n of (1 - k / n) r^k)``.
+    """
+    if length is None:
+        return math.sqrt((1 + alike) / (1 - alike))
+    # The closed form of the sum.
+    rest = alike * (1 - alike**length) / (length * (1 - alike) ** 2)
+    return math.sqrt(1 + 2 * (alike / (1 - alike) - rest))
 
 
 def _least(leaps: int, length: int) -> int:
@@ -163,12 +181,13 @@ def _settled(values: Sequence[float], cuts: list[int], least: int) -> list[int]:
 def _reduced(values: Sequence[float], cuts: list[int], certain: float, matters: float, least: int) -> list[int]:
     """Remove the cuts that are not certain or too small, weakest first."""
     while cuts:
-        noise, factor = noise_of(values, cuts)
-        found = [_strength(values, cuts, index, noise * factor) for index in range(len(cuts))]
+        noise, alike = noise_of(values, cuts)
+        found = [_strength(values, cuts, index, noise, alike) for index in range(len(cuts))]
+        needed = certain * math.sqrt(1 + _SHORT / len(values))
         weak = [
             (strength, index)
             for index, (strength, size) in enumerate(found)
-            if strength < certain or abs(size) < matters
+            if strength < needed or abs(size) < matters
         ]
         if not weak:
             break
@@ -177,14 +196,18 @@ def _reduced(values: Sequence[float], cuts: list[int], certain: float, matters: 
     return cuts
 
 
-def _strength(values: Sequence[float], cuts: Sequence[int], index: int, noise: float) -> tuple[float, float]:
+def _strength(
+    values: Sequence[float], cuts: Sequence[int], index: int, noise: float, alike: float
+) -> tuple[float, float]:
     """Return how many standard errors the level moves at a cut, and the size of the move."""
     edges = [0, *cuts, len(values)]
     begin, at, end = edges[index : index + 3]
     low, high = statistics.fmean(values[begin:at]), statistics.fmean(values[at:end])
     # A few bad days in a row are no level, because they also differ from each other.
-    error = max(_squares(values[begin:at], low), noise * noise) / (at - begin)
-    error += max(_squares(values[at:end], high), noise * noise) / (end - at)
+    error = 0.0
+    for first, last, mean in ((begin, at, low), (at, end, high)):
+        own = max(_squares(values[first:last], mean), (noise * widened(alike, last - first)) ** 2)
+        error += own / (last - first)
     return abs(high - low) / math.sqrt(error), high - low
 
 
@@ -193,16 +216,16 @@ def _squares(values: Sequence[float], mean: float) -> float:
 
 
 def _shift(
-    values: Sequence[float], cuts: Sequence[int], index: int, noise: float, factor: float, leaps: Collection[int]
+    values: Sequence[float], cuts: Sequence[int], index: int, noise: float, alike: float, leaps: Collection[int]
 ) -> LevelShift:
     """Return a cut with the range of places that fit nearly as well."""
     edges = [0, *cuts, len(values)]
     begin, at, end = edges[index : index + 3]
-    strength, size = _strength(values, cuts, index, noise * factor)
+    strength, size = _strength(values, cuts, index, noise, alike)
     middle = statistics.fmean(values[begin:at]) + size / 2
     # The change in squares, in units of the noise, if the cut moves over a reading. An outlier counts as 0.
     costs = [0.0 if i in leaps else 2 * size * (value - middle) / (noise * noise) for i, value in enumerate(values)]
-    allowed = 2 * math.log(100) * factor * factor
+    allowed = 2 * math.log(100) * widened(alike) ** 2
     before = _reach([-costs[i] for i in range(at - 1, begin, -1)], allowed)
     after = _reach([costs[i] for i in range(at, end - 1)], allowed)
     return LevelShift(at, at - before, at + after, size, strength)

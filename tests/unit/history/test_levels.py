@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from statistics import median
 
 import pytest
 
@@ -85,6 +86,29 @@ def test_a_planted_step_is_found_where_it_is(size: float, noise: float, after: i
     assert hits >= found * 100
     assert right >= exact * hits
     assert inside >= 0.96 * hits
+
+
+@pytest.mark.parametrize(("alike", "most"), [(0.0, 0), (0.5, 2), (0.7, 2), (0.8, 3)])
+def test_a_growing_series_raises_about_one_false_alarm_per_thousand_runs_or_fewer(alike: float, most: int) -> None:
+    """Each run is looked at when it is new, as after each night: 25 series of 100 runs are 2,500 runs."""
+    alarms = 0
+    for seed in range(25):
+        whole = series(seed, 100, 0.01, alike, 0.0)
+        known = 0
+        for length in range(6, 101):
+            found = len(shifts(whole[:length]))
+            alarms += max(found - known, 0)
+            known = found
+    assert alarms <= most
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.8])
+def test_a_loss_of_five_percent_is_found_within_four_runs(alike: float) -> None:
+    delays = []
+    for seed in range(25):
+        whole = [value - (0.0513 if number >= 60 else 0) for number, value in enumerate(series(seed, 80, 0.01, alike))]
+        delays.append(next((n - 60 for n in range(61, 81) if any(abs(s.at - 60) < 4 for s in shifts(whole[:n]))), 99))
+    assert median(delays) <= 4
 
 
 def test_an_improvement_and_its_loss_are_both_found() -> None:
