@@ -95,7 +95,7 @@ def page(
 
 
 def targets(cells: Sequence[Cell]) -> tuple[list[Cell], list[Cell]]:
-    """Return the cells to which the target of 1 % applies, and those with fewer days than their links need."""
+    """Return the cells to which the target of 1 % applies, and the cells with fewer days than their links need."""
     ours = [cell for cell in cells if cell.rule in OURS and cell.case != STALL]
     sure = [cell for cell in ours if "8 days" in cell.rule or cell.link not in UNLIKE]
     return sure, [cell for cell in ours if cell not in sure]

@@ -49,7 +49,7 @@ class Decision:
     budget (see `smallest_margin`). ``flagged`` has a sentence for each disturbance of the traffic; a pass with it
     becomes marginal. ``start_s`` is the longest slow start, 0 without one. ``next_s`` is the length (s) of the next
     connection if it must be longer than usual, else 0. ``levels`` says in words on which levels the connections fell;
-    ``other_share``: not in the same shares as those of the baseline; ``ambiguous``: an unchanged link explains the
+    ``other_share``: not in the shares of the baseline; ``ambiguous``: an unchanged link explains the
     values as well as a slower one.
     """
 
@@ -183,7 +183,7 @@ def decide(
 
     ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
 
-    ``levels`` are those of a link whose connections, or days, fall on two levels: then every plausible explanation of
+    ``levels`` are given for a link whose connections, or days, fall on two levels: then every plausible explanation of
     the values must give the same verdict.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises

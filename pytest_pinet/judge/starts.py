@@ -15,7 +15,7 @@ EDGE_S = 0.15
 POSSIBLE = 10**18
 # After a slow start, a connection must still show its level for so long (s).
 AFTER_START_S = 2.0
-# A connection may lie within its slow start as a whole if it is this much slower than those that show their level.
+# A connection may lie within its slow start as a whole if it is this much slower than connections with a level.
 WITHIN_START = 0.9
 
 
