@@ -126,8 +126,8 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
         if not min(own.runs) <= own.goodput <= max(own.runs):
             message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
             raise ConfigError(message, document.value((*at, "goodput")))
-        if own.sessions and (told := sum(session.runs for session in own.sessions)) != len(own.runs):
-            message = f"the sessions have {told} runs, but the baseline has {len(own.runs)}"
+        if own.sessions and (known := sum(session.runs for session in own.sessions)) != len(own.runs):
+            message = f"the sessions have {known} runs, but the baseline has {len(own.runs)}"
             raise ConfigError(message, document.key((*at, "sessions")))
         found.append(AcceptedBaseline(**vars(own), where=document.key((*at, "id"))))
     return found

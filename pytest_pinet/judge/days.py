@@ -122,7 +122,7 @@ def day_spread(baseline: Baseline, noise: Noise = UNKNOWN) -> DaySpread:
     if freedom > 1:
         of_sessions = max(of_sessions, seen)
     if not freedom and not worth:
-        # One session on each day: sessions cannot be told from days.
+        # One session on each day: the two cannot be separated.
         of_sessions = 0.0
     each_sessions = _usual([len(day) for day in days])
     day_means = [fmean(day) for day in means]
