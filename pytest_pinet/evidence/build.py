@@ -192,12 +192,70 @@ _PART = "=="
 
 def read_settings(shell: Shell, device: str) -> dict[str, str]:
     """Read all settings of a device that can be read; empty if none can. Raises SshError."""
+    done = shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {_settings_script(device)}; true")
+    return parse_settings(done.stdout)
+
+
+# Prints the CPUs of each interrupt of a device, in the order of the interrupts. Their names begin with the name of the
+# device (eth0-rx-0), its driver, or its place on the bus (virtio0-input.0).
+_IRQS = (
+    "d={device}; n=$(readlink /sys/class/net/$d/device/driver); n=${{n##*/}};"
+    " b=$(readlink /sys/class/net/$d/device); b=${{b##*/}};"
+    ' for i in $(grep -e " $d\\b" -e " ${{n:-$d}}\\b" -e " ${{b:-$d}}\\b" /proc/interrupts | cut -d: -f1);'
+    " do cat /proc/irq/$i/smp_affinity_list; done"
+)
+_QUEUES = "cd /sys/class/net/{device}/queues && grep -H . */[rx]ps_cpus"
+# What an end reports beside `read_settings`, by the name of the setting.
+_WHOLE = {
+    "command line": "cat /proc/cmdline",
+    "kernel": "uname -rv",
+    "governor": "cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "firmware": "vcgencmd version | grep version",
+    "eeprom": "vcgencmd bootloader_version | grep version",
+    "EEE": "ethtool --show-eee {device}",
+    "irq affinity": _IRQS,
+    "queues": _QUEUES,
+    "driver": "ethtool -i {device}",
+}
+_OF_DRIVER = {"driver": "driver", "version": "driver version", "firmware-version": "NIC firmware"}
+
+
+def read_end(shell: Shell, device: str) -> dict[str, str]:
+    """Read all settings of an end that may change what is measured, by one command. Raises SshError."""
+    whole = marked({name: command.format(device=device) for name, command in _WHOLE.items()})
+    done = shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {_settings_script(device)}; {whole}; true", timeout_s=TIMEOUT_S)
+    settings, mark, rest = done.stdout.partition(MARK)
+    return {**parse_settings(settings), **parse_whole(mark + rest)}
+
+
+def parse_whole(text: str) -> dict[str, str]:
+    """Return the settings of `_WHOLE` by name; a part that printed nothing is left out."""
+    found: dict[str, str] = {}
+    for name, output in split_marked(text).items():
+        if name == "EEE":
+            status = next((line for line in output.splitlines() if "EEE status" in line), "")
+            # Whether a link that is up uses it now ("active") changes by the moment.
+            output = status.partition(":")[2].partition("-")[0]
+        elif name == "queues":
+            for line in output.splitlines():
+                queue, _, cpus = line.partition(":")
+                if cpus:
+                    found[queue.replace("_cpus", " CPUs")] = cpus
+            continue
+        elif name == "driver":
+            lines = (line.partition(":") for line in output.splitlines())
+            found |= {_OF_DRIVER[key]: value.strip() for key, _, value in lines if key in _OF_DRIVER and value.strip()}
+            continue
+        if words := " ".join(output.split()):
+            found[name] = words
+    return found
+
+
+def _settings_script(device: str) -> str:
     commands = "; ".join(f"echo '{_PART} {option}'; ethtool {option} {device} 2>/dev/null" for option in _ETHTOOL)
     files = " ".join(sysctl_path(name) for name in _SYSCTLS)
     kernel = f"echo '{_PART} sysctl'; grep -H . {files} 2>/dev/null"
-    qdisc = f"echo '{_PART} qdisc'; tc qdisc show dev {device} root 2>/dev/null"
-    done = shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {commands}; {kernel}; {qdisc}; true")
-    return parse_settings(done.stdout)
+    return f"{commands}; {kernel}; echo '{_PART} qdisc'; tc qdisc show dev {device} root 2>/dev/null"
 
 
 def parse_settings(text: str) -> dict[str, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
-from pytest_pinet.history.trends import counts
+from pytest_pinet.history.trends import counts, differences_of
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, compare
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
@@ -45,7 +45,10 @@ class RunSet:
 
 @dataclass(frozen=True)
 class Compared:
-    """The comparison of metric ``figure``. A value is None if its side lacks it. ``change`` is B over A minus one."""
+    """The comparison of metric ``figure``. A value is None if its side lacks it. ``change`` is B over A minus one.
+
+    ``differs`` says in words what differs between the newest runs of both sides: builds, boards, settings of the ends.
+    """
 
     figure: str
     a_bps: float | None
@@ -53,12 +56,17 @@ class Compared:
     outcome: ComparisonOutcome
     why: str
     change: float | None = None
+    differs: tuple[str, ...] = ()
 
 
 def compared(a: RunSet, b: RunSet, tolerance: float) -> list[Compared]:
     """Compare all metrics of both sets, worst first. ``tolerance`` is a fraction (0.03: B may be 3 % slower)."""
     figures = dict.fromkeys(point.figure for point in (*a.points, *b.points) if point.direction)
-    found = [_one(figure, _of(a, figure), _of(b, figure), tolerance) for figure in figures]
+    found = [
+        replace(_one(figure, old, new, tolerance), differs=differences_of(old[-1], new[-1]) if old and new else ())
+        for figure in figures
+        for old, new in [(_of(a, figure), _of(b, figure))]
+    ]
     return sorted(found, key=lambda one: (_ORDER.index(one.outcome), one.change or 0.0, one.figure))
 
 

@@ -63,6 +63,7 @@ class Point:
     ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
     ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
+    ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
     ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
     the device under test; empty: not known.
     """
@@ -94,6 +95,7 @@ class Point:
     complete: bool = True
     pinet: str = ""
     limited_by: str = ""
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     scale: float = 1.0
     boot: str = ""
     link_up: str = ""

@@ -94,6 +94,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
         "combination": result.combination.id,
         "build": dict(result.build),
         "serials": dict(result.serials or {}),
+        "settings": result.settings or {},
         "versions": dict(result.versions),
         "parameters": result.parameters or "",
         "artefacts": result.files,

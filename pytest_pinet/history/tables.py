@@ -145,6 +145,8 @@ def series_row(point: Point) -> dict[str, Any]:
 def context_row(point: Point) -> dict[str, str]:
     """Return what a point has in common with its neighbours as a row of CONTEXTS: one text for the same content."""
     shared = {name: dict(getattr(point, name)) for name in ("build", "serials", "versions")}
+    settings = {role: dict(own) for role, own in point.settings.items()}
+    shared |= {"settings": settings} if settings else {}
     content = _ENCODER.encode(shared | {"parameters": point.parameters, "rule": point.rule})
     return {"digest": hashlib.sha256(content.encode()).hexdigest(), "content": content}
 

@@ -10,6 +10,7 @@ from pytest_pinet.history.builds import differences, identity
 from pytest_pinet.history.drift import SeriesCourse, course
 from pytest_pinet.history.levels import MATTERS, LevelShift
 from pytest_pinet.history.points import LevelChange, Point, Trend
+from pytest_pinet.history.settings import settings_differences
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -83,8 +84,19 @@ def _of_build(points: Sequence[Point], shift: LevelShift) -> int:
     return min(places, key=lambda place: abs(place - shift.at), default=shift.at)
 
 
-def _change(before: Point, at: Point, low: float, high: float, first: str, last: str, gradual: bool) -> LevelChange:
+def differences_of(before: Point, at: Point) -> tuple[str, ...]:
+    """Return in words what differs between two points: builds, tools, boards, and settings of both ends."""
     tool = "nginx or wrk" if "/http-" in at.figure else "iperf3"
+    build = differences(before.build, at.build)
+    return (
+        *build,
+        *(f"{tool} of {text}" for text in differences(before.versions, at.versions)),
+        *(f"board of {text}" for text in differences(before.serials, at.serials)),
+        *settings_differences(before.settings, at.settings, same_dut=not build),
+    )
+
+
+def _change(before: Point, at: Point, low: float, high: float, first: str, last: str, gradual: bool) -> LevelChange:
     return LevelChange(
         at.run,
         before.run,
@@ -95,10 +107,6 @@ def _change(before: Point, at: Point, low: float, high: float, first: str, last:
         at.build,
         first,
         last,
-        (
-            *differences(before.build, at.build),
-            *(f"{tool} of {text}" for text in differences(before.versions, at.versions)),
-            *(f"board of {text}" for text in differences(before.serials, at.serials)),
-        ),
+        differences_of(before, at),
         gradual,
     )

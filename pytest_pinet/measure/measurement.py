@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from pytest_pinet.errors import InvalidMeasurement, LabError, UnsupportedError, first_line
-from pytest_pinet.evidence.build import read_build, read_serial
+from pytest_pinet.evidence.build import read_build, read_end, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
@@ -75,6 +75,18 @@ def _boot_of(dut: End) -> str | None:
     """Return a short name of the end's boot; None if the end does not tell."""
     found = _once_per_boot(dut, "boot", partial(boot_id, dut.shell))
     return None if found is None else hashlib.sha256(found.encode()).hexdigest()[:8]
+
+
+def _settings_of(link: Link) -> dict[str, dict[str, str]]:
+    """Return the settings of the ends by their role. They are read once for each end, and for each tuning of it."""
+    tuned = "+".join(str(one) for one in link.tunings)
+    return {
+        "dut" if index == 0 else "peer" if index == 1 else f"end {index}": {
+            "end": str(end.endpoint),
+            **_once_per_boot(end, f"settings {end.device} {tuned}", partial(read_end, end.shell, end.device)),
+        }
+        for index, end in enumerate(link.ends)
+    }
 
 
 def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:
@@ -234,6 +246,7 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
         evenness=found.evenness,
         cables=runs.cables.records(),
         serials=_serials_of(link),
+        settings=_settings_of(link),
         parameters=parameters_hash(traffic, link.path.mtu, link.tunings, link.scale),
         tunings=link.tunings,
     )

@@ -12,6 +12,8 @@ from pytest_pinet.report.text_wrap import WIDTH, wrap
 _HEADER = ("metric", "A", "B", "change", "B is")
 # In capitals, so that they are visible without colours.
 _LOUD = (ComparisonOutcome.SLOWER, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.MISSING)
+# More differences are in the output of --json.
+MOST_DIFFERENCES = 12
 _EXPLAINED = (ComparisonOutcome.SLOWER, ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.NOT_COMPARABLE)
 
 
@@ -25,6 +27,8 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
     cells = [_HEADER, *((one.figure, *_cells(one)) for one in found)]
     explained = [one.why if one.outcome in _EXPLAINED else "" for one in found]
     notes = [wrap(why, indent="    ", width=width) if why else [] for why in explained]
+    for text in list(dict.fromkeys(text for one in found for text in one.differs))[:MOST_DIFFERENCES]:
+        lines += wrap(f"differs: {text}", hanging="   ", width=width)
     lines += ["", *text_table(cells, SIDES, width, notes=notes)]
     counts = Counter(one.outcome for one in found)
     said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ComparisonOutcome if counts[outcome])
@@ -33,7 +37,7 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
 
 def comparison_records(found: Sequence[Compared]) -> list[dict[str, object]]:
     """Return the rows as plain data. Rates are bit/s, changes fractions; None where a side has no value."""
-    names = ("figure", "a_bps", "b_bps", "change", "outcome", "why")
+    names = ("figure", "a_bps", "b_bps", "change", "outcome", "why", "differs")
     return [{name: getattr(one, name) for name in names} for one in found]
 
 

@@ -74,6 +74,7 @@ class ResultParts:
     cables: Sequence[CableRecord] = ()
     files: Sequence[str] = ()
     serials: Mapping[str, str] | None = None
+    settings: Mapping[str, Mapping[str, str]] | None = None
     parameters: str | None = None
     evidence: Sequence[Sequence[EndEvidence]] | None = None
     limited_by: Diagnosis | None = None
