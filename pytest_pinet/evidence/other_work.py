@@ -17,6 +17,8 @@ from pytest_pinet.model.evidence import EndEvidence, OtherWork, Program
 
 # /proc/PID/stat counts in units of 1/100 s on all Linux machines (USER_HZ).
 TICKS_PER_S = 100
+# In a shorter time one tick would be a share that means nothing.
+LEAST_WINDOW_S = 1.0
 # More programs would say nothing more.
 NAMED = 3
 # Programs of a lab that are not started by its runs.
@@ -122,7 +124,7 @@ def used_between(before: Snapshot, after: Snapshot, own: Collection[int]) -> Oth
     A child that ended is counted at its parent, except at PID 1, which also takes our orphans.
     """
     window_s = after.uptime_s - before.uptime_s
-    if window_s <= 0:
+    if window_s < LEAST_WINDOW_S:
         return None
     own = {*before.with_children(own), *after.with_children(own)}
     spent: dict[int, float] = {}
@@ -155,7 +157,7 @@ def _heir(before: Snapshot, after: Snapshot, pid: int) -> int:
 def throttled_between(before: Snapshot, after: Snapshot) -> float | None:
     """Return how long a quota stopped our processes, as a share of one CPU; None if no group has a quota."""
     window_s = after.uptime_s - before.uptime_s
-    if before.throttled_s is None or after.throttled_s is None or window_s <= 0:
+    if before.throttled_s is None or after.throttled_s is None or window_s < LEAST_WINDOW_S:
         return None
     return max(0.0, after.throttled_s - before.throttled_s) / window_s
 

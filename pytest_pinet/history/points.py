@@ -156,6 +156,19 @@ class Trend:
 
 
 @dataclass(frozen=True)
+class OutOfService:
+    """A board that did not come up in ``run``, and is not used until a user clears it."""
+
+    node: str
+    since: datetime
+    run: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"out of service since {self.since:%Y-%m-%d %H:%M} UTC (run {self.run}): {self.reason}"
+
+
+@dataclass(frozen=True)
 class Figure:
     """A metric of a lab in the history: the number of its points, and the time of the newest."""
 

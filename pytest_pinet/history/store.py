@@ -7,17 +7,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, case, insert, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    bindparam,
+    case,
+    delete,
+    insert,
+    inspect,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import Database
-from pytest_pinet.history.points import USUAL_LENGTH, Figure, Point, StoredRun, Trend
+from pytest_pinet.history.points import USUAL_LENGTH, Figure, OutOfService, Point, StoredRun, Trend
 from pytest_pinet.history.tables import (
+    BOARDS,
     CONTEXTS,
     POINTS,
     RUNS,
     SERIES,
+    board_of,
+    board_row,
     context_row,
     figure_of,
     point_row,
@@ -101,7 +116,30 @@ class HistoryStore:
         self._series, self._contexts = series, contexts
         return added
 
+    def put_out_of_service(self, lab: str, boards: Iterable[OutOfService]) -> None:
+        """Remember these boards of a lab; the newest reason of a board stays."""
+        rows = {one.node: board_row(lab, one.node, one.since, one.run, one.reason) for one in boards}
+        with self._database.writing() as connection:
+            BOARDS.create(connection, checkfirst=True)
+            connection.execute(delete(BOARDS).where(BOARDS.c.lab == lab, BOARDS.c.node.in_(list(rows))))
+            if rows:
+                connection.execute(insert(BOARDS), list(rows.values()))
+
+    def put_into_service(self, lab: str, nodes: Iterable[str]) -> None:
+        """Forget why these boards of a lab were out of service."""
+        with self._database.writing() as connection:
+            if inspect(connection).has_table(BOARDS.name):
+                connection.execute(delete(BOARDS).where(BOARDS.c.lab == lab, BOARDS.c.node.in_(list(nodes))))
+
     # -- reading --------------------------------------------------------------------------------------------------
+
+    def out_of_service(self, lab: str) -> list[OutOfService]:
+        """Return the boards of a lab that are out of service, by name."""
+        with self._database.reading() as connection:
+            if not inspect(connection).has_table(BOARDS.name):
+                return []
+            query = select(BOARDS).where(BOARDS.c.lab == lab).order_by(BOARDS.c.node)
+            return [board_of(row) for row in connection.execute(query)]
 
     def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None, changes: bool = True) -> Trend:
         """Return the last points of a metric with its baseline, and where its level moved.

@@ -30,7 +30,7 @@ from sqlalchemy import (
     select,
 )
 
-from pytest_pinet.history.points import Attempts, Figure, Point, SampleSpread, StoredAttempt, StoredRun
+from pytest_pinet.history.points import Attempts, Figure, OutOfService, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.model.verdict import Verdict
 
 VERSION = 1
@@ -101,6 +101,18 @@ POINTS = Table(
     Column("reason", Text, nullable=False),
     Column("more", Text, nullable=False),
     Index("pinet_points_of_run", "run"),
+)
+
+# Boards that are out of service until a user clears them. A history of an earlier release lacks this table; the
+# first board makes it.
+BOARDS = Table(
+    "pinet_boards",
+    METADATA,
+    Column("lab", String(200), primary_key=True),
+    Column("node", String(200), primary_key=True),
+    Column("since", BigInteger, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("reason", Text, nullable=False),
 )
 
 # Migrations from the version before: version -> a step within one transaction.
@@ -234,3 +246,13 @@ def _time_of(microseconds: int) -> datetime:
 def _clean(text: str) -> str:
     """Return text that every database accepts: no lone surrogates of undecodable bytes, and no NUL."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
+
+
+def board_row(lab: str, node: str, since: datetime, run: str, reason: str) -> dict[str, Any]:
+    """Return a board out of service as a row of BOARDS."""
+    return {"lab": _clean(lab), "node": node, "since": _instant(since), "run": run, "reason": _clean(reason)}
+
+
+def board_of(row: Row[Any]) -> OutOfService:
+    """Return the board of a row of BOARDS."""
+    return OutOfService(row.node, _time_of(row.since), row.run, row.reason)

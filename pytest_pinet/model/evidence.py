@@ -110,9 +110,11 @@ class EndEvidence:
     @property
     def stolen(self) -> float | None:
         """The processor time that a hypervisor or a quota took from this machine, as a share of one CPU."""
-        if self.processors is None and self.throttled is None:
+        known = self.processors if self.window_s is None or self.window_s >= 1.0 else None
+        if known is None and self.throttled is None:
+            # Of a shorter time, one tick would be a share that means nothing.
             return None
-        return sum(load.steal for load in self.processors or ()) + (self.throttled or 0.0)
+        return sum(load.steal for load in known or ()) + (self.throttled or 0.0)
 
     @property
     def busiest(self) -> ProcessorLoad | None:

@@ -30,6 +30,7 @@ from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 from pytest_pinet.report.trends import trend_lines
 from pytest_pinet.scheduling.plan import WORKER_INPUT
+from pytest_pinet.session.board_memory import BoardMemory
 from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
@@ -67,6 +68,7 @@ class RunRecorder:
         self.hooks = HookCalls(config, self.warn)
         self._folder: RunFolder | None = None
         self._interrupted = False
+        self._boards: BoardMemory | None = None
         # Returns the answer on a build under test.
         self.head: Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord] | None = None
         # The whole run, after its end.
@@ -175,9 +177,13 @@ class RunRecorder:
     def _make_folder(self) -> None:
         """Make the run folder before the first test: without it, no value could be kept. Raises UsageError."""
         try:
-            _ = self.folder
+            folder = self.folder.path
         except ConfigError as error:
             raise pytest.UsageError(for_log(str(error))) from None
+        # A virtual lab starts again with each run.
+        if not self._is_worker and self._boards is None and self.lab is not None and not self.emulated:
+            self._boards = BoardMemory(self.history_url, self.lab.name, folder)
+            self._boards.recall()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -247,6 +253,8 @@ class RunRecorder:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             return
 
+        if self._boards is not None:
+            self._warnings += self._boards.remember(run.run)
         if trouble := keep_run(self._chosen_history or None, run, self.folder.path):
             self._warnings.append(trouble)
         self.hooks.run_finished(run, self.folder.path)

@@ -25,6 +25,8 @@ MASKED_KEYS = {
     # The host's kernel is that of every board in the virtual lab.
     "version": ("pinet", "uname", "driver_version", "version", "build_id"),
     "counter": ("node", "switch", "link_up"),
+    # Boards of the virtual lab have the settings of its host.
+    "settings": ("settings",),
     "skew": ("start_skew_s", "start_skew_within_s", "skew_s", "skew_within_s"),
 }
 # A value "seconds" next to a start time comes from a clock and is masked. All others come from the recording.

@@ -110,8 +110,8 @@ def test_a_program_of_nobody_on_this_machine_is_found_and_a_kernel_thread_is_not
     shell, source = LocalShell(), OtherPrograms()
     before = shell.run(COMMAND).stdout
     # The shell in between ends, so that the program belongs to no run.
-    subprocess.run(["sh", "-c", 'exec 1>&- 2>&-; "$0" -c "$1" &', sys.executable, burn(1.5)], check=True)
-    time.sleep(1.0)
+    subprocess.run(["sh", "-c", 'exec 1>&- 2>&-; "$0" -c "$1" &', sys.executable, burn(1.7)], check=True)
+    time.sleep(1.2)
     after = shell.run(COMMAND).stdout
     found = source.add(END, Texts(before, after)).others
     assert found is not None
@@ -125,7 +125,7 @@ def test_a_program_of_nobody_on_this_machine_is_found_and_a_kernel_thread_is_not
 def test_this_process_and_what_it_starts_are_ours() -> None:
     here = ThisMachine()
     here.before()
-    process = subprocess.Popen([sys.executable, "-c", burn(0.6)])
+    process = subprocess.Popen([sys.executable, "-c", burn(1.1)])
     process.wait()
     machine = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     (one, other) = here.added([replace(END, machine=machine), END])
@@ -161,7 +161,7 @@ def quota() -> Iterator[Path]:
 
 def test_time_that_a_quota_takes_is_stolen(quota: Path) -> None:
     # The readings come from inside the group, as readings of a run in a container do.
-    inside = f"echo $$ > {quota}/cgroup.procs; {COMMAND}\necho ---\n$0 -c '{burn(1.0)}'\n{COMMAND}"
+    inside = f"echo $$ > {quota}/cgroup.procs; {COMMAND}\necho ---\n$0 -c '{burn(1.1)}'\n{COMMAND}"
     done = subprocess.run(["sh", "-c", inside, sys.executable], capture_output=True, text=True, timeout=60, check=True)
     before, after = done.stdout.split("---\n")
     found = OtherPrograms().add(END, Texts(before, after))

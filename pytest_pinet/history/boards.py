@@ -1,0 +1,83 @@
+"""Names boards whose verdicts disagree with other boards of their kind over many runs. This module does no I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.history.points import Point
+from pytest_pinet.history.settings import DUT
+from pytest_pinet.history.trends import counts
+from pytest_pinet.model.verdict import Verdict
+
+# Fewer runs of a board, or of all others of its kind, show nothing.
+LEAST_RUNS = 5
+# The chance of such a difference between boards that are alike. It is divided by the number of boards.
+BY_CHANCE = 0.01
+
+
+@dataclass(frozen=True)
+class OddBoard:
+    """A board (node) that fails more, or less, often than the others of its kind; ``of`` counts the runs."""
+
+    node: str
+    kind: str
+    failed: int
+    of: int
+    others_failed: int
+    others_of: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.node} failed in {self.failed} of {self.of} values of {self.kind}, other boards of its kind in "
+            f"{self.others_failed} of {self.others_of}: this board differs, or its cable"
+        )
+
+
+def odd_boards(points: Iterable[Point]) -> list[OddBoard]:
+    """Return boards that fail more often than others that measured the same: one metric, way of measuring, and build.
+
+    A change under test fails on all boards of a kind; so one board that fails alone says something about the board.
+    """
+    found: dict[str, dict[str, list[bool]]] = {}
+    for group in _comparable(points).values():
+        boards = {node for node, _ in group}
+        if len(boards) < 2:
+            continue
+        for node, point in group:
+            kind = point.combination.partition("/")[0]
+            found.setdefault(kind, {}).setdefault(node, []).append(point.verdict is Verdict.FAIL)
+    return sorted(
+        (odd for kind, boards in found.items() for odd in _odd(kind, boards)),
+        key=lambda odd: (odd.kind, odd.node),
+    )
+
+
+def _comparable(points: Iterable[Point]) -> dict[tuple[str, ...], list[tuple[str, Point]]]:
+    groups: dict[tuple[str, ...], list[tuple[str, Point]]] = {}
+    for point in points:
+        node = point.settings.get(DUT, {}).get("end", "").partition(":")[0]
+        if node and point.direction and counts(point):
+            key = point.figure, point.parameters, str(point.emulated), point.build_name
+            groups.setdefault(key, []).append((node, point))
+    return groups
+
+
+def _odd(kind: str, boards: dict[str, list[bool]]) -> list[OddBoard]:
+    odd = []
+    for node, own in boards.items():
+        others = [failed for name, each in boards.items() if name != node for failed in each]
+        if min(len(own), len(others)) < LEAST_RUNS:
+            continue
+        if _chance(own, others) < BY_CHANCE / len(boards) and sum(own) / len(own) > sum(others) / len(others):
+            odd.append(OddBoard(node, kind, sum(own), len(own), sum(others), len(others)))
+    return odd
+
+
+def _chance(own: Sequence[bool], others: Sequence[bool]) -> float:
+    """Return the chance of so many or more failures of this board if all fail alike (Fisher's exact test)."""
+    failed, total = sum(own) + sum(others), len(own) + len(others)
+    most = min(failed, len(own))
+    ways = sum(math.comb(failed, k) * math.comb(total - failed, len(own) - k) for k in range(sum(own), most + 1))
+    return ways / math.comb(total, len(own))

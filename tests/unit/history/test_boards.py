@@ -1,0 +1,78 @@
+"""A board that fails alone among boards of its kind is named; what fails on all boards is the change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.history.boards import odd_boards
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.points import OutOfService, Point
+from pytest_pinet.history.tables import BOARDS
+from tests.support.history_records import day, kept, with_result
+
+
+def points(results: Sequence[tuple[str, str]], uname: str = "Linux 6.12.25-v8+ #1 SMP aarch64") -> list[Point]:
+    """Return a point for each node and verdict."""
+    runs = [
+        with_result(day(n, verdict=verdict, uname=uname), settings={"dut": {"end": f"{node}:onboard"}})
+        for n, (node, verdict) in enumerate(results)
+    ]
+    return [point for _, found in kept(runs) for point in found]
+
+
+def test_a_board_that_fails_alone_over_many_runs_is_named() -> None:
+    found = odd_boards(points([("pi4b-1", "pass")] * 9 + [("pi4b-2", "fail")] * 6 + [("pi4b-2", "pass")] * 2))
+    (odd,) = found
+    assert (odd.node, odd.failed, odd.of, odd.others_failed, odd.others_of) == ("pi4b-2", 6, 8, 0, 9)
+    assert str(odd).startswith("pi4b-2 failed in 6 of 8 values of pi4b:onboard, other boards of its kind in 0 of 9")
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        [("pi4b-1", "fail")] * 8 + [("pi4b-2", "fail")] * 8,  # the change
+        [("pi4b-1", "pass")] * 8 + [("pi4b-2", "pass")] * 7 + [("pi4b-2", "fail")],
+        [("pi4b-1", "pass")] * 4 + [("pi4b-2", "fail")] * 8,  # too few runs of others
+        [("pi4b-2", "fail")] * 8,  # no other board
+        [("pi4b-1", "pass")] * 8 + [("pi4b-2", "error")] * 8,  # the lab's errors blame no board
+    ],
+    ids=["all", "once", "few", "alone", "errors"],
+)
+def test_without_a_clear_difference_no_board_is_named(results: list[tuple[str, str]]) -> None:
+    assert odd_boards(points(results)) == []
+
+
+def test_boards_that_measured_different_builds_are_not_compared() -> None:
+    old = points([("pi4b-1", "pass")] * 9)
+    new = points([("pi4b-2", "fail")] * 9, uname="Linux 6.18.1-v8+ #1 SMP aarch64")
+    assert odd_boards([*old, *new]) == []
+
+
+def test_boards_out_of_service_are_kept_by_lab_until_they_are_cleared(tmp_path: Path) -> None:
+    since = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
+    two, three = (OutOfService(node, since, "night-1", "no login") for node in ("pi4b-2", "pi4b-3"))
+    with open_history(str(tmp_path / "h.db"), create=True) as store:
+        store.put_out_of_service("bench", [three, two])
+        store.put_out_of_service("other", [two])
+        store.put_out_of_service("bench", [OutOfService("pi4b-2", since, "night-2", "no power")])
+    with open_history(str(tmp_path / "h.db")) as store:
+        first, second = store.out_of_service("bench")
+        assert (first.run, first.reason, second) == ("night-2", "no power", three)
+        assert str(second) == "out of service since 2026-11-24 09:30 UTC (run night-1): no login"
+        store.put_into_service("bench", ["pi4b-2"])
+        assert store.out_of_service("bench") == [three]
+        assert store.out_of_service("other") == [two]
+
+
+def test_a_history_of_an_earlier_release_has_no_such_table(tmp_path: Path) -> None:
+    with open_history(str(tmp_path / "h.db"), create=True) as store:
+        with store._database.writing() as connection:
+            BOARDS.drop(connection)
+        assert store.out_of_service("bench") == []
+        store.put_into_service("bench", ["pi4b-2"])
+        store.put_out_of_service("bench", [OutOfService("pi4b-2", datetime.now(UTC), "r", "no login")])
+        assert [one.node for one in store.out_of_service("bench")] == ["pi4b-2"]
