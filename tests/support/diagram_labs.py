@@ -14,10 +14,10 @@ pinet:
   name: several
   switches:
     core: {backend: fixed, ports: p1-p24}
-    rack-a: {backend: fixed, ports: ['<a&"b">', Gi1/0/2, Gi1/0/3, Gi1/0/4, Gi1/0/5, Gi1/0/8]}
+    rack-a: {backend: fixed, ports: [Gi1/0/1, Gi1/0/2, Gi1/0/3, Gi1/0/4, Gi1/0/5, Gi1/0/8]}
     rack-b: {backend: linux, address: "ssh://root@10.0.0.2:22", ports: p1-p8}
   nodes:
-    a: {board: pi4b, interfaces: {onboard: {port: core/p1}, usb: {nic: ax88179, port: 'rack-a/<a&"b">'}}}
+    a: {board: pi4b, interfaces: {onboard: {port: core/p1}, usb: {nic: ax88179, port: rack-a/Gi1/0/1}}}
     b: {board: pi4b, interfaces: {onboard: {port: rack-a/Gi1/0/2}, usb: {nic: ax88179, port: core/p2}}}
     c: {board: pi5, interfaces: {onboard: {port: rack-a/Gi1/0/3}, pcie: {nic: rtl8125, port: rack-b/p3}}}
     d: {board: pi5, interfaces: {onboard: {port: rack-b/p1}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -82,7 +83,9 @@ def test_free_ports_and_domains_stand_beside_their_switch_and_node(tmp_path: Pat
     boxes = nodes(lab_dot(lab, lab.domains))
     assert "free: p3-p22<" in boxes["switch core"]
     assert "domain air<" in boxes["node c"]
-    assert "&lt;a&amp;&quot;b&quot;&gt;" in boxes["switch rack-a"]
+    switch = lab.switches["rack-a"]
+    unusual = replace(lab, switches=lab.switches | {"rack-a": replace(switch, ports=(*switch.ports, '<a&"b">'))})
+    assert "&lt;a&amp;&quot;b&quot;&gt;" in nodes(lab_dot(unusual, lab.domains))["switch rack-a"]
 
 
 def test_nodes_stand_on_both_sides_of_their_switch() -> None:
