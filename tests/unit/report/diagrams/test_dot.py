@@ -84,7 +84,7 @@ def test_free_ports_and_domains_stand_beside_their_switch_and_node(tmp_path: Pat
     assert "free: p3-p22<" in boxes["switch core"]
     assert "domain air<" in boxes["node c"]
     switch = lab.switches["rack-a"]
-    unusual = replace(lab, switches=lab.switches | {"rack-a": replace(switch, ports=(*switch.ports, '<a&"b">'))})
+    unusual = replace(lab, switches={**lab.switches, "rack-a": replace(switch, ports=(*switch.ports, '<a&"b">'))})
     assert "&lt;a&amp;&quot;b&quot;&gt;" in nodes(lab_dot(unusual, lab.domains))["switch rack-a"]
 
 
