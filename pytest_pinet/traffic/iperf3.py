@@ -118,7 +118,7 @@ def _measurement(
     run: Iperf3Run, client: Output, server: Output, tools: Mapping[str, Tool], midway: MidRunProbe
 ) -> Measurement:
     client_report, server_report = read(client), read(server)
-    found = midway.add(flows(run.traffic, client_report, server_report, run.warmup_cap_s))
+    found = midway.add(flows(run.traffic, client_report, server_report, run.warmup_cap_s, one_clock=not run.quiet))
     unmet = _verify(run, client_report, server_report)
     raw = {
         "client.cmd": client_command(run) + "\n",

@@ -21,6 +21,7 @@ from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import INTERVAL_S
 from pytest_pinet.traffic.iperf3_json import BadJson
 from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
+from pytest_pinet.traffic.iperf3_sums import check_sums
 
 COVERED = 0.95
 # A receiver's intervals and its final sum count the same bytes; a few more may arrive after the last interval.
@@ -32,13 +33,17 @@ GRAINS = 50
 
 
 def flows(
-    traffic: Traffic, client: Iperf3Report, server: Iperf3Report | None, cap_s: float = CAP_S
+    traffic: Traffic,
+    client: Iperf3Report,
+    server: Iperf3Report | None,
+    cap_s: float = CAP_S,
+    one_clock: bool = True,
 ) -> dict[Direction, Flow]:
     """Return the flow of every one-way direction of ``traffic``, with the sender's values if they are known.
 
     ``cap_s`` is the longest warm-up that may be detected. If no output has a receiver's intervals, its final sum
-    becomes one sample, provided there is no warm-up to drop. For a one-way run, ``server`` may be None. Raises
-    TrafficError or UnsupportedError.
+    becomes one sample, provided there is no warm-up to drop. For a one-way run, ``server`` may be None.
+    ``one_clock``: see `check_sums`. Raises TrafficError or UnsupportedError.
     """
     way = traffic.direction
     with trusted(client.output):
@@ -59,6 +64,7 @@ def flows(
         else:
             found = {way: _flow(client, traffic, way, cap_s)}
             senders = {way: server or client}
+    check_sums(traffic, client, server, one_clock)
     for way, sender in senders.items():
         if sender is not None:
             samples, rtt_s = _reported_by_sender(sender)

@@ -142,6 +142,7 @@ def test_a_warmup_that_is_found_ends_where_the_rate_is_at_its_level() -> None:
         first = value["intervals"][0]
         first["sum"]["bytes"] = first["streams"][0]["bytes"] = 4_000_000
         value["end"]["sum_received"]["bytes"] = 4_000_000 + value["intervals"][1]["sum"]["bytes"]
+        value["end"]["sum_sent"]["bytes"] = value["end"]["sum_received"]["bytes"]
 
     traffic = replace(TRAFFIC, duration_s=1, warmup_s=None)
     flow = parse_client(GOOD, "", 0, traffic)[Direction.RX]
@@ -161,7 +162,10 @@ def fine(blocks: list[int], version: str) -> str:
         times = {"start": index / 10, "end": (index + 1) / 10, "seconds": 0.1, "bytes": count * 131072}
         interval = {"streams": [{**template["streams"][0], **times}], "sum": {**template["sum"], **times}}
         value["intervals"].append(interval)
-    value["end"]["sum_received"]["bytes"] = sum(blocks) * 131072
+    total = sum(blocks) * 131072
+    value["end"]["sum_received"] |= {"bytes": total, "seconds": len(blocks) / 10}
+    value["end"]["sum_sent"] |= {"bytes": total, "seconds": len(blocks) / 10}
+    value["start"]["test_start"]["duration"] = len(blocks) / 10
     return json.dumps(value)
 
 
@@ -272,7 +276,7 @@ def test_a_client_that_sent_tells_its_own_time_and_the_server_what_arrived(durat
         read(Output(role, "a", "b", 0, name.read_text(), "")) for role, name in zip(ProcessRole, names, strict=True)
     )
     traffic = Traffic(Direction.TX, streams=2, duration_s=duration_s, warmup_s=1.0)
-    flow = flows(traffic, client, server)[Direction.TX]
+    flow = flows(traffic, client, server, one_clock=False)[Direction.TX]
     assert sum(sample.seconds for sample in flow.sender_samples) == pytest.approx(2.0, abs=0.01)
     assert flow.sent_bytes == sum(sample.bytes for sample in flow.sender_samples)
     assert flow.received_bytes == sum(sample.bytes for sample in flow.samples)

@@ -1,0 +1,103 @@
+"""Checks that the sums of both iperf3 reports agree with their intervals, with the clock, and with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic import iperf3_json
+from pytest_pinet.traffic.iperf3_json import BadJson, Json
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
+from pytest_pinet.traffic.iperf3_trouble import ProcessRole
+
+TOLERANCE = 0.03
+# The ends exchange their results after the last interval: up to 0.1 s in the recordings, more on slow boards.
+END_S = 0.3
+# What a TCP stream can hold on its way: the largest tcp_wmem of Linux, and the half of tcp_rmem that holds data.
+STREAM_BUFFERS = (4 + 3) * 2**20
+# A read or a write counts as a whole.
+_BLOCK = 128 * 1024
+
+
+def check_sums(traffic: Traffic, client: Iperf3Report, server: Iperf3Report | None, one_clock: bool) -> None:
+    """Raise TrafficError if a sum cannot be right.
+
+    ``one_clock``: the clocks of both ends run alike. The clock of an emulated board can count instructions.
+    """
+    with trusted(client.output):
+        if traffic.direction is Direction.BIDIR:
+            ways: Sequence[tuple[str, bool]] = (("", True), ("_bidir_reverse", False))
+        else:
+            ways = (("", not iperf3_json.number(client.test, "reverse")),)
+    for suffix, client_sends in ways:
+        sender, receiver = (client, server) if client_sends else (server, client)
+        for report, role in ((sender, "sent"), (receiver, "received")):
+            if report is not None:
+                with trusted(report.output):
+                    _check_own(report, f"sum{suffix}", f"sum_{role}{suffix}", one_clock or report is client)
+        with trusted(client.output):
+            _check_ends(traffic, suffix, sender or client, receiver or client)
+
+
+def _check_own(report: Iperf3Report, of_interval: str, of_end: str, is_timed: bool) -> None:
+    """Compare the intervals of one end with its final sum, and with the requested time."""
+    intervals = [one[of_interval] for one in iperf3_json.members(report.json, "intervals") if of_interval in one]
+    mine = [one for one in intervals if isinstance(one, Mapping) and one.get("omitted") is not True]
+    if iperf3_json.number(report.test, "omit") or not mine:
+        # The sums of some versions include the omitted part.
+        return
+    seconds = sum(iperf3_json.number(one, "seconds") for one in mine)
+    total = report.end.get(of_end)
+    if isinstance(total, Mapping):
+        _compare("intervals", _bytes(mine), "final sum", iperf3_json.count(total, "bytes"), _BLOCK)
+        lasted = iperf3_json.number(total, "seconds")
+        if _differ(seconds, lasted, END_S):
+            raise BadJson(f"its intervals last {seconds:.2f} s, and its final sum {lasted:.2f} s")
+    wanted = iperf3_json.number(report.test, "duration")
+    if is_timed and _differ(seconds, wanted, END_S):
+        raise BadJson(f"its intervals last {seconds:.2f} s of {wanted:g} s")
+
+
+def _check_ends(traffic: Traffic, suffix: str, sender: Iperf3Report, receiver: Iperf3Report) -> None:
+    """Compare what was sent with what was received, and what the receiver counted with what it reported."""
+    sent, received = _final(sender, f"sum_sent{suffix}"), _final(receiver, f"sum_received{suffix}")
+    # A server that sends does not know what arrived.
+    reported = _final(sender, f"sum_received{suffix}") if sender.output.role is ProcessRole.CLIENT else None
+    if received is not None and reported is not None:
+        _compare("receiver's output", received, "sender's output", reported, _BLOCK * traffic.streams)
+    if sent is None or received is None:
+        return
+    slack = _BLOCK * traffic.streams
+    if received > sent * (1 + TOLERANCE) + slack:
+        raise BadJson(f"{received} bytes arrived, but only {sent} were sent")
+    # TCP counts what the program wrote. Datagrams fill small buffers, and some are lost.
+    held = 0 if traffic.udp else traffic.streams * max(STREAM_BUFFERS, 4 * (traffic.window or 0))
+    arrived = received + (_lost(receiver, suffix, sent) if traffic.udp else 0)
+    if sent > arrived * (1 + TOLERANCE) + held + slack:
+        raise BadJson(f"{sent} bytes were sent, but only {received} arrived; buffers hold at most {held}")
+
+
+def _lost(receiver: Iperf3Report, suffix: str, sent: int) -> int:
+    """Return how many of the sent bytes the receiver counted as lost; all of them if it does not say how many."""
+    total = receiver.end.get(f"sum{suffix}")
+    if not isinstance(total, Mapping) or not total.get("packets") or "lost_packets" not in total:
+        return sent
+    return int(sent * iperf3_json.number(total, "lost_packets") / iperf3_json.number(total, "packets"))
+
+
+def _final(report: Iperf3Report, key: str) -> int | None:
+    total = report.end.get(key)
+    return iperf3_json.count(total, "bytes") if isinstance(total, Mapping) else None
+
+
+def _bytes(intervals: Sequence[Json]) -> int:
+    return sum(iperf3_json.count(one, "bytes") for one in intervals)
+
+
+def _compare(one: str, first: int, other: str, second: int, slack: int) -> None:
+    if _differ(first, second, slack):
+        raise BadJson(f"its {one} have {first} bytes, but the {other} has {second}")
+
+
+def _differ(first: float, second: float, slack: float) -> bool:
+    return abs(first - second) > TOLERANCE * max(first, second) + slack

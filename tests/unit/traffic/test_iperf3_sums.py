@@ -1,0 +1,87 @@
+"""Sums that disagree with the same end's intervals, with the clock or with the other end are errors, never values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_pinet.errors import TrafficError
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
+from tests.support.iperf3_output import parse_client
+
+PAIRS = Path(__file__).parents[2] / "data" / "iperf3" / "pairs"
+NAMES = {
+    "tcp-3.12-3.12": Direction.TX, "rev-3.18-3.18": Direction.RX, "rev-3.9-3.12": Direction.RX,
+    "bidir-3.18-3.18": Direction.BIDIR, "bidir-3.12-3.18": Direction.BIDIR, "udpbidir-3.18-3.18": Direction.BIDIR,
+}  # fmt: skip
+RECEIVERS = [(name, "client") for name, way in NAMES.items() if way is not Direction.TX]
+RECEIVERS += [(name, "server") for name, way in NAMES.items() if way is not Direction.RX]
+FACTORS = (0.5, 2, 10, 1000)
+
+
+def parsed(name: str, change: Callable[[Any, str], object] = lambda report, role: None) -> None:
+    texts = {}
+    for role in ("client", "server"):
+        report = json.loads((PAIRS / f"{name}.{role}.json").read_text())
+        change(report, role)
+        texts[role] = json.dumps(report)
+    test = json.loads(texts["client"])["start"]["test_start"]
+    traffic = Traffic(
+        NAMES[name], streams=test["num_streams"], duration_s=test["duration"] - 1, warmup_s=0.5,
+        udp=test["protocol"] == "UDP", bitrate=None,
+    )  # fmt: skip
+    server = Output(ProcessRole.SERVER, "far", "near", 0, texts["server"])
+    parse_client(texts["client"], "", 0, traffic, server=server)
+
+
+def scaled(report: Any, key: str, factor: float, sums: tuple[str, ...], intervals: bool) -> None:
+    """Multiply a value of the final sums, and of the intervals and streams, as a broken counter would."""
+    for name in sums:
+        if name in report["end"]:
+            report["end"][name][key] = type(report["end"][name][key])(report["end"][name][key] * factor)
+    if not intervals:
+        return
+    for interval in report["intervals"]:
+        for part in [interval.get("sum"), interval.get("sum_bidir_reverse"), *interval["streams"]]:
+            if part is not None and part["sender"] is False:
+                part[key] = type(part[key])(part[key] * factor)
+                if key == "seconds":
+                    part["start"] *= factor
+                    part["end"] *= factor
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_recordings_are_values(name: str) -> None:
+    parsed(name)
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("key", ["bytes", "seconds"])
+@pytest.mark.parametrize("intervals", [True, False], ids=["and intervals", "only sums"])
+@pytest.mark.parametrize(("name", "role"), RECEIVERS)
+def test_a_receiver_that_counts_wrong_is_refused(
+    name: str, role: str, intervals: bool, key: str, factor: float
+) -> None:
+    def change(report: Any, of: str) -> None:
+        own = "_bidir_reverse" if role == "client" and NAMES[name] is Direction.BIDIR else ""
+        if of == role:
+            scaled(report, key, factor, (f"sum_received{own}",), intervals)
+
+    with pytest.raises(TrafficError, match=r"cannot be trusted|no byte arrived"):
+        parsed(name, change)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2, 1000])
+@pytest.mark.parametrize("name", ["tcp-3.12-3.12", "bidir-3.18-3.18"])
+def test_a_sender_that_counts_wrong_is_refused(name: str, factor: float) -> None:
+    def change(report: Any, role: str) -> None:
+        if role == "client":
+            scaled(report, "bytes", factor, ("sum_sent",), False)
+
+    with pytest.raises(TrafficError, match="cannot be trusted"):
+        parsed(name, change)
