@@ -25,6 +25,8 @@ from pytest_pinet.model.verdict import Verdict
 
 # Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).
 CAP_TOLERANCE = 0.05
+# Connections so far below a limit from a baseline are confirmed by a connection that is twice as long.
+FAR_BELOW = 0.85
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,24 @@ def rule_on(
         zone = zone_of(judged.limit, baseline.figure)
     decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate, zone, levels)
     if decision.outcome is None:
-        return Ruling(judged, decision.next_fresh, decision.next_s)
+        next_s = decision.next_s
+        if spread is not None and _is_far_below(decision, profile):
+            next_s = max(next_s, 2 * profile.connection_s)
+        return Ruling(judged, decision.next_fresh, next_s)
     final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone)}")
     return Ruling(_improved(final, limit, baseline))
+
+
+def _is_far_below(decision: Decision, profile: Profile) -> bool:
+    """Return whether connections lie so far below a baseline that they may lie within slow starts."""
+    return (
+        decision.below >= profile.fails_after - 1
+        and decision.below == decision.connections
+        and decision.ratio is not None
+        and decision.ratio < FAR_BELOW
+    )
 
 
 def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: float) -> str:

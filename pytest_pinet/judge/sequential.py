@@ -33,8 +33,6 @@ FARTHEST = 1000.0
 MOST_BELOW = 2 / 3
 # If a larger share of the connections is disturbed, the result cannot pass.
 MOST_DISTURBED = 1 / 3
-# Connections so far below the limit may lie within slow starts, so the one that confirms them is twice as long.
-FAR_BELOW = math.log(0.85)
 
 
 @dataclass(frozen=True)
@@ -241,8 +239,6 @@ def decide(
     if over or standing.is_hopeless(more, error_rate, noise, profile):
         return _explained(replace(known, outcome=Verdict.INCONCLUSIVE))
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
-    if suspect and not start_s and standing.level.mean < FAR_BELOW:
-        known = replace(known, next_s=2 * profile.connection_s)
     fresh = Fresh.LINK if suspect and not _had_link(usable) else Fresh.CONNECTION
     return _explained(replace(known, next_fresh=fresh))
 

@@ -21,10 +21,10 @@ HOW_TO_REWRITE = (
 MASKED_KEYS = {
     "time": ("started", "finished"),
     "duration": ("started_s", "traffic_seconds", "at_s", "boot_s"),
-    "id": ("run", "session", "bus_info", "boot"),
+    "id": ("run", "session", "bus_info", "boot", "link_up"),
     # The host's kernel is that of every board in the virtual lab.
     "version": ("pinet", "uname", "driver_version", "version", "build_id"),
-    "counter": ("node", "switch", "link_up"),
+    "counter": ("node", "switch"),
     # Boards of the virtual lab have the settings of its host.
     "settings": ("settings",),
     "skew": ("start_skew_s", "start_skew_within_s", "skew_s", "skew_within_s"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, RunPlace
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import Ruling, rule_on
 from pytest_pinet.judge.noise import UNKNOWN
@@ -15,13 +16,13 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.attempt import Attempt, Fresh
-from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 from tests.support.throughput_samples import series
 
-LIMIT = Limit(Bitrate.mbps(940 * 0.97), Origin.LAB_FILE, "lab.yaml:3")
+DAYS = tuple(RunPlace(f"2026-11-{day:02}") for day in range(1, 9))
+BASELINE = Baseline(Bitrate.mbps(940), (Bitrate.mbps(940),) * 8, places=DAYS)
 STANDARD = PROFILES["standard"]
 
 
@@ -40,7 +41,7 @@ def ruled(attempts: Sequence[Attempt]) -> Ruling:
     counted = [sample for attempt in shown for sample in attempt.counted]
     goodput = Bitrate(sum(s.bytes for s in counted) * 8 / sum(s.seconds for s in counted))
     oracle = Oracle(Bitrate.mbps(1e5), "none")
-    return rule_on(attempts, goodput, goodput, oracle, LIMIT, UNKNOWN, STANDARD)
+    return rule_on(attempts, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, STANDARD, baseline=BASELINE)
 
 
 def gate(mbps: float, source: random.Random, jump: bool = False) -> tuple[Verdict, list[Attempt]]:
