@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import NamedTuple
 
-from pytest_pinet.calibration import selftest
+from pytest_pinet.calibration import outcome, selftest
+from pytest_pinet.calibration.outcome import CalibrationOutcome
 from pytest_pinet.calibration.selftest import Count, Mark
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise
+from pytest_pinet.judge.components import Component, Components
 from pytest_pinet.judge.limits_of_flow import shaper
+from pytest_pinet.judge.spread import Proposal
 from pytest_pinet.model.diagnosis import DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import ProcessorLoad
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -225,6 +230,18 @@ def _selftest() -> list[str]:
     return selftest.table(counts)
 
 
+def _calibration() -> list[str]:
+    found = []
+    for way, connections, links in (("tx", 0.0011, 0.0036), ("rx", 0.0008, 0.0014)):
+        parts = Components(Component(connections, connections, 6), Component(0.0, links, 2), None, 9, 3, 1)
+        noise = MeasuredNoise(Share(connections), Share(links), None, runs=9, link_ups=3)
+        name = f"pi3b:onboard/pair/tcp-P1-{way}"
+        calibration = Calibration(name, noise, Share(0.03), 1, Share(0.0094), date(2026, 11, 22), {})
+        proposal = Proposal(0.01, 0.03, 1, 0.0094)
+        found.append(CalibrationOutcome(Bitrate(94.1e6), parts, calibration, proposal, 3.0))
+    return outcome.table(found)
+
+
 OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "two kernels": lambda: _answer(TWO_KERNELS),
     "two kernels, md": lambda: summary_markdown(_run(TWO_KERNELS)).splitlines(),
@@ -233,4 +250,5 @@ OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "no offload": lambda: _answer(NO_OFFLOAD),
     "failure": _failure,
     "selftest": _selftest,
+    "calibration": _calibration,
 }
