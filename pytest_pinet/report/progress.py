@@ -169,6 +169,10 @@ class Progress:
     def _erase(terminal: Terminal) -> None:
         terminal.rewrite("", erase=True)
         terminal.rewrite("")
+        # pytest counts what was erased as a part of its line. Its "[100%]" would begin one column too far to the right.
+        writer = getattr(terminal, "_tw", None)
+        if writer is not None and hasattr(writer, "_current_line"):
+            writer._current_line = ""
 
 
 def _columns() -> int:

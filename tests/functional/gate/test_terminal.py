@@ -122,7 +122,9 @@ def test_a_terminal_gets_one_line_that_rewrites_itself_without_colours_if_so_ask
     rates = [float(rate) for rate in re.findall(r"tx +([0-9.]+) Mbit/s", drawn[-1])]
     assert rates == pytest.approx([20], rel=0.5)
     # The progress line is gone when the verdict is printed. NO_COLOR leaves no escape codes.
-    assert re.search(r"\r\. +\[100%\]", output)
+    verdict = re.search(r"\r(\. +\[100%\])", output)
+    assert verdict is not None
+    assert len(verdict[1]) == 79
     assert "pinet throughput" in output
     assert "\x1b" not in output
 

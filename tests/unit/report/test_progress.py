@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -225,6 +226,26 @@ def test_a_closed_output_never_reaches_the_test(error: Exception) -> None:
 
     assert screen.lines == ["rewrite erase|  before"]
     assert screen.captured
+
+
+def test_the_percentage_of_pytest_fits_the_line_after_a_progress(pytester: pytest.Pytester) -> None:
+    """The progress is drawn by pytest's own reporter. The line of the verdict has 79 columns, as without progress."""
+    pytester.makeconftest(
+        """
+        from pytest_pinet.report.progress import Progress
+
+        def pytest_runtest_call(item):
+            reporter = item.config.pluginmanager.get_plugin("terminalreporter")
+            reporter.isatty = lambda: True
+            with Progress(reporter, item.config.pluginmanager.get_plugin("capturemanager")) as progress:
+                progress.update("pi5:onboard/pair", 1.0, 3.0, {"tx": 9.4e8})
+        """
+    )
+    pytester.makepyfile("def test_nothing(): pass")
+    output = pytester.runpytest_subprocess("-p", "no:cacheprovider").stdout.str()
+    (line,) = (piece for piece in re.split(r"[\r\n]", output) if "[100%]" in piece)
+    assert line.startswith(".")
+    assert len(line) == 79
 
 
 def test_an_unused_progress_erases_nothing() -> None:
