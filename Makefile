@@ -2,6 +2,7 @@
 # lint: style, types, import directions, words   bench: what the plugin costs      docs: regenerate what is generated
 # man: the man pages of all commands, from their help
 # slow: tests that take too long for CI                 soak: statements about many repetitions
+# fuzz: mangled files for every reader, for an hour
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # versions: try the wheel with each Python from 3.11 to 3.14 that this machine has, or uv can download
 # site: build the documentation as a web site in .pinet/site/
@@ -15,7 +16,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate versions emulated report test smoke slow soak lint bench docs man site pictures clean
+.PHONY: gate versions emulated report test smoke slow soak fuzz lint bench docs man site pictures clean
 .DEFAULT_GOAL := gate
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
@@ -79,6 +80,11 @@ slow: .venv/developer
 	@tools/install-allure || echo "Allure is not installed: tests of its reports are skipped"
 	$(PYTEST) -m "slow and not emulated" -n 4 $(SIDE_BY_SIDE) $(ARGS)
 	$(PYTEST) -m "slow and emulated" -n 2 $(SIDE_BY_SIDE) $(ARGS)
+
+# Mangles files of every format that we read, until a reader ends in a traceback or hangs. SECONDS=60 ARGS='"lab file"'
+SECONDS ?= 3600
+fuzz: .venv/developer
+	$(BIN)/python -m tools.fuzz $(SECONDS) $(ARGS)
 
 # Statements that need many runs. Continues where it stopped. The results are in docs/contributing/soak.json and soak.md.
 # ARGS: --list, -k WORD, --again, --page.

@@ -39,6 +39,8 @@ def bootable(data: bytes) -> bytes:
     if data[:2] != b"MZ" or data[4:8] != b"zimg":
         return data
     # drivers/firmware/efi/libstub/zboot-header.S
+    if len(data) < 64:
+        raise Unreadable("it is an EFI zboot image that is truncated")
     offset, size = struct.unpack_from("<II", data, 8)
     kind = data[24:56].split(b"\0")[0].decode("ascii", "replace")
     payload = data[offset : offset + size]

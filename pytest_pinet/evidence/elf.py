@@ -40,7 +40,7 @@ def section(data: bytes, wanted: str) -> bytes | None:
         for name, offset, length in heads:
             if strings[name : strings.index(b"\0", name)] == wanted.encode():
                 return data[offset : offset + length]
-    except (struct.error, IndexError, ValueError):
+    except (struct.error, IndexError, ValueError, OverflowError):
         raise NotElf("its ELF sections are damaged") from None
     return None
 

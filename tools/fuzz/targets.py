@@ -1,0 +1,223 @@
+"""What is fuzzed: each format with samples, and what reads it. A reader may refuse its input with our own errors."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_pinet.builds.image import Loader, read_image
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.builds.module import read_module
+from pytest_pinet.builds.packed import Unreadable, deb_files, tar_files
+from pytest_pinet.config import labfile
+from pytest_pinet.config.baselines import read_baselines
+from pytest_pinet.config.calibration import read_calibration
+from pytest_pinet.errors import PinetError, Where
+from pytest_pinet.evidence import management_octets, sockets
+from pytest_pinet.evidence.fdt import NotDeviceTree, read_device_tree
+from pytest_pinet.evidence.nics import parse_board
+from pytest_pinet.evidence.temperature import parse_temperature, parse_throttled
+from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.history.compare import RunSet, compared
+from pytest_pinet.history.lines import import_lines, lines_of
+from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.history.records import points_of
+from pytest_pinet.history.results_file import read_run
+from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.lab.console.kernel_log import plain_line, recognise
+from pytest_pinet.lab.node import management
+from pytest_pinet.lab.switch import cli_family
+from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.report.comparison_table import comparison_table
+from pytest_pinet.report.markdown import summary_markdown
+from pytest_pinet.report.openmetrics import openmetrics
+from pytest_pinet.report.page.page import page
+from pytest_pinet.report.terminal import summary_table
+from pytest_pinet.report.trends import all_series
+from pytest_pinet.traffic import ping, wrk
+from pytest_pinet.traffic.iperf3_parser import flows
+from pytest_pinet.traffic.iperf3_report import read
+from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, error_text, partial
+from tests.support import build_files as made
+from tests.support.history_records import day, kept
+from tests.support.report_records import NIGHT, run_record
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+SCRATCH = Path(tempfile.mkdtemp(prefix="pinet-fuzz-"))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format. ``read`` gets the content of a file; ``refusals`` are the errors with which it may refuse it."""
+
+    samples: Callable[[], list[bytes]]
+    read: Callable[[bytes], object]
+    refusals: tuple[type[BaseException], ...] = (PinetError,)
+
+
+def _files(*patterns: str) -> Callable[[], list[bytes]]:
+    return lambda: [path.read_bytes() for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+
+
+def _in_file(name: str, data: bytes) -> Path:
+    path = SCRATCH / name
+    path.write_bytes(data)
+    return path
+
+
+def _lab(data: bytes) -> object:
+    return labfile.load(_in_file("lab.yaml", data))
+
+
+def _results(data: bytes) -> None:
+    path = _in_file("results.json", data)
+    run = read_run(path)
+    stored, points = points_of(run, "", str(path))
+    for text in (*summary_table(run.results, run.skipped), summary_markdown(run), openmetrics(points)):
+        for_log(text).encode("utf-8")
+    side = RunSet("a", tuple(points))
+    comparison_table(side, side, compared(side, side, 0.03))
+    _show_history([(stored, points)])
+
+
+def _show_history(runs: Sequence[tuple[StoredRun, list[Point]]]) -> None:
+    database = SCRATCH / "history.db"
+    for file in SCRATCH.glob("history.db*"):
+        file.unlink()
+    with HistoryStore.open(str(database), create=True) as store:
+        store.add_all(runs)
+        list(lines_of(store.everything()))
+        page(all_series(store, 20), datetime(2026, 1, 1, tzinfo=UTC), None)
+
+
+def _history(data: bytes) -> None:
+    for file in SCRATCH.glob("history.db*"):
+        file.unlink()
+    with HistoryStore.open(str(SCRATCH / "history.db"), create=True) as store:
+        refused: list[str] = []
+        import_lines(store, data.decode("utf-8", "replace").splitlines(), "h.jsonl", refused.append)
+        list(lines_of(store.everything()))
+        page(all_series(store, 20), datetime(2026, 1, 1, tzinfo=UTC), None)
+
+
+def _iperf3(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    partial(text)
+    error_text(text)
+    for way in Direction:
+        with suppress(PinetError):
+            report = read(Output(ProcessRole.CLIENT, "a", "b", 0, text, ""))
+            flows(Traffic(way, duration_s=2, warmup_s=None), report, report)
+
+
+def _families(data: bytes) -> None:
+    for name in ("own", "cisco_ios", "mikrotik_routeros"):
+        with suppress(PinetError):
+            cli_family.load(name, Where("lab.yaml", 1), str(_in_file("f.yaml", data)))
+
+
+def _build(data: bytes) -> object:
+    folder = SCRATCH / "build"
+    folder.mkdir(exist_ok=True)
+    made.write(folder, {"Image": made.image(), "modules.tar": made.tar(made.tree()), "build.yaml": data})
+    return load_build(str(folder))
+
+
+def _tree(data: bytes) -> object:
+    folder = SCRATCH / "tree"
+    folder.mkdir(exist_ok=True)
+    (folder / "bcm2711.dtb").write_bytes(data)
+    (folder / "build.yaml").write_text("device_trees: bcm2711.dtb\n")
+    with suppress(PinetError):
+        load_build(str(folder))
+    return read_device_tree(data)
+
+
+def _text(read_text: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: read_text(data.decode("utf-8", "replace"))
+
+
+def _console(data: bytes) -> None:
+    for line in data.splitlines():
+        recognise(plain_line(line))
+
+
+RUNS = (day(1), run_record(NIGHT))
+BOARD = b"model=Raspberry Pi 4\nown=/x\ndevice=eth0\nmac=dc:a6:32:01:02:03\ndriver: bcmgenet\nbus-info: fd58.ethernet\n"
+MANAGED = b"server 192.0.2.1\nroute 192.0.2.9 dev eth0\naddress eth0 192.0.2.1/24\nlower br0 eth0\neth0.5 VID: 5\n"
+BASELINES = b"""\
+baselines:
+- id: pi4b:onboard/pair/tcp-P1-tx
+  goodput: 941 Mbit/s
+  runs: [{run: a, goodput: 941 Mbit/s}, {run: b, goodput: 940 Mbit/s}]
+  date: '2026-11-21'
+  reason: right
+  build: {kernel: 6.12.25}
+"""
+BUILD = (
+    b"name: x\nkernel: Image\nmodules: [modules.tar]\ncmdline: [a, b]\nconfig: [dtparam=x]\n"
+    b"options: {e1000e: {debug: 1}}\n"
+)
+KERNEL_LINES = (
+    b"[    1.5] Kernel panic - not syncing: x\n<3>[   2.0] eth0: transmit queue 0 timed out\n[ 3.0] Oops: 1 [#1]\n"
+)
+
+TARGETS: Mapping[str, Target] = {
+    "lab file": Target(_files("lab/*.yaml", "tests/data/labs/*.yaml"), _lab),
+    "results.json": Target(
+        lambda: [*_files("tests/data/results/*.json")(), *(json.dumps(one.dump()).encode() for one in RUNS)],
+        _results,
+    ),
+    "history": Target(
+        lambda: [*_files("tests/data/history/*.jsonl")(), "\n".join(lines_of(kept([day(1), day(2)]))).encode()],
+        _history,
+    ),
+    "iperf3": Target(_files("tests/data/iperf3/*/*.json"), _iperf3),
+    "build.yaml": Target(
+        lambda: [BUILD, b"kernel: Image\nsysctls: {net.ipv4.tcp_sack: 0}\nfirmware: {a/b: Image}\n"], _build
+    ),
+    "kernel": Target(lambda: [made.image(), made.zboot(b"\x1f\x8b" * 9)], read_image, (Unreadable, Loader)),
+    "module": Target(lambda: [made.module("e1000e")], lambda data: read_module(data, "x.ko"), (Unreadable,)),
+    "package": Target(
+        lambda: [made.package(made.tree())],
+        lambda data: list(deb_files(_in_file("x.deb", data))),
+        (Unreadable, OSError),
+    ),
+    "archive": Target(lambda: [made.tar(made.tree())], lambda data: list(tar_files(data)), (Unreadable,)),
+    "device tree": Target(lambda: [made.device_tree(), *_files("tests/data/**/*.dtb")()], _tree, (NotDeviceTree,)),
+    "baselines": Target(lambda: [BASELINES], lambda data: read_baselines(_in_file("b.yaml", data))),
+    "calibration": Target(
+        lambda: [*_files("lab/*.calibration.yaml", "pytest_pinet/labs/*.calibration.yaml")(), b"calibration: []\n"],
+        lambda data: read_calibration(_in_file("c.yaml", data)),
+    ),
+    "switch family": Target(
+        lambda: [b"own:\n  like: cisco_ios\n  title: x\n", *_files("pytest_pinet/catalogue/switch_families/*.yaml")()],
+        _families,
+    ),
+    "ping": Target(_files("tests/data/ping/*"), _text(ping.parse), (ValueError,)),
+    "wrk": Target(_files("tests/data/wrk/*"), _text(wrk.parse), (PinetError, ValueError)),
+    "ss": Target(_files("tests/data/ss/*"), _text(lambda text: sockets.parse_sockets(text, 1))),
+    "board": Target(lambda: [BOARD], _text(parse_board)),
+    "management": Target(lambda: [MANAGED], _text(management.parse)),
+    "octets": Target(lambda: [MANAGED], _text(management_octets.parse_octets)),
+    "temperature": Target(
+        lambda: [b"temp=48.3'C\nthrottled=0x50005\n", b"48300\n"],
+        _text(lambda text: (parse_temperature(text), parse_throttled(text))),
+    ),
+    "console": Target(lambda: [KERNEL_LINES], _console),
+}
+
+
+def prepare() -> None:
+    """Keep what the readers write below a folder of this run."""
+    os.environ["XDG_CACHE_HOME"] = str(SCRATCH / "cache")
+    atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
