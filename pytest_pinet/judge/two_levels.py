@@ -17,13 +17,14 @@ from pytest_pinet.model.quantities import Bitrate
 # Levels this many standard deviations apart are two; also, no value lies between them for this many.
 APART = 6.0
 EMPTY = 3.0
-# Closer levels do not matter.
+# Closer levels do not matter. Rates that are further apart are no two levels: such a link has many.
 LEAST_GAP = 0.01
+MOST_GAP = 0.2
 # Goodput varies by this much at least.
 LEAST_SPREAD = 0.001
 # Each level has so many members, and at least this share of all.
 MEMBERS = 3
-MEMBERS_OF_DAYS = 2
+MEMBERS_OF_DAYS = 3
 SHARE = 0.1
 # In a link whose days fall on two levels, at most this share of the days has both.
 MIXED_DAYS = 0.2
@@ -118,7 +119,7 @@ def _split(values: Sequence[float], members: int, of_days: bool) -> TwoLevels | 
     squares = math.fsum((value - fmean(own)) ** 2 for own in (lower, upper) for value in own)
     spread = max(math.sqrt(squares / max(len(ranked) - 2, 1)), LEAST_SPREAD)
     gap = fmean(upper) - fmean(lower)
-    if gap < max(APART * spread, LEAST_GAP) or upper[0] - lower[-1] < EMPTY * spread:
+    if gap > MOST_GAP or gap < max(APART * spread, LEAST_GAP) or upper[0] - lower[-1] < EMPTY * spread:
         return None
     return TwoLevels(fmean(lower), fmean(upper), spread, len(lower), len(ranked), of_days)
 
