@@ -25,8 +25,6 @@ MASKED_KEYS = {
     # The host's kernel is that of every board in the virtual lab.
     "version": ("pinet", "uname", "driver_version", "version", "build_id"),
     "counter": ("node", "switch"),
-    # Boards of the virtual lab have the settings of its host.
-    "settings": ("settings",),
     "skew": ("start_skew_s", "start_skew_within_s", "skew_s", "skew_within_s"),
 }
 # A value "seconds" next to a start time comes from a clock and is masked. All others come from the recording.
@@ -92,6 +90,9 @@ class Masks:
     def _entry(self, key: str, value: Any) -> Any:
         if key in MASKED_LISTS and isinstance(value, list):
             return sorted(value[0]) if value else []
+        if key == "settings" and isinstance(value, dict):
+            # Boards of the virtual lab have the settings of its host.
+            return {role: {"end": own["end"]} for role, own in value.items()}
         for word, keys in MASKED_KEYS.items():
             if key in keys and isinstance(value, dict):
                 return {name: f"<{word}>" if one is not None else None for name, one in value.items()}
