@@ -138,7 +138,7 @@ def _plan(folder: Path, packages: Sequence[str], rootless: bool) -> str:
         f"with apt-get: {' '.join(packages)}; starts no service" if packages else "nothing; all packages are there"
     )
     return (
-        "pinet demo: a gate on a virtual lab on this machine, in about one minute\n"
+        "pinet demo: a gate on a virtual lab on this machine, in one to two minutes\n"
         f"  needs     root for network namespaces: {root}\n"
         f"  installs  {installs}\n"
         f"  writes    {folder}, {Traces.file()}\n"
@@ -171,6 +171,7 @@ def _run(folder: Path) -> bool:
     try:
         use = launcher().use(load(lab), f"demo-{os.getpid()}", lambda: click.echo("starting the virtual lab"))
         try:
+            click.echo(f"$ cd {folder}")
             for title, change, code in STEPS:
                 click.secho(f"\n{title}", bold=True)
                 if change is not None:

@@ -6,7 +6,7 @@ pytest runs the tests. The exit code is the decision.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -90,8 +90,8 @@ def gate(
     passed = {word.partition("=")[0] for word in pytest_args}
     answer = RunWatcher({option: name for option, name in SPELLED.items() if option not in passed})
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
-    if status == pytest.ExitCode.USAGE_ERROR and not answer.parsed:
-        print_hints(pytest_args, OPTIONS)
+    if status == pytest.ExitCode.USAGE_ERROR:
+        print_hints(answer.unknown(pytest_args), OPTIONS)
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     sys.exit(code_of(status, answer.head, answer.refused, bisect))
@@ -104,17 +104,28 @@ class RunWatcher:
         self._spelled = dict(spelled)
         self.head: ChangeHeadRecord | None = None
         self.refused: PinetError | None = None
-        # Whether pytest accepted its arguments.
-        self.parsed = False
+        self._parser: pytest.Parser | None = None
         # A dry run gives no answer.
         self.planned = False
         self._failed = False
+
+    def pytest_addoption(self, parser: pytest.Parser) -> None:
+        """Keep the parser, which knows the options of all plugins at the end."""
+        self._parser = parser
+
+    def unknown(self, words: Sequence[str]) -> list[str]:
+        """Return the words that pytest does not know as options."""
+        import pytest
+
+        try:
+            return self._parser.parse_known_and_unknown_args(words)[1] if self._parser is not None else []
+        except pytest.UsageError:
+            return []
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Give messages the names that the user wrote, before the session reads its options."""
         from pytest_pinet.session import settings
 
-        self.parsed = True
         setattr(config.option, settings.SPELLED, self._spelled)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

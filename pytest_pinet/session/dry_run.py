@@ -135,6 +135,7 @@ class DryRun:
         """Return the lines of the plan."""
         if not self._lines:
             return ["nothing would be measured"]
-        total = f"about {self._seconds:.0f} s of measuring on {len(self._nodes)} nodes ({', '.join(self._nodes)})"
+        each = " in each turn" if self.turns is not None else ""
+        total = f"about {self._seconds:.0f} s of measuring{each} on {len(self._nodes)} nodes ({', '.join(self._nodes)})"
         lines = [*self._lines, "", f"{total}, plus the boot of nodes that are off"]
         return [*lines, self.turns(", ".join(self._under_test))] if self.turns is not None else lines

@@ -139,6 +139,24 @@ def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: p
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--agianst", "good", "--lab=virtual"], "pinet: '--agianst': did you mean '--against'?\n"),
+        # The option is pytest's own; something else is wrong.
+        (["--pyargs", "pytest_pinet.suites.test_line_rate", "--lab=gone.yaml"], ""),
+    ],
+)
+def test_a_gate_suggests_names_only_for_options_that_pytest_does_not_know(
+    tmp_path: Path, words: list[str], hint: str
+) -> None:
+    code = "from pytest_pinet.cli import main; main()"
+    argv = [sys.executable, "-c", code, "gate", "out", *words]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 4
+    assert "".join(line for line in done.stderr.splitlines(keepends=True) if "did you mean '--" in line) == hint
+
+
 def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
     def git(*words: str) -> tuple[int, str]:
         name = ["-c", "user.name=a", "-c", "user.email=a@localhost"]
