@@ -20,6 +20,7 @@ from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.virtual.credentials import password_hash
+from tests.support.sshd_settings import common_settings
 
 PASSWORD = "raspberry rust"
 _ROOT = Path(__file__).parents[2]
@@ -27,12 +28,6 @@ _ROOT = Path(__file__).parents[2]
 _USERS = ("admin", "admin+ct511w4098h")
 _SSHD = """\
 ListenAddress 127.0.0.1
-Port {port}
-HostKey {folder}/host_key
-PidFile none
-StrictModes no
-UsePAM no
-UseDNS no
 PasswordAuthentication yes
 PubkeyAuthentication no
 PermitRootLogin yes
@@ -74,12 +69,10 @@ class SwitchBench:
         (folder / "shadow").write_text(
             "root:*:19000::::::\nsshd:*:19000::::::\n" + "".join(f"{user}:{password}:19000::::::\n" for user in _USERS)
         )
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host_key")], check=True, timeout=20
-        )
         module = "tests.support.cli_switch_terminal"
         command = f"cd {_ROOT} && exec {sys.executable} -E -s -m {module} {dialect} {self._state}"
-        (folder / "sshd_config").write_text(_SSHD.format(port=self.port, folder=folder, command=command))
+        config = common_settings(folder / "host_key", self.port) + _SSHD.format(command=command)
+        (folder / "sshd_config").write_text(config)
         self._sshd = subprocess.Popen(
             ["unshare", "--mount", "sh", "-c", _START.format(folder=folder)], stdin=subprocess.DEVNULL
         )

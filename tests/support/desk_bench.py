@@ -17,16 +17,11 @@ import pexpect
 import pytest
 
 from pytest_pinet.execution.deadline import Deadline
+from tests.support.sshd_settings import common_settings
 
 IP = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "ip"
 _SSHD = """\
-Port {port}
-HostKey {folder}/host_key
 AuthorizedKeysFile /run/key.pub
-PidFile none
-StrictModes no
-UsePAM no
-UseDNS no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 SetEnv PATH={folder}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -72,6 +67,7 @@ class DeskBench:
         self.boards = boards
         self._prefix = prefix
         self._servers: list[subprocess.Popen[bytes]] = []
+        self._settings = ""
 
     def namespace(self, name: str) -> str:
         return f"{self._prefix}-{name}"
@@ -127,9 +123,10 @@ class DeskBench:
         wrapper.write_text(_WRAPPER.format(folder=self.folder))
         wrapper.chmod(0o755)
         (self.folder / "ssh_config").write_text(_SSH_CONFIG.format(folder=self.folder))
-        for name in ("key", "host_key"):
-            argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name)]
-            subprocess.run(argv, check=True, timeout=20)
+        # The key of the user.
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "key")]
+        subprocess.run(argv, check=True, timeout=20)
+        self._settings = common_settings(self.folder / "host_key", 22)
         self.know_hosts()
         names = ["net", "pc", *(f"b{number}" for number in range(len(self.boards)))]
         lines = [f"netns add {self.namespace(name)}" for name in names]
@@ -158,9 +155,8 @@ class DeskBench:
     def _serve(self, number: int) -> None:
         folder = self.folder / f"b{number}"
         folder.mkdir()
-        for name in ("key.pub", "host_key"):
-            shutil.copy(self.folder / name, folder / name)
-        (folder / "sshd_config").write_text(_SSHD.format(folder=folder, port=22))
+        shutil.copy(self.folder / "key.pub", folder / "key.pub")
+        (folder / "sshd_config").write_text(self._settings + _SSHD.format(folder=folder))
         (folder / "apt-get").write_text(_APT_GET.format(folder=folder))
         (folder / "apt-get").chmod(0o755)
         argv = self.inside(f"b{number}", "unshare", "--mount", "--uts", "sh", "-c")

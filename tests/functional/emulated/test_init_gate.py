@@ -24,10 +24,10 @@ pinet:
   name: hidden
   launcher: virtual
   boards:
-    virt: {title: QEMU virt, clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio}
+    virt: {title: QEMU virt, clock_mhz: 62, cores: 1, buses: [pcie3x1], onboard: e1000e}
     peer: {clock_mhz: 1000, cores: 1, buses: [pcie3x1]}
   nics:
-    virtio: {driver: virtio_net, bus: soc, speeds_mbps: [1000]}
+    e1000e: {driver: e1000e, bus: pcie3x1, speeds_mbps: [1000]}
     veth: {driver: veth, bus: pcie3x1, speeds_mbps: [1000]}
   switches:
     sw1:
@@ -37,23 +37,24 @@ pinet:
       write_community: !template "$LG_SNMP_COMMUNITY"
       ports: p1-p2
   nodes:
-    plain: {board: virt, machine: virt, management: same, user: pi, boot_timeout: 240 s,
+    # Its time counts instructions, which pinet does not learn: what it receives does not depend on this machine.
+    plain: {board: virt, machine: virt, clock: virtual, management: same, user: pi, boot_timeout: 240 s,
             interfaces: {onboard: {port: sw1/p1}}}
     peer: {board: peer, boot_timeout: 30 s, interfaces: {pcie: {nic: veth, port: sw1/p2}}}
 """
 )
-# What the board sends falls to a fraction without segmentation by the NIC, however busy this machine is.
 TEST = """
 import pytest
 
 @pytest.mark.pinet(board="qemu-virt", nic="onboard")
-def test_tx(link, gate):
-    gate.tcp(link, direction="tx", duration="3 s")
+def test_rx(link, gate):
+    gate.tcp(link, direction="rx", duration="2 s")
 """
 BUILDS = {
     "good.yaml": "cmdline: quiet\n",
-    "slow.yaml": "name: without offloads\noptions: {virtio_net: {csum: 0, gso: 0}}\n",
-    "blind.yaml": "name: blind\ncmdline: module_blacklist=virtio_net\n",
+    # The driver copies each packet once more.
+    "slow.yaml": "name: bounce buffers\ncmdline: swiotlb=force\n",
+    "blind.yaml": "name: blind\ncmdline: module_blacklist=e1000e\n",
 }
 
 
@@ -93,12 +94,10 @@ def test_a_good_build_passes(desk: EmulatedDesk, file: Path) -> None:
 
 
 def test_a_build_that_makes_the_driver_slower_fails(desk: EmulatedDesk, file: Path) -> None:
-    # The options need no boot: the driver of the port that carries ssh is loaded again.
-    code, text = gate(desk, file, "slow.yaml")
+    code, text = gate(desk, file, "slow.yaml", "--yes")
     assert code == 1, text
     (entry,) = desk.project.results["change"]["entries"]
     assert entry["outcome"] == "regression"
-    assert entry["b_bps"] < 0.7 * entry["a_bps"]
     assert is_as_found(desk.lab, BOARD)
 
 
