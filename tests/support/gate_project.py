@@ -126,23 +126,28 @@ class GateLab:
         return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True).stdout.split()
 
     def processes(self, name: str) -> list[int]:
-        """Return the processes of this name in the nodes. Seen from the host, so that frozen nodes are included."""
-        machines = self._runtime.read_json("machines.json") or {"processes": []}
-        own = Path("/proc/self/ns/pid").readlink()
-        spaces = {link for p in machines["processes"] if (link := _pid_namespace(p["pid"])) not in (own, None)}
-        found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and _pid_namespace(int(entry.name)) in spaces:
-                try:
-                    if (entry / "comm").read_text().strip() == name:
-                        found.append(int(entry.name))
-                except OSError:
-                    continue
-        return found
+        """Return the processes of this name in the nodes."""
+        return processes_in(self._runtime, name)
 
     def await_traffic(self) -> None:
         """Wait until both ends of a measurement run."""
         wait_until("traffic to start", lambda: len(self.processes("iperf3")) >= 2, timeout_s=120)
+
+
+def processes_in(runtime: Runtime, name: str) -> list[int]:
+    """Return the processes of this name in the nodes of a lab. It sees them from the host, also frozen nodes."""
+    machines = runtime.read_json("machines.json") or {"processes": []}
+    own = Path("/proc/self/ns/pid").readlink()
+    spaces = {link for p in machines["processes"] if (link := _pid_namespace(p["pid"])) not in (own, None)}
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _pid_namespace(int(entry.name)) in spaces:
+            try:
+                if (entry / "comm").read_text().strip() == name:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
 
 
 def _pid_namespace(pid: int) -> Path | None:

@@ -174,6 +174,7 @@ def test_the_guard_gets_a_board_that_does_not_reboot_at_its_release(
     assert warning.endswith("that an interrupted run left on pi, and booted the known-good build")
 
 
+@pytest.mark.slow
 def test_a_board_at_a_coordinator_has_the_lock_during_a_trial(
     board: CardBoard, told: list[str], tmp_path: Path
 ) -> None:
