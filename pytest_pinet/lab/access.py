@@ -117,6 +117,10 @@ class LabAccess:
         self.interrupt()
         return self._connect().open(combination, reset, self.prepare)
 
+    def take_if_free(self, combination: Combination) -> bool:
+        """Lease the nodes of a combination without waiting. Return False, and lease none, if one is not free."""
+        return self._connect().take_if_free(combination)
+
     def watch(self) -> None:
         """Raise the error of a kernel crash or supply fault on a console, or KeyboardInterrupt as ``open``. Cheap."""
         self.interrupt()

@@ -156,6 +156,15 @@ class LabSession:
                 stack.enter_context(self._pool.leases.also(place, self._timeout_s))
             yield
 
+    def take_if_free(self, combination: Combination) -> bool:
+        """Lease the nodes of a combination without waiting. Return False, and lease none, if one is not free."""
+        leases = self._pool.leases
+        held = set(leases.held)
+        missing = leases.acquire_free(combination.places)
+        if missing:
+            leases.release(set(leases.held) - held)
+        return not missing
+
     def keep_only(self, nodes: Iterable[Node]) -> None:
         self._pool.keep_only(nodes)
 

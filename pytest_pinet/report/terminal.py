@@ -74,6 +74,11 @@ def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]
     parts = [f"{measured.total()} measured" + _counts(measured)]
     if missed.total():
         parts.append(f"{missed.total()} not measured" + _counts(missed))
+    second = Counter(result.second_board.verdict for result in results if result.second_board is not None)
+    agreed = second[Verdict.FAIL]
+    if second:
+        disagreed = sum(second[verdict] for verdict in GOOD)
+        parts.append(f"on a second board: {agreed} confirmed, {disagreed} not confirmed")
     return "; ".join(parts)
 
 

@@ -206,12 +206,22 @@ class RunRecorder:
 
     def keep(self, result: ResultRecord) -> None:
         """Keep one result: write it to disk and call the hook."""
+        if result.second_board is not None and self._completed(result):
+            return
         self._results.append(result)
         try:
             self.folder.append(result)
         except ConfigError as error:
             self.warn(str(error))
         self.hooks.result(result)
+
+    def _completed(self, result: ResultRecord) -> bool:
+        """Replace an earlier result by the same one with what a second board had. Return False if there is none."""
+        for index, one in enumerate(self._results):
+            if (one.test, one.id, one.started) == (result.test, result.id, result.started):
+                self._results[index] = result
+                return True
+        return False
 
     @property
     def reported_tests(self) -> set[str]:

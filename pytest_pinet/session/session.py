@@ -59,12 +59,16 @@ from pytest_pinet.session.parametrizer import Parametrizer, case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.result_builder import ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder, heights_of
+from pytest_pinet.session.second_board import confirm
 from pytest_pinet.session.settings import settings
 from pytest_pinet.session.status_words import StatusWords
 from pytest_pinet.tuning.registry import boot_part, read_tuning
 
 # Set if the lab caused an error during a measurement: its nodes must be logged into again.
 TROUBLE_KEY: pytest.StashKey[bool] = pytest.StashKey()
+# What failed and may be measured on a second board, and the results with what that board had.
+FAILED_KEY: pytest.StashKey[list[tuple[GateCall, Traffic, ResultRecord]]] = pytest.StashKey()
+CONFIRMED_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
@@ -212,7 +216,11 @@ class PinetSession:
         # The limits of the lab file are limits of TCP and UDP.
         filed = () if isinstance(traffic, HttpTraffic) else self.lab.limits
         limited = replace(call, limits=(*filed, *_marked(call), *call.limits, *self.limits))
-        return self._recorded(call, lambda: self.mode.measure(limited, traffic))
+        record = self._recorded(call, lambda: self.mode.measure(limited, traffic))
+        # Boards of an emulated lab are made by software: a second one would say the same.
+        if record.verdict is Verdict.FAIL and self.mode is self.plain and not self.recorder.emulated:
+            call.item.stash.setdefault(FAILED_KEY, []).append((limited, traffic, record))
+        return record
 
     def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
         """Ping until the limits are judged, and keep the result. Raises LabError."""
@@ -268,9 +276,29 @@ class PinetSession:
         """After a test, leave and release every node that the next test does not need."""
         result = yield
         if case_of(item) is not None:
+            item.stash[CONFIRMED_KEY] = self._confirmed(item)
             self.access.keep_only(self.mode.kept_nodes(nextitem))
             self.recorder.warn(*self.access.take_warnings())
         return result
+
+    def _confirmed(self, item: pytest.Item) -> list[ResultRecord]:
+        """Measure what failed on a second board. Return the results with what it had."""
+        found: list[ResultRecord] = []
+        failed = item.stash.get(FAILED_KEY, [])
+        item.stash[FAILED_KEY] = []
+        for call, traffic, record in failed:
+            combination = call.link.combination
+            if self.lab is None or boot_part(combination.tuning):
+                continue
+
+            def measure(link: Any, call: GateCall = call, traffic: Traffic = traffic) -> ResultRecord:
+                return self.plain.measure(replace(call, link=link), traffic)
+
+            with self.progress:
+                second = confirm(self.access, self.lab, combination, measure)
+            if second is not None:
+                found.append(record.replace(second_board=second, notes=[*record.notes, second.text]))
+        return found
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -300,6 +328,8 @@ class PinetSession:
             # pytest has already reported an expected error.
             if not hasattr(report, "wasxfail"):
                 as_report(item, report, error, text)
+        if call.when == "teardown" and error is None and (confirmed := item.stash.get(CONFIRMED_KEY, [])):
+            attach_results(report, confirmed)
         if call.when == "call" or (call.when == "setup" and report.failed):
             properties = junit_properties(results)
             report.user_properties += properties

@@ -57,6 +57,18 @@ class CombinationRecord(Record):
     ends: tuple[EndRecord, ...] = ()
 
 
+class SecondBoardRecord(Record):
+    """What another board of the same kind says about a failure: its ``end``, its verdict, and a sentence.
+
+    ``fail`` confirms the failure. With a good verdict the boards disagree, which says something about the first board.
+    """
+
+    end: str
+    verdict: Verdict
+    goodput_bps: dict[str, float] = Field(default_factory=dict)
+    text: str = ""
+
+
 class ResultRecord(SparseRecord):
     """One combination and traffic of one test.
 
@@ -90,6 +102,7 @@ class ResultRecord(SparseRecord):
     of other plugins (hook ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link ran, if
     less than 1: values are converted to the full rate, ``evidence`` and ``cables`` are not. ``boot`` names the boot of
     the device under test and ``link_up`` its link-up in that boot: values of one boot or link-up resemble each other.
+    ``second_board`` is what another board of this kind had after this result failed.
     """
 
     id: str
@@ -114,6 +127,7 @@ class ResultRecord(SparseRecord):
     rerun: str = ""
     serials: Rare[dict[str, str]] = None
     settings: Rare[dict[str, dict[str, str]]] = None
+    second_board: Rare[SecondBoardRecord] = None
     parameters: Rare[str] = None
     evidence: Rare[tuple[EvidenceRecord, ...]] = None
     limited_by: Rare[LimitedByRecord] = None
