@@ -32,7 +32,7 @@ def run(project: Project, *degraded: str) -> tuple[pytest.RunResult, dict[str, A
     for end in degraded:
         lab.pinet("degrade", end, "--rate", "0.4", "--direction", "tx")
     try:
-        output = project.pytest(lab_file=project.path / "bench.yaml", **lab.environment)
+        output = project.pytest(lab_file=project.path / "bench.yaml", **lab.environment)  # type: ignore[arg-type]
     finally:
         lab.pinet("restore")
     (result,) = project.results["results"]
