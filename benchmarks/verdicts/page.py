@@ -45,8 +45,8 @@ HEAD = """# What the gate's verdicts are worth
 
 {remains}
 
-Made by `python -m benchmarks.verdicts` (seed {seed}; {gates} gates a cell of our rules, {fewer} of the others, {total}
-gates in all). The limit is a tolerance of 3 % below a baseline. The column says how many days the baseline spans:
+Made by `python -m benchmarks.verdicts` (seed {seed}; at least {gates} gates a cell of our rules, {fewer} of the others,
+{total} gates in all). The limit is a tolerance of 3 % below a baseline. The column says how many days the baseline spans:
 three runs on each, or six on a single day. A run is one connection of 3 s, as in a gate that passes. A new baseline is
 drawn for every three gates, so that every value contains the baseline's own error. No link is calibrated.
 
@@ -139,11 +139,11 @@ def _all(cells: Sequence[Cell]) -> str:
 
 
 def _cell(cell: Cell | None) -> str:
-    """Return ``wrong 0 (0 to 0.6) %, inconclusive 2 (ideal 0) %; 3 / 3.2 s``."""
+    """Return ``wrong 0 of 600 (0.0 to 0.6 %), inconclusive 2 (ideal 0) %; 3 / 3.2 s``."""
     if cell is None:
         return ""
     low, high = cell.wrong_interval
-    wrong = f"wrong {cell.wrong:.2g} ({low:.1f} to {high:.1f}) %"
+    wrong = f"wrong {cell.wrong_gates} of {cell.gates} ({low:.1f} to {high:.1f} %)"
     wrong = f"**{wrong}**" if cell.wrong > TARGET else wrong
     undecided = f"{cell.percent(Ending.INCONCLUSIVE):.3g}"
     known = "" if cell.case == STALL else f" (ideal {ideal(cell.link, cell.case, OURS[cell.rule][1]):.0f})"

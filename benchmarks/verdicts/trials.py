@@ -85,7 +85,12 @@ class Cell:
     @property
     def wrong_interval(self) -> tuple[float, float]:
         """The interval of ``wrong`` (95 %, Wilson 1927)."""
-        return wilson(sum(self.endings.get(ending, 0) for ending in self.wrong_endings), self.gates)
+        return wilson(self.wrong_gates, self.gates)
+
+    @property
+    def wrong_gates(self) -> int:
+        """The number of wrong verdicts."""
+        return sum(self.endings.get(ending, 0) for ending in self.wrong_endings)
 
 
 def wilson(count: int, of: int, z: float = 1.96) -> tuple[float, float]:
