@@ -46,8 +46,8 @@ HEAD = """# What the gate's verdicts are worth
 {remains}
 
 Made by `python -m benchmarks.verdicts` (seed {seed}; at least {gates} gates a cell of our rules, {fewer} of the others,
-{total} gates in all). The limit is a tolerance of 3 % below a baseline. The column says how many days the baseline spans:
-three runs on each, or six on a single day. A run is one connection of 3 s, as in a gate that passes. A new baseline is
+{total} gates in all). The limit is a tolerance of 3 % below a baseline. The column says how many days the baseline
+spans: three runs on each, or six on a single day. A run is one connection of 3 s, as in a gate that passes. A new baseline is
 drawn for every three gates, so that every value contains the baseline's own error. No link is calibrated.
 
 Every rule gets samples of the same links. Recorded links are in `benchmarks/verdicts/series/`. Their samples are drawn
@@ -66,6 +66,8 @@ two levels, so our rule can be better.
 
 No clean hold-out exists: the thresholds of `judge/` were chosen with a view of the recordings and of these kinds of
 links, though with other seeds. The parts for days were chosen on a simulation of levels alone.
+*Slow starts that jump* is a link that stays at 60 % for 1 to 4 s: a connection of 3 s may then be all start without a
+sign of it, in the baseline, too. Such a link needs longer connections (`soak`).
 """
 PROFILES_HEAD = """A change after 10 s of traffic (10 % slower from then on) is not seen by `standard`, which passes
 after 3 s. This is a matter of the profile, not of the error rate:
