@@ -47,8 +47,8 @@ HEAD = """# What the gate's verdicts are worth
 
 Made by `python -m benchmarks.verdicts` (seed {seed}; at least {gates} gates a cell of our rules, {fewer} of the others,
 {total} gates in all). The limit is a tolerance of 3 % below a baseline. The column says how many days the baseline
-spans: three runs on each, or six on a single day. A run is one connection of 3 s, as in a gate that passes. A new baseline is
-drawn for every three gates, so that every value contains the baseline's own error. No link is calibrated.
+spans: three runs on each, or six on a single day. A run is one connection of 3 s, as in a gate that passes. A new
+baseline is drawn for every three gates, so that every value contains the baseline's own error. No link is calibrated.
 
 Every rule gets samples of the same links. Recorded links are in `benchmarks/verdicts/series/`. Their samples are drawn
 by block bootstrap: pieces have at most 5 s, a session is one recorded run, and a connection begins as the recorded run
