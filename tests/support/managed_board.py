@@ -128,7 +128,8 @@ class ManagedBoard:
 
     def shell_over_wifi(self) -> SshShell:
         """Return a login that comes in by ``wlan1``: its connection begins in the namespace of the access point."""
-        way = shlex.join([*self.shell.argv, "ip netns exec ap busybox nc 192.168.88.2 22"])
+        # ssh expands percent signs in a proxy command.
+        way = shlex.join([*self.shell.argv, "ip netns exec ap busybox nc 192.168.88.2 22"]).replace("%", "%%")
         options, _ = ssh_words("192.168.88.2", self.lab.environment["LG_KEYFILE"])
         return SshShell(
             "board", ["ssh", *options, "-o", "ConnectTimeout=60", "-o", f"ProxyCommand={way}", "root@192.168.88.2"]
