@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_pinet.config.labfile import load, resolve
+from pytest_pinet.config.labfile import load
 from pytest_pinet.lab.link.end import End, read_surroundings
 from pytest_pinet.lab.node.runner import RunnerSession
 from pytest_pinet.lab.ssh import SshShell
@@ -144,7 +144,7 @@ def test_a_terminal_is_asked_only_what_is_missing(bench: DeskBench) -> None:
     assert (status, "complete.yaml is written" in text) == (0, True), text
 
 
-def test_a_bench_is_asked_with_examples(bench: DeskBench) -> None:
+def test_a_bench_is_asked_with_examples(bench: DeskBench, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {
         "address of the coordinator [": "bench.example.org:20408",
         "places and models: ": "pi4b-1, pi5-1",
@@ -159,9 +159,10 @@ def test_a_bench_is_asked_with_examples(bench: DeskBench) -> None:
 
     assert status == 0, text
     assert "Example: pi4b-1=pi4b, pi5-1=pi5." in text
-    file = bench.folder / "bench.yaml"
-    # A run needs the variables that the file names, and `pinet check` does not.
-    assert [node.board.name for node in resolve(file.read_text(), str(file)).nodes.values()] == ["pi4b", "pi5"]
+    for name in ("LG_CONSOLE_PASSWORD", "LG_SNMP_COMMUNITY"):
+        assert name in text
+        monkeypatch.setenv(name, "secret")
+    assert [node.board.name for node in load(bench.folder / "bench.yaml").nodes.values()] == ["pi4b", "pi5"]
     assert bench.pinet("check", "bench.yaml").returncode == 0
 
 
