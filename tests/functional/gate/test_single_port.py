@@ -196,9 +196,3 @@ def test_a_board_without_a_network_for_ssh_is_measured_over_its_console(
         output = project.pytest(timeout_s=300)
         output.assert_outcomes(passed=1)
         assert set(project.verdicts.values()) <= {"pass", "marginal"}
-        # A build that needs no boot is deployed over the console, too.
-        for name, content in BUILDS.items():
-            project.write(name, content)
-        project.pytest("--pinet-build=new.yaml", "--pinet-against=good.yaml", "--pinet-boots=4", timeout_s=500)
-        (entry,) = project.results["change"]["entries"]
-        assert entry["outcome"] == "unchanged", project.results["change"]
