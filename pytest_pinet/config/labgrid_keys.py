@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path as FilePath
 
 from pytest_pinet.config.yaml_lines import Document, Path, Template, substitute
@@ -98,10 +98,19 @@ def _exists(name: str, file: FilePath) -> bool:
     if name in sys.modules:
         return True
     # pytest adds folders of tests and of its option `pythonpath`, which are mostly near.
-    places = [*sys.path, str(FilePath.cwd()), str(file.absolute().parent)]
+    near = [str(FilePath.cwd()), str(file.absolute().parent)]
+    inside: list[str] | None = None
     for number in range(name.count(".") + 1):
-        spec = PathFinder.find_spec(".".join(name.split(".")[: number + 1]), places)
+        spec = _found(".".join(name.split(".")[: number + 1]), inside, near)
         if spec is None:
             return False
-        places = list(spec.submodule_search_locations or ())
+        inside = list(spec.submodule_search_locations or ())
     return True
+
+
+def _found(name: str, inside: list[str] | None, near: list[str]) -> ModuleSpec | None:
+    """Return what the finders of Python, also that of an editable installation, know of a module."""
+    # Some finders have an interface of older Pythons only.
+    finders = [find for finder in sys.meta_path if (find := getattr(finder, "find_spec", None)) is not None]
+    found = next((spec for find in finders if (spec := find(name, inside)) is not None), None)
+    return found if found is not None or inside is not None else PathFinder.find_spec(name, near)
