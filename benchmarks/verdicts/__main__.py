@@ -18,8 +18,9 @@ from benchmarks.verdicts.faults import shown
 from benchmarks.verdicts.harder_links import ALL, HARDER
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.page import page
-from benchmarks.verdicts.rivals import RIVALS
+from benchmarks.verdicts.rivals import RIVALS, Ending
 from benchmarks.verdicts.trials import STALL, Cell, Turns, cases, flags, trial, turns
+from benchmarks.verdicts.unseen import EIGHT_DAYS, WITHIN_PRIOR
 from pytest_pinet.judge.difference import Relation
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "error-rates.md"
@@ -67,10 +68,14 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--store", type=Path, default=STORE, help="file of finished cells (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_GATES} gates a cell, printed and not written")
+    parser.add_argument("--unseen", action="store_true", help="print the cells of the links of `unseen` instead")
     chosen = parser.parse_args()
     gates = QUICK_GATES if chosen.quick else chosen.gates
     if gates < 2:
         parser.error(f"--gates {gates} is too few; expected at least 2")
+    if chosen.unseen:
+        _print_unseen(gates, chosen.seed, chosen.processes)
+        return
     found = _run(gates, chosen.seed, None if chosen.quick else chosen.store, chosen.seconds, chosen.processes)
     if len(found) < len(jobs()):
         print(f"{len(found)} of {len(jobs())} parts are finished; run the same command again")
@@ -81,6 +86,25 @@ def main() -> None:
     else:
         PAGE.write_text(text)
         print(f"wrote {PAGE}")
+
+
+def _print_unseen(gates: int, seed: int, processes: int) -> None:
+    cells = [
+        (link, case, f"pinet, {days}") for link in WITHIN_PRIOR for case in ("0", "5") for days in ("1 day", "8 days")
+    ]
+    cells += [(link, case, "pinet, 8 days") for link in EIGHT_DAYS for case in ("0", "5")]
+    with ProcessPoolExecutor(processes) as pool:
+        for cell in pool.map(_unseen_cell, [(*cell, gates, seed) for cell in cells]):
+            low, high = cell.wrong_interval
+            print(
+                f"{cell.link:24} -{cell.case} %  {cell.rule:13}  wrong {cell.wrong:4.1f} % ({low:.1f} to {high:.1f})  "
+                f"inconclusive {cell.percent(Ending.INCONCLUSIVE):5.1f} %  median {cell.median_s:.0f} s",
+                flush=True,
+            )
+
+
+def _unseen_cell(work: tuple[str, str, str, int, int]) -> Cell:
+    return trial(*work)
 
 
 def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: int) -> dict[Job, Any]:

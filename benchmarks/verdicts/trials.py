@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist, fmean, median
 
-from benchmarks.verdicts.harder_links import ALL
+from benchmarks.verdicts.harder_links import ALL as SHOWN
 from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.ours import (
     RUNS_OF_A_DAY,
@@ -23,6 +23,7 @@ from benchmarks.verdicts.ours import (
     without_sessions,
 )
 from benchmarks.verdicts.rivals import LIMIT, RIVALS, Ending, Gate
+from benchmarks.verdicts.unseen import UNSEEN
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.noise import UNKNOWN
@@ -34,6 +35,7 @@ PER_CALIBRATION = 25
 # A baseline serves this many gates, then a new one is drawn, so that its own error is part of every result.
 PER_BASELINE = 3
 SLOWER = (0, 1, 2, 3, 5, 10, -10)
+ALL = {**SHOWN, **UNSEEN}
 STALL = "stall20"
 STALL_SHARE = 0.2
 # Our rule: the profile, and the days of the baseline.
