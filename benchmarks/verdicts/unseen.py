@@ -1,6 +1,8 @@
 """Links whose author had not read the judge, and on which no constant of the judge was chosen.
 
-They stop being unseen as soon as somebody changes the judge because of them: then write new ones. The first group has days that differ by at most 0.8 % (standard deviation). The links of the second group have larger
+They stop being unseen as soon as a developer changes the judge because of them: write new ones then.
+
+The first group has days that differ by at most 0.8 % (standard deviation). The links of the second group have larger
 differences between days or boots, so they ask for a baseline of eight days. Rates are in Mbit/s per 0.1 s.
 """
 
