@@ -31,6 +31,8 @@ MASKED_KEYS = {
 BESIDE_A_START = {"started": ("seconds",), "started_s": ("seconds",)}
 # Lists reduced to the keys of their first entry, because their length and values are counters.
 MASKED_LISTS = ("evidence",)
+# Keys that depend on the machine: whether it has control groups with a quota.
+OF_THE_MACHINE = {"throttled"}
 # Patterns masked in all texts. The paths of a run are masked first; see ``Masks``.
 MASKED_TEXTS = (
     (r"\b\d{8}-\d{6}(-\d+)?\b", "<run>"),
@@ -89,7 +91,7 @@ class Masks:
 
     def _entry(self, key: str, value: Any) -> Any:
         if key in MASKED_LISTS and isinstance(value, list):
-            return sorted(value[0]) if value else []
+            return sorted(set(value[0]) - OF_THE_MACHINE) if value else []
         if key == "settings" and isinstance(value, dict):
             # Boards of the virtual lab have the settings of its host.
             return {role: {"end": own["end"]} for role, own in value.items()}

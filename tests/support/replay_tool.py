@@ -54,6 +54,7 @@ class ReplayTool:
         self._recordings: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(RECORDINGS).read_text())
         self._used: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._test = ""
 
     def prepare(self, job: TrafficJob) -> None:
         """Do nothing: a node needs no preparation."""
@@ -80,7 +81,9 @@ class ReplayTool:
         )
 
     def _next(self, label: str) -> dict[str, Any]:
-        test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].partition("::")[2]
+        # After the phases of a test, such as on a second board, the variable is not set.
+        self._test = os.environ.get("PYTEST_CURRENT_TEST", self._test)
+        test = self._test.rpartition(" (")[0].partition("::")[2]
         for pattern, recordings in self._recordings.items():
             for number, recording in enumerate(recordings if fnmatchcase(test, pattern) else ()):
                 if fnmatchcase(label, recording.get("of", "*")):

@@ -82,8 +82,11 @@ def test_an_interrupted_calibration_keeps_complete_results_and_restores_the_lab(
     assert full_rate_lab.holders() == []
 
 
-def test_a_dry_run_prints_the_time_and_changes_nothing(gate_lab: GateLab, tmp_path: Path) -> None:
+def test_a_dry_run_prints_the_time_and_changes_nothing(
+    gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab_file = copy_with(gate_lab, tmp_path, [])
+    use_variables(gate_lab, monkeypatch)
     answer = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "--dry-run", "pi4b:*/pair")
     assert answer.code == 0
     assert [line.partition(":")[2].split("/")[0] for line in answer.errors.splitlines()[:3]] == [
@@ -95,8 +98,17 @@ def test_a_dry_run_prints_the_time_and_changes_nothing(gate_lab: GateLab, tmp_pa
     assert not load(lab_file).calibration.exists()
 
 
-def test_wrong_arguments_exit_with_code_4_before_a_measurement(gate_lab: GateLab, tmp_path: Path) -> None:
+def use_variables(lab: GateLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the variables of the lab file in this process, which reads it, too."""
+    for name, value in lab.environment.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_wrong_arguments_exit_with_code_4_before_a_measurement(
+    gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab_file = copy_with(gate_lab, tmp_path, [])
+    use_variables(gate_lab, monkeypatch)
     wrong = pinet(gate_lab, "calibrate", "--lab", str(lab_file), "pi4b:onboad/pair")
     assert wrong.code == 4
     assert "did you mean 'pi4b:onboard/pair'?" in wrong.errors
