@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ def with_a_history(folder: Path) -> None:
     keep(runs, str(folder / ".pinet" / "history.db"))
     newest = folder / ".pinet" / "runs" / runs[-1].run
     newest.mkdir(parents=True)
-    (newest / "results.json").write_text(runs[-1].model_dump_json(), encoding="utf-8")
+    (newest / "results.json").write_text(json.dumps(runs[-1].dump()), encoding="utf-8")
     (folder / ".pinet" / "latest").symlink_to(newest)
 
 
