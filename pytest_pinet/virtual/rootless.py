@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Sequence
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.execution.shell import last_line
 
 TRIAL_S = 20.0
 # sshd and snmpd run parts of themselves as other users, so one mapped user is not enough.
@@ -32,7 +33,7 @@ def check_user_namespaces() -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _cannot(str(error)) from None
     if done.returncode != 0:
-        raise _cannot((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+        raise _cannot(last_line(done.stderr) or f"exit code {done.returncode}")
 
 
 def replace_process(argv: Sequence[str]) -> None:
