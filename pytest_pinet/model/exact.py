@@ -1,0 +1,149 @@
+"""What one boot of an exact board measured: fixed amounts of traffic in virtual time, and instructions by function.
+
+An exact board is a virtual machine whose clock counts instructions (QEMU's ``-icount``), with both ends of the link
+inside it. Two boots of the same build give equal values to the last digit. ``model/record/exact.py`` has the JSON form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from pytest_pinet.model.traffic import Direction
+
+# Instructions outside of all functions of the kernel: the traffic program, and code at unknown addresses.
+USER, UNKNOWN = "[user]", "[unknown]"
+
+
+@dataclass(frozen=True, order=True)
+class Function:
+    """A function of the kernel. ``module`` is the name of its module; empty for the kernel image itself.
+
+    Two pseudo-functions have the module ``""``: USER is the traffic program in the guest, UNKNOWN is code of the kernel
+    to which /proc/kallsyms has no name. Equal names in one module (static functions) are one value, their sum.
+    """
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} [{self.module}]" if self.module else self.name
+
+
+@dataclass(frozen=True)
+class ExactWindow:
+    """One fixed amount of traffic, from its first packet to its last.
+
+    ``traffic`` is ``pktgen`` (or ``sender``, our own sender, where the kernel has no pktgen), ``tcp`` or ``request`` (a
+    request and its answer, again and again). ``direction`` is that of the device under test. ``octets`` are the octets
+    of one frame without the frame check sequence for pktgen and sender, of all payload for tcp, and of one request and
+    its answer for request. ``packets`` are the frames that arrived (transmit: that were sent), for tcp the packets
+    that the device under test sent or received as its driver counts them, for request the number of answers.
+
+    ``virtual_ns`` is virtual time. ``instructions`` are all instructions that the guest executed, without idle time;
+    None without a plugin. ``functions`` has those functions that executed at least one instruction, and sums up to
+    ``instructions``; it is empty without a plugin. ``pmu_instructions`` is the count of the guest's own performance
+    counter in kernel mode, None where the machine has no counter.
+    """
+
+    traffic: str
+    direction: Direction
+    octets: int
+    packets: int
+    virtual_ns: int
+    instructions: int | None = None
+    functions: Mapping[Function, int] = field(default_factory=dict)
+    pmu_instructions: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of this window, unique in a boot: ``pktgen-60-rx``, ``tcp-tx``, ``request-rx``."""
+        size = f"-{self.octets}" if self.traffic in ("pktgen", "sender") else ""
+        return f"{self.traffic}{size}-{self.direction}"
+
+    @property
+    def packets_per_second(self) -> float:
+        """Packets (for requests: answers) in a virtual second."""
+        return self.packets * 1e9 / self.virtual_ns
+
+    @property
+    def goodput_bps(self) -> float:
+        """Octets (see the class) in a virtual second, in bit/s."""
+        whole = self.octets if self.traffic == "tcp" else self.octets * self.packets
+        return whole * 8e9 / self.virtual_ns
+
+
+@dataclass(frozen=True)
+class ExactIdentity:
+    """What ran. Values of two boots are comparable if all is equal except what the build brings.
+
+    ``board`` is the board's name, ``driver`` the driver of both NICs as the guest reports it, ``nic`` QEMU's device.
+    ``plugin_api`` is the version of QEMU's plugin interface, None without a plugin; ``no_functions`` is then the
+    reason, one sentence. ``traffic`` is the hash of the traffic program. The build brings ``kernel`` (the release),
+    ``banner`` (the whole version line), ``image`` (the hash of the kernel image), ``modules`` (the hashes of the loaded
+    modules by name), and words of ``cmdline``.
+    """
+
+    board: str
+    machine: str
+    nic: str
+    driver: str
+    qemu: str
+    processors: int
+    traffic: str
+    plugin_api: int | None
+    no_functions: str
+    kernel: str
+    banner: str
+    image: str
+    cmdline: str
+    modules: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ExactBoot:
+    """One boot of a build. The windows are in the order in which they ran; it is the same in all boots of a board."""
+
+    identity: ExactIdentity
+    windows: tuple[ExactWindow, ...]
+
+    def window(self, name: str) -> ExactWindow | None:
+        """Return the window with this name, or None."""
+        return next((window for window in self.windows if window.name == name), None)
+
+
+@dataclass(frozen=True)
+class NotExact:
+    """Two boots of the same build differ, so that the board is not exact on this machine.
+
+    ``what`` names the first value that differs (``tcp-tx: instructions of gem_rx [macb]``), ``a`` and ``b`` are its
+    values in both boots.
+    """
+
+    what: str
+    a: str
+    b: str
+
+    def __str__(self) -> str:
+        return f"{self.what} was {self.a} in one boot and {self.b} in another boot of the same build"
+
+
+def first_difference(a: ExactBoot, b: ExactBoot) -> NotExact | None:
+    """Return the first value that differs in two boots of the same build, or None if they are equal."""
+    for name in (part.name for part in fields(ExactIdentity)):
+        values = str(getattr(a.identity, name)), str(getattr(b.identity, name))
+        if values[0] != values[1]:
+            return NotExact(name, *values)
+    names = [window.name for window in a.windows], [window.name for window in b.windows]
+    if names[0] != names[1]:
+        return NotExact("list of windows", " ".join(names[0]), " ".join(names[1]))
+    for one, other in zip(a.windows, b.windows, strict=True):
+        for name in ("octets", "packets", "virtual_ns", "instructions", "pmu_instructions"):
+            values = str(getattr(one, name)), str(getattr(other, name))
+            if values[0] != values[1]:
+                return NotExact(f"{one.name}: {name}", *values)
+        for function in sorted({*one.functions, *other.functions}):
+            counts = one.functions.get(function, 0), other.functions.get(function, 0)
+            if counts[0] != counts[1]:
+                return NotExact(f"{one.name}: instructions of {function}", str(counts[0]), str(counts[1]))
+    return None

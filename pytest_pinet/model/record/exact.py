@@ -1,0 +1,97 @@
+"""The JSON form of an exact boot, for the cache and for results: functions by module and name."""
+
+from __future__ import annotations
+
+from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
+from pytest_pinet.model.record.base import Record
+from pytest_pinet.model.traffic import Direction
+
+# A change of the JSON form makes all cached boots invalid.
+VERSION = 1
+
+
+class ExactIdentityRecord(Record):
+    """What ran, with the keys of ``ExactIdentity``."""
+
+    board: str
+    machine: str
+    nic: str
+    driver: str
+    qemu: str
+    processors: int
+    traffic: str
+    plugin_api: int | None
+    no_functions: str
+    kernel: str
+    banner: str
+    image: str
+    cmdline: str
+    modules: dict[str, str]
+
+
+class ExactWindowRecord(Record):
+    """One fixed amount of traffic. ``functions`` are instructions by module (empty: the kernel image) and name."""
+
+    traffic: str
+    direction: Direction
+    octets: int
+    packets: int
+    virtual_ns: int
+    instructions: int | None
+    pmu_instructions: int | None
+    functions: dict[str, dict[str, int]]
+
+
+class ExactBootRecord(Record):
+    """One boot of an exact board."""
+
+    version: int
+    identity: ExactIdentityRecord
+    windows: tuple[ExactWindowRecord, ...]
+
+    @classmethod
+    def of_boot(cls, boot: ExactBoot) -> ExactBootRecord:
+        """Return the record of a boot."""
+        windows = [ExactWindowRecord.of(window, functions=_by_module(window)) for window in boot.windows]
+        return cls(version=VERSION, identity=ExactIdentityRecord.of(boot.identity), windows=tuple(windows))
+
+    def boot(self) -> ExactBoot:
+        """Return the boot of this record."""
+        identity = {name: getattr(self.identity, name) for name in ExactIdentityRecord.model_fields}
+        return ExactBoot(ExactIdentity(**identity), tuple(_window(window) for window in self.windows))
+
+
+def _by_module(window: ExactWindow) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for function, count in sorted(window.functions.items()):
+        found.setdefault(function.module, {})[function.name] = count
+    return found
+
+
+def _window(record: ExactWindowRecord) -> ExactWindow:
+    functions = {
+        Function(module, name): count for module, own in record.functions.items() for name, count in own.items()
+    }
+    return ExactWindow(
+        record.traffic,
+        record.direction,
+        record.octets,
+        record.packets,
+        record.virtual_ns,
+        record.instructions,
+        functions,
+        record.pmu_instructions,
+    )
+
+
+def dumps(boot: ExactBoot) -> str:
+    """Return a boot as JSON text."""
+    return ExactBootRecord.of_boot(boot).model_dump_json(indent=1) + "\n"
+
+
+def loads(text: str | bytes) -> ExactBoot:
+    """Return the boot of a JSON text. Raises ValueError if the text is not of this version."""
+    record = ExactBootRecord.model_validate_json(text)
+    if record.version != VERSION:
+        raise ValueError(f"the exact boot has version {record.version}, expected {VERSION}")
+    return record.boot()

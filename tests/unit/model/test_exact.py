@@ -1,0 +1,80 @@
+"""The values of an exact boot: equality to the last digit, and their JSON form."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function, first_difference
+from pytest_pinet.model.record.exact import dumps, loads
+from pytest_pinet.model.traffic import Direction
+
+GEM_RX = Function("macb", "gem_rx")
+IDENTITY = ExactIdentity(
+    board="macb",
+    machine="xlnx-versal-virt",
+    nic="cadence_gem",
+    driver="macb",
+    qemu="7.2.22",
+    processors=1,
+    traffic="0123",
+    plugin_api=1,
+    no_functions="",
+    kernel="6.1.0-56-arm64",
+    banner="Linux version 6.1.0-56-arm64",
+    image="4567",
+    cmdline="nokaslr",
+    modules={"macb": "89ab"},
+)
+RECEIVE = ExactWindow(
+    "pktgen", Direction.RX, 60, 20_000, 3_775_000_000, 3_140_000, {GEM_RX: 3_020_000, Function("", "net_rx"): 120_000}
+)
+TCP = ExactWindow("tcp", Direction.TX, 8_000_000, 5500, 800_000_000)
+BOOT = ExactBoot(IDENTITY, (RECEIVE, TCP))
+
+
+def test_the_json_form_keeps_every_value() -> None:
+    assert loads(dumps(BOOT)) == BOOT
+
+
+def test_another_version_of_the_json_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="the exact boot has version 7, expected 1"):
+        loads(dumps(BOOT).replace('"version": 1', '"version": 7'))
+
+
+def test_rates_are_those_of_virtual_time() -> None:
+    assert round(RECEIVE.packets_per_second) == 5298
+    assert round(RECEIVE.goodput_bps) == 2_543_046
+    assert TCP.goodput_bps == 80e6
+    assert [window.name for window in BOOT.windows] == ["pktgen-60-rx", "tcp-tx"]
+    assert BOOT.window("tcp-tx") is TCP
+    assert BOOT.window("tcp-rx") is None
+
+
+def test_equal_boots_have_no_difference() -> None:
+    assert first_difference(BOOT, loads(dumps(BOOT))) is None
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (
+            ExactBoot(replace(IDENTITY, qemu="10.0.2"), BOOT.windows),
+            "qemu was 7.2.22 in one boot and 10.0.2 in another boot of the same build",
+        ),
+        (
+            ExactBoot(IDENTITY, (RECEIVE,)),
+            "list of windows was pktgen-60-rx tcp-tx in one boot and pktgen-60-rx in another boot of the same build",
+        ),
+        (
+            ExactBoot(IDENTITY, (RECEIVE, replace(TCP, virtual_ns=800_000_016))),
+            "tcp-tx: virtual_ns was 800000000 in one boot and 800000016 in another boot of the same build",
+        ),
+        (
+            ExactBoot(IDENTITY, (replace(RECEIVE, functions={**RECEIVE.functions, GEM_RX: 3_020_001}), TCP)),
+            "pktgen-60-rx: instructions of gem_rx [macb] was 3020000 in one boot and 3020001 in another boot of the "
+            "same build",
+        ),
+    ],
+)
+def test_the_first_value_that_differs_is_named(other: ExactBoot, text: str) -> None:
+    assert str(first_difference(BOOT, other)) == text
