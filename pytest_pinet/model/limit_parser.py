@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.model.limits import WAYS, Bound, Limit, Metric, Origin
+from pytest_pinet.model.limits import WAYS, Bound, InstructionLimit, Limit, Metric, Origin
 from pytest_pinet.model.quantities import (
     CPU_FORM,
     DURATION_FORM,
+    GROWTH_FORM,
     TOLERANCE_FORM,
     TOLERANCE_PARTS,
     CpuCost,
     Duration,
+    Growth,
     Share,
     Tolerance,
     parse_fraction,
@@ -22,6 +24,8 @@ from pytest_pinet.model.quantities import (
 )
 
 MARGINAL = "marginal"
+# The word of limits on instructions. Only exact gates count these.
+INSTRUCTIONS = "instructions"
 METRICS = tuple(metric.value for metric in Metric)
 # The words of limits, as keywords of a marker or a call.
 WORDS = (*METRICS, MARGINAL)
@@ -134,3 +138,30 @@ def _by_direction(metric: Metric, value: object) -> Mapping[str | None, object]:
         if direction not in WAYS:
             raise ValueError(unknown("part or direction" if parts else "direction", str(direction), (*parts, *WAYS)))
     return value
+
+
+def parse_instructions(value: object, source: str) -> list[InstructionLimit]:
+    """Limits on instructions: one growth for the sum, or a mapping from globs of functions to growths.
+
+    Raises ValueError, one sentence that starts with the argument's name.
+    """
+    written = value if isinstance(value, Mapping) else {"": value}
+    try:
+        return [
+            InstructionLimit(Growth.parse(parse_text(bound, GROWTH_FORM)), source, _function(name))
+            for name, bound in written.items()
+        ]
+    except ValueError as error:
+        raise ValueError(f"{INSTRUCTIONS}: {error}") from None
+
+
+def parse_written_instructions(text: str, source: str) -> list[InstructionLimit]:
+    """Limits of the command line: ``GROWTH``, or ``FUNCTION=GROWTH``. Raises ValueError."""
+    function, equals, growth = text.rpartition("=")
+    return parse_instructions({function.strip(): growth.strip()} if equals else growth.strip(), source)
+
+
+def _function(name: object) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"{name!r} is no name of a function; expected a name or glob such as 'gem_rx' or 'gem_*'")
+    return name

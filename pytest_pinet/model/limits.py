@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from fnmatch import fnmatchcase
 
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
+from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Growth, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 
 # A number of link drops is a plain number.
@@ -108,3 +108,19 @@ class Limit:
         exact = sum(not set(g) & set("*?[") for g in globs)
         given = sum(g != "*" for g in globs)
         return (exact + ways, given + ways)
+
+
+@dataclass(frozen=True)
+class InstructionLimit:
+    """How much the instructions for each packet may grow in an exact gate.
+
+    ``function`` is a glob of names of functions, each of which has this limit; empty: the limit holds for the sum of
+    all functions. ``source`` says where the limit was written.
+    """
+
+    bound: Growth
+    source: str
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.bound} ({self.source})"

@@ -229,3 +229,36 @@ class Tolerance:
 
 # The default for an accepted baseline without a configured tolerance: the noise of a quiet link allows it.
 DEFAULT_TOLERANCE = Tolerance(Share(0.03))
+
+
+GROWTH_FORM = "a growth such as '1%', '20' (instructions for each packet) or '1% and 20'"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How much a number of instructions for each packet may grow: by a share of its old value, by a count, or by both.
+
+    A value that grows by more than both parts exceeds a growth that has both.
+    """
+
+    relative: Share | None
+    absolute: float | None
+
+    @classmethod
+    def parse(cls, text: str) -> Growth:
+        """Read ``1%``, ``20`` or ``1% and 20``. A growth of 0 is accepted: exact values repeat. Raises ValueError."""
+        parts = [part.strip() for part in text.split(" and ")]
+        shares = [Share.parse(part, GROWTH_FORM) for part in parts if part.endswith("%")]
+        counts = [_number(part, GROWTH_FORM) for part in parts if not part.endswith("%")]
+        if len(shares) > 1 or len(counts) > 1:
+            raise ValueError(f"{text!r} is not {GROWTH_FORM}")
+        return cls(shares[0] if shares else None, counts[0] if counts else None)
+
+    def most(self, before: float) -> float:
+        """Return the largest growth from ``before`` that is allowed."""
+        relative = 0.0 if self.relative is None else self.relative.fraction * before
+        return max(relative, self.absolute or 0.0)
+
+    def __str__(self) -> str:
+        counted = None if self.absolute is None else f"{self.absolute:g} instructions"
+        return " and ".join(str(part) for part in (self.relative, counted) if part is not None)

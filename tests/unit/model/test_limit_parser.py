@@ -9,6 +9,7 @@ import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.limit_parser import parse_instructions, parse_written_instructions
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.session.marker import read_marker
 from pytest_pinet.session.options import command_line_limits
@@ -137,3 +138,44 @@ def test_a_ladder_and_a_comparison_take_one_share(pytester: pytest.Pytester) -> 
             "*: compare: tolerance='3% and 20 Mbit/s': expected one share, such as '3%', for both directions",
         ]
     )
+
+
+class TestInstructions:
+    @pytest.mark.parametrize(
+        ("written", "text", "most"),
+        [
+            ("1%", "1%", 47.52),
+            ("20", "20 instructions", 20.0),
+            (20, "20 instructions", 20.0),
+            ("1% and 20", "1% and 20 instructions", 47.52),
+            ("20 and 0.1 %", "0.1% and 20 instructions", 20.0),
+            ("0", "0 instructions", 0.0),
+        ],
+    )
+    def test_a_growth_exceeds_all_its_parts(self, written: object, text: str, most: float) -> None:
+        (limit,) = parse_instructions(written, "the marker")
+        assert (str(limit), limit.function) == (f"{text} (the marker)", "")
+        assert limit.bound.most(4752.0) == pytest.approx(most)
+
+    def test_a_mapping_names_functions(self) -> None:
+        found = parse_instructions({"gem_rx": "1%", "macb_*": 4}, "the call")
+        assert [(one.function, str(one.bound)) for one in found] == [("gem_rx", "1%"), ("macb_*", "4 instructions")]
+
+    @pytest.mark.parametrize(
+        ("text", "function", "growth"),
+        [
+            ("1%", "", "1%"),
+            ("gem_rx=1% and 20", "gem_rx", "1% and 20 instructions"),
+            ("macb_* = 4", "macb_*", "4 instructions"),
+        ],
+    )
+    def test_the_command_line_names_a_function(self, text: str, function: str, growth: str) -> None:
+        (found,) = parse_written_instructions(text, "--pinet-instructions")
+        assert (found.function, str(found.bound)) == (function, growth)
+
+    @pytest.mark.parametrize(
+        "written", ["", [1], None, True, "1% and 2%", "3 and 4", "-4", "nan", {4: "1%"}, "20 Mbit/s"]
+    )
+    def test_a_mistake_names_the_accepted_form(self, written: object) -> None:
+        with pytest.raises(ValueError, match=r"^instructions: .*(expected|is not) a (growth|name)"):
+            parse_instructions(written, "the marker")

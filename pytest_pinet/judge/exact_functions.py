@@ -1,0 +1,103 @@
+"""Pair the functions of two builds that were compiled apart, and tell which of them shift with any other binary."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from pytest_pinet.model.exact import ExactBoot, ExactWindow, Function
+
+# Parts of a function that compilers split off, and the names that 6.10 gave to all allocating functions. A part is
+# counted with its function, because another compilation splits differently.
+_PARTS = re.compile(r"(\.(isra|constprop|part|cold|llvm|lto_priv)(\.\d+)?)+$|_noprof$")
+# Functions of mm/slub.c, the page allocator, the scheduler and the timers. What they execute depends on addresses and
+# on the moment at which a tick or an interrupt comes. Both differ in any other binary (facts: a rebuild of e1000e
+# without changes moved __slab_free by 9.5 instructions a packet, four nops in macb moved ___slab_alloc by 36).
+_SHIFTING = re.compile(
+    # slub
+    r"_*(slab|kmem_cache|kmem_|kmalloc|kfree|ksize|setup_object|(get|put|new|free|allocate|discard|deactivate|unfreeze"
+    r"|grow)_*(any_|cpu_)?(partials?|slab)|flush_cpu_slab|shuffle_freelist|memcg_slab)"
+    # page allocator
+    r"|_*(alloc_pages|free_pages?|free_unref_page|free_frozen|free_one_page|free_pcppages|rmqueue|get_page_from"
+    r"|get_pfnblock|set_pfnblock|page_frag|prep_new_page|post_alloc_hook|zone_watermark|mod_(zone|node|lruvec)"
+    r"|expand|split_page|drain_pages)"
+    # scheduler
+    r"|_*(schedule|scheduler|sched_|pick_next|pick_e?evdf|pick_task|put_prev|set_next|enqueue_(task|entity|hrtimer)"
+    r"|dequeue_(task|entity)|update_(curr|load_avg|rq_clock|min_vruntime|cfs|process_times|wall_time|sd)|try_to_wake_up"
+    r"|ttwu_|wake_up_(process|common|q|state)|wakeup_|check_preempt|resched_|reweight|place_entity|task_tick|cpuacct"
+    r"|account_|psi_|finish_task_switch|switch_to|do_idle|cpuidle|default_idle|cpu_idle|calc_|pelt_|rcu_|note_gp|irqtime)"
+    # timers
+    r"|_*(hrtimer|tick_|timer_|run_timer|mod_timer|timerqueue|ktime_get|timekeeping|clockevents?|arch_(sys_)?timer"
+    r"|arch_counter|erratum_set_next|run_local_timers|call_timer|expire_timers|lock_timer_base|detach_timer|calc_wheel"
+    r"|get_nohz|jiffies|do_timer|rb_(insert|erase|next|first|prev))"
+)
+# Counts below this are no signature: many functions run once in a window.
+_LEAST_SIGNATURE = 1000
+
+
+def is_shifting(function: Function) -> bool:
+    """Return whether this function of the kernel image belongs to an allocator, the scheduler or the timers."""
+    return not function.module and _SHIFTING.match(function.name) is not None
+
+
+@dataclass(frozen=True)
+class FunctionPair:
+    """A function in both builds. They differ if the function was renamed or moved to another module.
+
+    A function that exists in only one build is paired with itself.
+    """
+
+    a: Function
+    b: Function
+
+
+def whole(window: ExactWindow) -> dict[Function, int]:
+    """Return the instructions of each function together with its split-off parts."""
+    found: dict[Function, int] = defaultdict(int)
+    for function, count in window.functions.items():
+        found[Function(function.module, _PARTS.sub("", function.name))] += count
+    return dict(found)
+
+
+def pairs(a: ExactBoot, b: ExactBoot) -> list[FunctionPair]:
+    """Return every function that ran in a window of either boot, each once.
+
+    A function that ran in A only and one that ran in B only are the same if they have the same name in different
+    modules (a driver that became a module), or the same counts in all windows and the same module. Both must be
+    unique: two candidates are no pair.
+    """
+    counts_a, counts_b = _counts(a), _counts(b)
+    only_a, only_b = counts_a.keys() - counts_b.keys(), counts_b.keys() - counts_a.keys()
+    found = [FunctionPair(one, one) for one in counts_a.keys() & counts_b.keys()]
+
+    def moved(function: Function) -> object:
+        return function.name
+
+    def renamed(counts: Mapping[Function, tuple[int, ...]]) -> Callable[[Function], object]:
+        def key(function: Function) -> object:
+            own = counts[function]
+            return (function.module, own) if sum(own) >= _LEAST_SIGNATURE else None
+
+        return key
+
+    for key_a, key_b in ((moved, moved), (renamed(counts_a), renamed(counts_b))):
+        ones, others = _unique(only_a, key_a), _unique(only_b, key_b)
+        same = [FunctionPair(ones[key], others[key]) for key in ones.keys() & others.keys()]
+        found += same
+        only_a, only_b = only_a - {pair.a for pair in same}, only_b - {pair.b for pair in same}
+    return sorted([*found, *(FunctionPair(one, one) for one in only_a | only_b)], key=lambda pair: (pair.b, pair.a))
+
+
+def _counts(boot: ExactBoot) -> dict[Function, tuple[int, ...]]:
+    each = [whole(window) for window in boot.windows]
+    return {one: tuple(own.get(one, 0) for own in each) for one in set().union(*each)}
+
+
+def _unique(functions: Iterable[Function], key: Callable[[Function], object]) -> dict[object, Function]:
+    """Return the functions by key, without the keys that several functions have, and without the key None."""
+    found: dict[object, list[Function]] = defaultdict(list)
+    for function in functions:
+        found[key(function)].append(function)
+    return {value: own[0] for value, own in found.items() if len(own) == 1 and value is not None}
