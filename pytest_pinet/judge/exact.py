@@ -188,7 +188,7 @@ def _judge_window(
     if sum_a is not None and sum_b is not None:
         most = max(SHIFT, _SHIFT_SHARE * sum_a)
         shifting = [one.change for one in functions if one.comparison is Comparison.SHIFTING]
-        # Without functions, the part that shifts is not known: the whole change can be it.
+        # Without functions, the part that shifts is not known: all of the change may belong to it.
         moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
         shift = min(max(moved, -most), most)
     limit, tolerance = limits.of_sum(a.traffic), limits.tolerance_of(a.traffic)
