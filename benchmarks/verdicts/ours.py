@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from itertools import groupby
 from statistics import fmean
 
 from benchmarks.verdicts.links import Session
@@ -58,25 +59,24 @@ def baseline(draw: Callable[[], Session], days: int = DAYS) -> Baseline:
 
     Each run is one connection. One that ends before its start does is repeated with twice the length, as in the gate.
     """
-    runs: list[Bitrate] = []
-    places = []
-    middles = []
+    runs: list[tuple[RunPlace, Attempt]] = []
     for number in range(days):
         session = draw()
         place = RunPlace((FIRST_DAY + timedelta(days=number)).isoformat(), str(number), "1")
-        own = [_run(session) for _ in range(RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY)]
-        runs += own
-        places += [place] * len(own)
-        middles.append(fmean(run.bps for run in own))
-    return Baseline(Bitrate(fmean(middles)), tuple(runs), places=tuple(places))
+        runs += [(place, _run(session)) for _ in range(RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY)]
+    shown = shows_level([started(run.events, run.samples) for _, run in runs])
+    kept = [run for run, shows in zip(runs, shown, strict=True) if shows]
+    by_day = groupby(kept, key=lambda run: run[0])
+    figure = fmean(fmean(run.goodput.bps for _, run in own) for _, own in by_day)
+    return Baseline(Bitrate(figure), tuple(run.goodput for _, run in kept), places=tuple(place for place, _ in kept))
 
 
-def _run(session: Session) -> Bitrate:
+def _run(session: Session) -> Attempt:
     seconds = PROFILES["standard"].connection_s
     while True:
         attempt = attempt_of(session.connection(seconds))
         if started(attempt.events, attempt.samples).ended or seconds > MOST_S:
-            return attempt.goodput
+            return attempt
         seconds *= 2
 
 

@@ -16,6 +16,7 @@ from pytest_pinet.history.builds import identity, is_dirty
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS
 from pytest_pinet.judge.days import days_for_tolerance
+from pytest_pinet.judge.starts import Started, shows_level
 from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
 from pytest_pinet.model.verdict import Verdict
@@ -83,6 +84,10 @@ def candidate(
         else:
             usable.append(point)
     usable = [point for point in usable if _measured(point) == _measured(usable[-1])]
+    showing = showing_a_level(usable)
+    if len(showing) < len(usable):
+        refused["within the slow start of its connections"] = len(usable) - len(showing)
+    usable = showing
     good = [point for point in usable if point.verdict in _GOOD]
     newest = [point for point in good if identity(point.build) == identity(good[-1].build)]
     good = newest if len(newest) >= least else good
@@ -110,6 +115,21 @@ def candidate(
     )
     missing = days_for_tolerance(accepted.baseline, tolerance)
     return Candidate(trend.figure, accepted, "", refused, len(days), missing, tolerance)
+
+
+def showing_a_level(points: Sequence[Point]) -> list[Point]:
+    """Return the runs that show their level: on a link with slow starts, a short run may lie within its own.
+
+    The gate judges its connections in the same way (`judge.starts`).
+    """
+    shown = shows_level([_started(point) for point in points])
+    return [point for point, shows in zip(points, shown, strict=True) if shows]
+
+
+def _started(point: Point) -> Started:
+    each = [one for one in point.attempts.each if not one.excluded]
+    slow_s = max((one.start_s for one in each), default=0.0)
+    return Started(slow_s, True, _rate(point), max((one.start_s + one.seconds for one in each), default=0.0))
 
 
 def _rate(point: Point) -> float:

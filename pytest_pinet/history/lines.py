@@ -41,6 +41,9 @@ def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
                     del plain[name]
             if point.scale == 1:
                 del plain["scale"]
+            for one in plain["attempts"]["each"]:
+                if not one["start_s"]:
+                    del one["start_s"]
             yield _line({"point": plain})
 
 

@@ -22,12 +22,16 @@ USUAL_LENGTH = 200
 
 @dataclass(frozen=True)
 class StoredAttempt:
-    """One connection. ``fresh`` says what was new, ``seconds`` is counted time, ``excluded`` is empty if it counts."""
+    """One connection. ``fresh`` says what was new, ``seconds`` is counted time, ``excluded`` is empty if it counts.
+
+    ``start_s`` is the length of its slow start; 0 without one.
+    """
 
     fresh: str
     goodput_bps: float
     seconds: float
     excluded: str = ""
+    start_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import Any
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.history.results_file import broken, moment
-from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
+from pytest_pinet.model.measurement import EventKind
+from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -137,11 +138,16 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         "verdict": direction.verdict,
         "reason": next(filter(None, reasons), ""),
         "attempts": Attempts(
-            tuple(StoredAttempt(one.fresh, one.goodput_bps, one.seconds, one.excluded) for one in direction.attempts),
+            tuple(_attempt(one) for one in direction.attempts),
             direction.state,
         ),
         "spread": spread_of(direction.samples),
     }
+
+
+def _attempt(one: AttemptRecord) -> StoredAttempt:
+    slow = any(event.kind == EventKind.SLOW_START for event in one.events)
+    return StoredAttempt(one.fresh, one.goodput_bps, one.seconds, one.excluded, one.warmup_s if slow else 0.0)
 
 
 def spread_of(samples: Iterable[SampleRecord]) -> SampleSpread | None:

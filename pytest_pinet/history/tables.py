@@ -168,7 +168,7 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
     low, high = point.interval_bps or (None, None)
     spread = point.spread
     more = {
-        "attempts": [(one.fresh, one.goodput_bps, one.seconds, one.excluded) for one in point.attempts.each],
+        "attempts": [_attempt_row(one) for one in point.attempts.each],
         "state": point.attempts.state,
         "spread": spread and (spread.intervals, spread.least_bps, spread.median_bps, spread.most_bps, spread.sd_bps),
         "artefacts": point.artefacts,
@@ -192,6 +192,11 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         "reason": _clean(point.reason),
         "more": _ENCODER.encode({name: value for name, value in more.items() if value}),
     }
+
+
+def _attempt_row(one: StoredAttempt) -> tuple[str | float, ...]:
+    row = (one.fresh, one.goodput_bps, one.seconds, one.excluded)
+    return (*row, one.start_s) if one.start_s else row
 
 
 def select_points(points: FromClause = POINTS) -> Select[Any]:

@@ -35,15 +35,14 @@ FLOOR = 0.002
 LEAST_BOOTS = 4
 # Without measured differences between boots: the number of boots from which they are first estimated.
 LEAST_UNKNOWN = 6
-# Without measured differences, boots may also be of two kinds: emulated boots with a virtio NIC are, 2 % apart. With
-# fewer boots than this, all boots of B are of one kind and all of A of the other more often than the error rate allows
-# (simulated).
-LEAST_APART = 11
+# Without measured differences, boots may also be of two kinds: emulated boots with a virtio NIC are, so far apart. A
+# result with a smaller tolerance needs enough boots to exclude that all of B are of one kind and all of A of the other.
+KINDS_APART = 0.02
 # If boots of one build are further apart than so many of the measured standard deviations, the calibration does not
 # apply any more (seen on a machine with twice its load). In four turns drift or chance would explain such differences.
 WILD = 6.0
 MOST_BOOTS = 16
-# Boots on a sound bench never differ by this (in logarithms): B is then slower also before LEAST_APART boots.
+# Boots on a sound bench never differ by this (in logarithms): B is then slower also with fewer boots.
 OBVIOUS = -0.1
 # The share of the pairs of boots that must agree with a verdict.
 MOST_AGREE = 2 / 3
@@ -155,20 +154,37 @@ def judge_change(
     settled = n >= (LEAST_BOOTS if calibrated else LEAST_UNKNOWN)
     # A value that occurs in one of three boots of the new build is not odd.
     settled = settled and not (any(row.boot.side is Side.B for row in odd) and of_each[1] < B_WITH_ODD)
-    apart = settled and (n >= LEAST_APART or calibrated)
+    least = 0 if calibrated else least_by_chance(len(odd), error_rate)
+    least_same = 0 if calibrated or tolerance >= KINDS_APART else least_by_chance(len(odd), error_rate, ways=1)
+    apart = settled and n >= least
     pairs = fit.pairs
     if (apart or fit.change < OBVIOUS) and seems_slower and _agree(pairs, lambda d: d < limit):
         return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found)
     if apart and seems_faster and _agree(pairs, lambda d: d > -limit):
         return Difference(Relation.FASTER, f"faster, certain {after}: {text}", *found)
-    if settled and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
+    if settled and n >= least_same and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
         return Difference(Relation.SAME, f"not slower, certain {after}: {text}", *found)
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
-        if settled and not apart and (seems_slower or seems_faster):
-            why += f"; a certain result needs {LEAST_APART} turns (--pinet-boots) or `pinet calibrate --boots`"
+        if settled and ((n < least and (seems_slower or seems_faster)) or (n < least_same and slower > enough)):
+            needed = least if seems_slower or seems_faster else least_same
+            why += f"; a certain result needs {needed} turns (--pinet-boots) or `pinet calibrate --boots`"
         return Difference(Relation.INCONCLUSIVE, why, *found)
     return Difference(Relation.GO_ON, f"not certain {after}: {text}", *found)
+
+
+def least_by_chance(odd: int, error_rate: float, ways: int = 2) -> int:
+    """Return the fewest boots of which it is improbable that they fall into two kinds, one for each build, by chance.
+
+    If half of all boots are of another kind, n boots fall in one of the ``ways`` with the probability ``ways / 2^n``:
+    B on the lower one or on the higher one looks slower or faster, and only the latter hides a slower build. If
+    ``odd`` of them were left out, any of the boots may be these: ``n! / (odd! (n - odd)!)`` times as probable. Half of
+    the error rate is left for it.
+    """
+    boots = LEAST_BOOTS
+    while ways * math.comb(boots, odd) / 2**boots > error_rate / 2:
+        boots += 1
+    return boots
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
-from pytest_pinet.judge.starts import shows_level, started
+from pytest_pinet.judge.starts import WITHIN_START, shows_level, started
 from pytest_pinet.judge.statistics import HALF_ZONE
 from pytest_pinet.judge.two_levels import TwoLevels, two_levels
 from pytest_pinet.model.attempt import Attempt, Fresh
@@ -124,7 +124,23 @@ def rule_on(
     final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
     if spread is not None:
         final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone)}")
-    return Ruling(_improved(final, limit, baseline))
+    return Ruling(_within_starts(_improved(final, limit, baseline), decision, baseline))
+
+
+def _within_starts(judged: DirectionJudgement, decision: Decision, baseline: Baseline | None) -> DirectionJudgement:
+    """Make a pass inconclusive if the runs of the baseline may lie within slow starts, and its value shows their end.
+
+    The baseline is then as far below the level as such a connection is (`starts.WITHIN_START`).
+    """
+    good = judged.verdict in (Verdict.PASS, Verdict.IMPROVED, Verdict.MARGINAL)
+    if baseline is None or not decision.start_s or not good or baseline.figure.bps >= WITHIN_START * judged.goodput.bps:
+        return judged
+    reason = (
+        f"{judged.goodput} is far above the baseline {baseline.figure}, but starts last up to "
+        f"{decision.start_s:.1f} s, and the runs of the baseline may lie within such starts: "
+        "accept a new one ('pinet accept')"
+    )
+    return replace(judged, verdict=Verdict.INCONCLUSIVE, state="undecided", reason=reason)
 
 
 def _is_far_below(decision: Decision, profile: Profile) -> bool:

@@ -21,6 +21,7 @@ from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Share, Tolerance
+from pytest_pinet.model.record.direction import EventRecord
 from pytest_pinet.model.record.run import RunRecord
 from tests.support.history_records import BEGINS, FIGURE, day, kept, with_result
 
@@ -101,6 +102,17 @@ def test_a_run_with_an_excluded_connection_does_not_count() -> None:
     (attempt,) = day(5).results[0].directions["tx"].attempts
     dropped = [attempt, attempt.replace(excluded="the link dropped")]
     assert accepted([*nights(5), day(5, attempts=dropped)]).refused == {"repeated": 1}
+
+
+def test_a_run_within_the_slow_start_of_its_link_does_not_count() -> None:
+    """Connections stay at 60 % for up to 4 s: one of 3 s may show nothing else, and only the others tell."""
+    (attempt,) = day(5).results[0].directions["tx"].attempts
+    slow = EventRecord(kind="slow start", start_s=0.0, seconds=1.8, text="slow start")
+    shows = attempt.replace(seconds=1.2, warmup_s=1.8, events=(slow,))
+    hidden = [day(number, 565.0, attempts=[attempt.replace(seconds=2.5)]) for number in (6, 7)]
+    found = accepted([*nights(5), day(5, 941.0, attempts=[shows]), *hidden])
+    assert min(run.bps for run in found.baseline.runs) == pytest.approx(941e6)
+    assert found.refused == {"within the slow start of its connections": 2}
 
 
 def test_a_run_of_a_dirty_build_does_not_count() -> None:

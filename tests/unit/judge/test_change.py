@@ -8,12 +8,20 @@ from collections import Counter
 
 import pytest
 
-from pytest_pinet.judge.change import LEAST_APART, LEAST_BOOTS, MOST_BOOTS, Boot, connections_per_turn, judge_change
+from pytest_pinet.judge.change import (
+    LEAST_BOOTS,
+    MOST_BOOTS,
+    Boot,
+    connections_per_turn,
+    judge_change,
+    least_by_chance,
+)
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.interleaved import Side, side
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 
 CALIBRATED = Noise(0.003, 20, 0.001, "calibrated", session_freedom=6)
+LEAST_APART = least_by_chance(odd=0, error_rate=0.01)
 RUNS = 300
 
 
@@ -121,6 +129,32 @@ def test_boots_of_two_kinds_are_not_a_change(part: float, jump: float) -> None:
     assert counts[Relation.FASTER] <= runs * 0.01
 
 
+@pytest.mark.parametrize("part", [0.3, 0.5])
+@pytest.mark.parametrize("jump", [0.02, 0.03])
+def test_boots_of_two_kinds_do_not_hide_a_slower_build(part: float, jump: float) -> None:
+    """All boots of A on the lower level and all of B on the higher one look unchanged. Few boots often fall so."""
+    dice = random.Random(12)
+    runs = 2 * RUNS
+    counts = Counter(end(two_kinds(dice, part, jump, slower=0.02), UNKNOWN)[0] for _ in range(runs))
+    assert counts[Relation.SAME] + counts[Relation.FASTER] <= runs * 0.01
+
+
+def test_odd_boots_ask_for_more_boots() -> None:
+    assert [least_by_chance(odd, 0.01) for odd in (0, 1, 2)] == [9, 13, 16]
+    assert [least_by_chance(odd, 0.01, ways=1) for odd in (0, 1, 2)] == [8, 12, 15]
+
+
+def test_with_a_wide_tolerance_an_unchanged_build_passes_after_six_boots() -> None:
+    assert end(boots(1, 0.0, 0.0005, 0.001), UNKNOWN, tolerance=0.03) == (Relation.SAME, 6)
+    assert end(boots(1, 0.0, 0.0005, 0.001), UNKNOWN) == (Relation.SAME, 8)
+
+
+def test_an_unchanged_build_with_too_few_boots_names_the_required_number() -> None:
+    found = judge_change(boots(1, 0.0, 0.0005, 0.001, 7), most_boots=7)
+    assert found.result is Relation.INCONCLUSIVE
+    assert found.why.endswith("a certain result needs 8 turns (--pinet-boots) or `pinet calibrate --boots`")
+
+
 def test_with_too_few_boots_the_message_names_the_required_number() -> None:
     made = boots(1, -0.02, 0.0005, 0.001, 8)
     found = judge_change(made, most_boots=8)
@@ -148,10 +182,13 @@ def test_a_difference_smaller_than_the_recorded_noise_is_inconclusive(change: fl
     assert counts[Relation.FASTER] <= 0.015 * RUNS
 
 
-def two_kinds(dice: random.Random, part: float, jump: float) -> list[Boot]:
-    """Return unchanged boots. A share ``part`` is faster by ``jump``."""
+def two_kinds(dice: random.Random, part: float, jump: float, slower: float = 0.0) -> list[Boot]:
+    """Return boots of which a share ``part`` is faster by ``jump``, and those of B slower by ``slower``."""
     levels = [644e6 * (1 + jump * (dice.random() < part)) * math.exp(dice.gauss(0, 0.0005)) for _ in range(MOST_BOOTS)]
-    return [Boot(side(index), index, (level,)) for index, level in enumerate(levels)]
+    return [
+        Boot(side(index), index, (level * (1 - slower * (side(index) is Side.B)),))
+        for index, level in enumerate(levels)
+    ]
 
 
 def test_the_error_rate_holds_for_many_values_together() -> None:

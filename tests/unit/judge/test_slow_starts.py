@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -35,13 +36,13 @@ def starting(mbps: float, start_s: float, seconds: int, source: random.Random, j
     return Attempt(settle(samples), Fresh.CONNECTION, find_events(samples))
 
 
-def ruled(attempts: Sequence[Attempt]) -> Ruling:
+def ruled(attempts: Sequence[Attempt], baseline: Baseline = BASELINE) -> Ruling:
     showing = shows_level([started(one.events, one.samples) for one in attempts])
     shown = [one for one, own in zip(attempts, showing, strict=True) if own] or attempts
     counted = [sample for attempt in shown for sample in attempt.counted]
     goodput = Bitrate(sum(s.bytes for s in counted) * 8 / sum(s.seconds for s in counted))
     oracle = Oracle(Bitrate.mbps(1e5), "none")
-    return rule_on(attempts, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, STANDARD, baseline=BASELINE)
+    return rule_on(attempts, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, STANDARD, baseline=baseline)
 
 
 def gate(mbps: float, source: random.Random, jump: bool = False) -> tuple[Verdict, list[Attempt]]:
@@ -81,3 +82,12 @@ def test_a_connection_that_is_all_start_gives_no_value_and_makes_the_next_one_lo
 def test_a_slow_start_passes_plainly_so_that_it_can_be_accepted() -> None:
     found = ruled([starting(940, 1.6, 3, random.Random(2))])
     assert found.judgement.verdict is Verdict.PASS
+
+
+def test_a_baseline_that_may_lie_within_slow_starts_decides_nothing() -> None:
+    within = replace(BASELINE, figure=Bitrate.mbps(565), runs=(Bitrate.mbps(565),) * 8)
+    judged = ruled([starting(890, 1.6, 3, random.Random(2))], within).judgement
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert "the runs of the baseline may lie within such starts: accept a new one ('pinet accept')" in judged.reason
+    quick = ruled([starting(890, 0.2, 3, random.Random(2))], within).judgement
+    assert quick.verdict is Verdict.IMPROVED
