@@ -183,7 +183,7 @@ def test_a_difference_smaller_than_the_recorded_noise_is_inconclusive(change: fl
 
 
 def two_kinds(dice: random.Random, part: float, jump: float, slower: float = 0.0) -> list[Boot]:
-    """Return boots of which a share ``part`` is faster by ``jump``, and those of B slower by ``slower``."""
+    """Return boots of which a share ``part`` is faster by ``jump``, and each boot of B is slower by ``slower``."""
     levels = [644e6 * (1 + jump * (dice.random() < part)) * math.exp(dice.gauss(0, 0.0005)) for _ in range(MOST_BOOTS)]
     return [
         Boot(side(index), index, (level * (1 - slower * (side(index) is Side.B)),))
