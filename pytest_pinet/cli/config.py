@@ -31,7 +31,7 @@ def config(as_json: bool, pytest_args: tuple[str, ...]) -> None:
     """
     import pytest
 
-    shown = Shown()
+    shown = SettingsPrinter()
     if int(pytest.main([QUIET, *pytest_args], plugins=[shown])):
         # pytest has printed its message.
         click.get_current_context().exit(MISTAKE)
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     origin: str
 
 
-class Shown:
+class SettingsPrinter:
     """A pytest plugin that reads the settings in place of a run."""
 
     def __init__(self) -> None:

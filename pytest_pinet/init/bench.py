@@ -36,7 +36,7 @@ class BenchWishes:
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchFacts:
     """All that the lab file needs. ``boards`` maps places to models of the catalogue, ``ports`` to switch ports."""
 
     coordinator: str
@@ -78,7 +78,7 @@ def _boards(text: str) -> dict[str, str]:
     return dict(found)
 
 
-def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> Bench:
+def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> BenchFacts:
     """Get all values from options or answers. ``nodes`` are the boards that were looked at. Raises ConfigError."""
     answers.say(
         "Coordinator: labgrid's coordinator knows the places of the lab and who uses them. Start it on one machine of\n"
@@ -133,7 +133,7 @@ def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> Ben
                 ports[name] = free(wishes.ports[name])
         else:
             ports[name] = answers.text(question, free, f"--port {name}=PORT", default_port)
-    return Bench(coordinator, boards, power, console, backend, address, family, ports)
+    return BenchFacts(coordinator, boards, power, console, backend, address, family, ports)
 
 
 def parse_family(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_pinet.config.lab_text import Value, mapping, scalar
-from pytest_pinet.init.bench import Bench
+from pytest_pinet.init.bench import BenchFacts
 from pytest_pinet.init.choices import CLI, FIXED, LINUX, NONE, OUTLET, POE, SERIAL, SNMP
 from pytest_pinet.init.desk import DeskNode
 from pytest_pinet.init.hardware import Hardware
@@ -16,7 +16,7 @@ _EXAMPLE_SERIAL = "USBSerialPort: {match: {ID_SERIAL_SHORT: P-00-00682}}"
 _EXAMPLE_POWER = "NetworkPowerPort: {model: shelly_gen2, host: 'http://192.0.2.20', index: 0}"
 
 
-def text(name: str, bench: Bench, nodes: Sequence[DeskNode], hardware: Hardware, file: str) -> str:
+def text(name: str, bench: BenchFacts, nodes: Sequence[DeskNode], hardware: Hardware, file: str) -> str:
     """Return the text of the lab file."""
     lines = [*_head(bench, nodes, file), *_targets(bench, nodes), "pinet:", f"  name: {name}", ""]
     lines += [*hardware_lines(hardware), *_switch(bench), "", "  nodes:"]
@@ -42,7 +42,7 @@ def text(name: str, bench: Bench, nodes: Sequence[DeskNode], hardware: Hardware,
     return "\n".join(lines) + "\n"
 
 
-def _head(bench: Bench, nodes: Sequence[DeskNode], file: str) -> list[str]:
+def _head(bench: BenchFacts, nodes: Sequence[DeskNode], file: str) -> list[str]:
     lines = [
         "# A bench with a labgrid coordinator, written by `pinet init --bench`. Change what you like.",
         f"#   pinet check {file}                without the lab",
@@ -73,7 +73,7 @@ def _head(bench: Bench, nodes: Sequence[DeskNode], file: str) -> list[str]:
     ]
 
 
-def _targets(bench: Bench, nodes: Sequence[DeskNode]) -> list[str]:
+def _targets(bench: BenchFacts, nodes: Sequence[DeskNode]) -> list[str]:
     user = next((node.machine.login.user for node in nodes if node.machine.login is not None), "root")
     lines = ["targets:"]
     for number, place in enumerate(bench.boards):
@@ -85,7 +85,7 @@ def _targets(bench: Bench, nodes: Sequence[DeskNode]) -> list[str]:
     return [*lines, ""]
 
 
-def _drivers(bench: Bench, user: str) -> list[str]:
+def _drivers(bench: BenchFacts, user: str) -> list[str]:
     lines = []
     if bench.power == NONE:
         lines.append("      # No power control: a board that hangs needs you to unplug it.")
@@ -107,7 +107,7 @@ def _drivers(bench: Bench, user: str) -> list[str]:
     return [*lines, "      PiSSHDriver: {}                     # or {keyfile: ~/.ssh/lab}", "      PiStrategy: {}"]
 
 
-def _switch(bench: Bench) -> list[str]:
+def _switch(bench: BenchFacts) -> list[str]:
     about = {
         FIXED: "Not managed: it is used as it is wired, and its counters are not read.",
         SNMP: "`community` reads, `write_community` sets ports; without the latter, the switch is only read.",

@@ -84,7 +84,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class KernelState:
     """The state that the kernel reported at one moment."""
 
     links: Mapping[str, LinkInfo]
@@ -106,7 +106,7 @@ class SwitchFirmware:
         self._netlink = Netlink(namespace)
         self._counters = VirtualPortCounters(time.monotonic, damaged)
         self._poe = dict.fromkeys(ports, True)
-        self._snapshot: Snapshot | None = None
+        self._snapshot: KernelState | None = None
         self._taken_at = 0.0
 
     def set_faults(self, faults: SwitchFaults) -> None:
@@ -115,13 +115,13 @@ class SwitchFirmware:
             self._counters.stale_s = faults.stale_s
         self.faults = faults
 
-    def snapshot(self, fresh: bool = False) -> Snapshot:
+    def snapshot(self, fresh: bool = False) -> KernelState:
         """Return the state from the kernel, new or at most 10 ms old."""
         now = time.monotonic()
         if fresh or self._snapshot is None or now - self._taken_at > _SNAPSHOT_S:
             links = self._netlink.links()
             counted = self._counters.read(links, self._netlink.queues())
-            self._snapshot, self._taken_at = Snapshot(links, counted, self._netlink.learned()), now
+            self._snapshot, self._taken_at = KernelState(links, counted, self._netlink.learned()), now
         return self._snapshot
 
     @contextmanager

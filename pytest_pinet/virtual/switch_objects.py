@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
-from pytest_pinet.virtual.firmware import DEFAULT_VLAN, LARGEST_VLAN, Draft, Snapshot, SwitchFirmware, Vlan
+from pytest_pinet.virtual.firmware import DEFAULT_VLAN, LARGEST_VLAN, Draft, KernelState, SwitchFirmware, Vlan
 from pytest_pinet.virtual.netlink import LinkInfo
 from pytest_pinet.virtual.port_counters import Counted
 
@@ -177,7 +177,7 @@ class SwitchObjects:
             found[*VLAN_STATIC, 5, vid] = integer(RowStatus.ACTIVE)
         return found | self._learned(now)
 
-    def _learned(self, now: Snapshot) -> dict[Oid, Value]:
+    def _learned(self, now: KernelState) -> dict[Oid, Value]:
         """Return the forwarding table in the form of BRIDGE-MIB (all VLANs in one) and of Q-BRIDGE-MIB."""
         found: dict[Oid, Value] = {}
         numbers = {now.links[port].index: number for port, number in self._firmware.numbers.items()}

@@ -27,7 +27,7 @@ class BootPanic(ConsoleError):
     """The kernel panicked before it showed a login prompt; a power cycle may help."""
 
 
-class Answers:
+class EchoedAnswers:
     """Tells output of a booting board from answers to our newlines, such as a prompt that we do not know."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class PiShellDriver(ShellDriverWithHooks):
         silence = FIRST_SILENCE_S
         last_before = b""
         sent_name = tried = False
-        answers = Answers()
+        answers = EchoedAnswers()
         while (left_s := started + allowed_s - time.monotonic()) > 0:
             index, before, match, _ = self.console.expect(
                 [self.prompt, self.login_prompt, "Password: ", "Login incorrect", PANIC, TIMEOUT],

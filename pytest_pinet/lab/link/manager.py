@@ -46,7 +46,7 @@ class Manager(StrEnum):
 
 
 @dataclass(frozen=True)
-class Holding:
+class ManagedDevice:
     """A device that a manager configures. ``state`` is the manager's word for it.
 
     ``profile`` is the UUID of NetworkManager's active connection, ``autoconnect`` its flag of the device.
@@ -103,10 +103,10 @@ class Surroundings:
 
     carries_ssh: bool
     wireless: bool = False
-    holding: Holding | None = None
+    holding: ManagedDevice | None = None
 
     @property
-    def to_take(self) -> Holding | None:
+    def to_take(self) -> ManagedDevice | None:
         """The manager that must release the device. It keeps a device that carries ssh, or that is associated."""
         kept = self.carries_ssh or self.wireless
         return self.holding if self.holding is not None and self.holding.releases and not kept else None
@@ -142,24 +142,24 @@ def routed(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def holding_of(device: str, found: Mapping[str, Sequence[str]]) -> Holding | None:
+def holding_of(device: str, found: Mapping[str, Sequence[str]]) -> ManagedDevice | None:
     """Return the manager of a device, from the lines that each manager's command printed. None: no manager."""
     general = dict(line.partition(":")[::2] for line in found.get("nmcli", ()))
     state = general.get("GENERAL.STATE", "")
     number = state.partition(" ")[0]
     if number.isdigit() and int(number) > _NM_UNMANAGED:
         profile = general.get("GENERAL.CON-UUID", "").strip("-")
-        return Holding(Manager.NETWORK_MANAGER, state, profile, general.get("GENERAL.AUTOCONNECT") != "no")
+        return ManagedDevice(Manager.NETWORK_MANAGER, state, profile, general.get("GENERAL.AUTOCONNECT") != "no")
     # IDX LINK TYPE OPERATIONAL SETUP: 2 eth0 ether routable configured
     for *_, operational, setup in (line.split()[-5:] for line in found.get("networkctl", ())):
         if setup not in _NETWORKD_FREE:
-            return Holding(Manager.NETWORKD, f"{operational} {setup}")
+            return ManagedDevice(Manager.NETWORKD, f"{operational} {setup}")
     if any(line.partition("=")[0] == device for line in found.get("ifquery", ())):
-        return Holding(Manager.IFUPDOWN, "up")
+        return ManagedDevice(Manager.IFUPDOWN, "up")
     if found.get("dhcpcd"):
-        return Holding(Manager.DHCPCD, "running")
+        return ManagedDevice(Manager.DHCPCD, "running")
     if any('"present":true' in line.replace(" ", "") for line in found.get("ubus", ())):
-        return Holding(Manager.NETIFD, "")
+        return ManagedDevice(Manager.NETIFD, "")
     return None
 
 

@@ -6,7 +6,7 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.end import End, change, read_surroundings
-from pytest_pinet.lab.link.manager import Holding, Surroundings
+from pytest_pinet.lab.link.manager import ManagedDevice, Surroundings
 from pytest_pinet.tuning.journal import JournalEntry
 
 # How long a manager may take to release a device, and to configure it again (a slow DHCP server included).
@@ -49,9 +49,9 @@ def take(end: End, around: Surroundings, undo: UndoStack) -> None:
         )
 
 
-def _await_as_before(end: End, before: Holding) -> None:
+def _await_as_before(end: End, before: ManagedDevice) -> None:
     """Wait until the manager has configured the device as before. Raises LinkError."""
-    now: Holding | None = None
+    now: ManagedDevice | None = None
 
     def as_before() -> bool:
         nonlocal now

@@ -36,7 +36,7 @@ LOOK_S = 1.0
 _ACT = "look at the console of the node; power-cycle it when it hangs"
 
 
-class ConsoleLine(Protocol):
+class LoggedInConsole(Protocol):
     """The two directions of a serial console with a logged-in shell."""
 
     def send(self, data: bytes) -> None:
@@ -53,7 +53,7 @@ class _Damaged(Exception):
 class ConsoleShell(SshShell):
     """A shell over the serial console of ``name``. It answers as a shell over ssh does, but much slower."""
 
-    def __init__(self, name: str, line: ConsoleLine) -> None:
+    def __init__(self, name: str, line: LoggedInConsole) -> None:
         super().__init__(name, [])
         self._line = line
         # Commands of several threads must not mix.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_pinet.lab.console.login import Answers
+from pytest_pinet.lab.console.login import EchoedAnswers
 
 
 def test_a_prompt_that_we_do_not_know_is_no_sign_of_a_boot() -> None:
-    answers, output = Answers(), b""
+    answers, output = EchoedAnswers(), b""
     for _ in range(5):
         answers.expected = True
         before, output = output, output + b"\r\npi@pi1:~ $ "
@@ -14,16 +14,16 @@ def test_a_prompt_that_we_do_not_know_is_no_sign_of_a_boot() -> None:
 
 
 def test_the_echo_of_a_newline_is_no_sign_of_a_boot() -> None:
-    answers = Answers()
+    answers = EchoedAnswers()
     assert answers.explain(b"\r\n\r\n", b"\r\n")
 
 
 def test_lines_of_a_boot_are_no_answers() -> None:
-    answers = Answers()
+    answers = EchoedAnswers()
     # The first line after a newline may be an answer.
     answers.expected = True
     assert answers.explain(b"[ OK ] one\r\n", b"")
     answers.expected = True
     assert not answers.explain(b"[ OK ] one\r\n[ OK ] two\r\n", b"[ OK ] one\r\n")
     # Without a newline of ours, no output is an answer.
-    assert not Answers().explain(b"[ OK ] one\r\n", b"")
+    assert not EchoedAnswers().explain(b"[ OK ] one\r\n", b"")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.link.manager import Holding, Manager, Surroundings, holding_of, parse, reading, routed
+from pytest_pinet.lab.link.manager import ManagedDevice, Manager, Surroundings, holding_of, parse, reading, routed
 
 RECORDED = Path(__file__).parents[3] / "data" / "managers"
 
@@ -50,7 +50,7 @@ def test_a_released_device_has_no_manager_until_it_is_given_back(manager: str, b
 
 def test_the_profile_of_networkmanager_is_read() -> None:
     holding = recorded("NetworkManager")["as found"]["eth0"].holding
-    assert holding == Holding(
+    assert holding == ManagedDevice(
         Manager.NETWORK_MANAGER, "100 (connected)", "11111111-2222-3333-4444-000000000002", autoconnect=True
     )
 
@@ -71,29 +71,29 @@ def test_dhcpcd_and_ifupdown_keep_the_device(manager: str) -> None:
 @pytest.mark.parametrize("manager", [Manager.NETWORK_MANAGER, Manager.NETWORKD])
 @pytest.mark.parametrize(("ssh", "wireless"), [(True, False), (False, True)])
 def test_a_device_with_ssh_or_wifi_is_never_taken(manager: Manager, ssh: bool, wireless: bool) -> None:
-    holding = Holding(manager, "")
+    holding = ManagedDevice(manager, "")
     assert Surroundings(False, False, holding).to_take is holding
     assert Surroundings(ssh, wireless, holding).to_take is None
 
 
 @pytest.mark.parametrize("manager", [Manager.DHCPCD, Manager.IFUPDOWN, Manager.NETIFD])
 def test_a_manager_that_leaves_other_addresses_alone_keeps_the_device(manager: Manager) -> None:
-    assert Surroundings(False, False, Holding(manager, "up")).to_take is None
+    assert Surroundings(False, False, ManagedDevice(manager, "up")).to_take is None
 
 
 def test_networkmanager_gets_back_what_it_had() -> None:
-    up = Holding(Manager.NETWORK_MANAGER, "100 (connected)", "0a1b", autoconnect=False)
+    up = ManagedDevice(Manager.NETWORK_MANAGER, "100 (connected)", "0a1b", autoconnect=False)
     assert up.giving_back("eth0") == (
         "nmcli device set eth0 autoconnect no managed yes && "
         "{ nmcli -w 0 connection up uuid 0a1b ifname eth0 >/dev/null 2>&1; :; }"
     )
-    idle = Holding(Manager.NETWORK_MANAGER, "30 (disconnected)")
+    idle = ManagedDevice(Manager.NETWORK_MANAGER, "30 (disconnected)")
     assert idle.giving_back("eth0") == "nmcli device set eth0 autoconnect yes managed yes"
 
 
 def test_no_command_changes_a_profile() -> None:
     for manager in Manager:
-        holding = Holding(manager, "100 (connected)", "0a1b")
+        holding = ManagedDevice(manager, "100 (connected)", "0a1b")
         if holding.releases:
             commands = holding.taking("eth0") + holding.giving_back("eth0")
             assert "connection add" not in commands
@@ -104,7 +104,7 @@ def test_no_command_changes_a_profile() -> None:
 def test_openwrt_s_netifd_is_named() -> None:
     # ubus of OpenWrt 23.05, shortened: from its documentation, not recorded.
     line = '{"external":false,"present":true,"type":"Network device","up":true,"carrier":true}'
-    assert holding_of("eth0", {"ubus": [line]}) == Holding(Manager.NETIFD, "")
+    assert holding_of("eth0", {"ubus": [line]}) == ManagedDevice(Manager.NETIFD, "")
 
 
 def test_the_commands_are_read_by_a_posix_shell_for_several_devices() -> None:
