@@ -1,0 +1,87 @@
+"""The exact boards: QEMU's machine and NIC, the modules that the NIC needs, and QEMU's command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
+
+# The device under test, and its peer in the network namespace.
+MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+# The traffic program is the only program in the guest, so that nothing else needs QEMU to do anything.
+_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+# nokaslr: a function has the same address in each boot. ipv6.disable: no frames that the traffic program did not send.
+CMDLINE = "console=ttyAMA0,115200 loglevel=4 panic=-1 nokaslr ipv6.disable=1"
+
+
+@dataclass(frozen=True)
+class ExactMachine:
+    """A machine type of QEMU. ``cmdline`` are words for the kernel that only this machine needs."""
+
+    name: str
+    arguments: tuple[str, ...]
+    memory_mib: int
+    cmdline: str = ""
+
+
+# dtb-randomness: QEMU would write random seeds into the device tree.
+VIRT = ExactMachine("virt", ("-machine", "virt,gic-version=2,dtb-randomness=off", "-cpu", "cortex-a72"), 512)
+# The machine has at least two processors. Only one of them is used.
+VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, "maxcpus=1")
+
+
+@dataclass(frozen=True)
+class ExactBoard:
+    """A machine with two NICs of one kind, which QEMU connects.
+
+    ``driver`` is the module of the NIC, ``device`` QEMU's name of it. ``modules`` are further modules that the board
+    needs if they are not built in. ``qemu`` is the oldest version of QEMU that has the NIC.
+    """
+
+    name: str
+    machine: ExactMachine
+    driver: str
+    device: str
+    modules: tuple[str, ...] = ()
+    qemu: tuple[int, int] = (7, 2)
+
+
+BOARDS: Mapping[str, ExactBoard] = {
+    board.name: board
+    for board in (
+        ExactBoard("e1000e", VIRT, "e1000e", "e1000e"),
+        ExactBoard("igb", VIRT, "igb", "igb", qemu=(8, 0)),
+        ExactBoard("virtio-net", VIRT, "virtio_net", "virtio-net-pci", ("virtio_pci",)),
+        ExactBoard("macb", VERSAL, "macb", "cadence_gem", ("of_mdio", "fixed_phy")),
+    )
+}
+
+
+def arguments(
+    board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, memory: int, processors: int = 1
+) -> list[str]:
+    """Return QEMU's arguments. ``memory`` is the descriptor of the file that is the guest's memory."""
+    machine, *more = board.machine.arguments[1:]
+    size = f"{board.machine.memory_mib}M"
+    argv = ["-machine", f"{machine},memory-backend=ram", *more, "-m", size]
+    argv += ["-object", f"memory-backend-file,id=ram,size={size},mem-path=/proc/self/fd/{memory},share=on"]
+    argv += ["-smp", str(max(2, processors) if board.machine is VERSAL else processors)]
+    # sleep=off: while the guest is idle, its clock jumps to the next timer, so the host's time plays no part.
+    argv += ["-icount", f"shift={INSTRUCTION_SHIFT},sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
+    argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-nodefaults", "-no-user-config", "-display", "none"]
+    argv += ["-no-reboot", "-sandbox", _SANDBOX, "-monitor", "none", "-serial", "stdio"]
+    argv += ["-kernel", str(kernel), "-initrd", str(initramfs), "-append", cmdline]
+    for index, mac in enumerate(MACS):
+        if board.machine is VERSAL:
+            argv += ["-nic", f"hubport,hubid=0,mac={mac}"]
+        else:
+            argv += ["-netdev", f"hubport,id=nic{index},hubid=0"]
+            argv += ["-device", f"{board.device},netdev=nic{index},mac={mac},romfile="]
+    return argv
+
+
+def cmdline(board: ExactBoard, words: tuple[str, ...]) -> str:
+    """Return the kernel's command line, with the words of a build."""
+    return " ".join([*CMDLINE.split(), *board.machine.cmdline.split(), *words])

@@ -1,0 +1,166 @@
+"""Boots a build on an exact board and returns what it measured. Nothing is written to a disk, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_pinet.errors import BuildError, LabError
+from pytest_pinet.exact.board import ExactBoard, arguments
+from pytest_pinet.exact.payload import Payload
+from pytest_pinet.exact.qemu import Plugin, Qemu
+from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, read_results, with_functions
+from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
+
+# The guest ends itself after 300 virtual seconds. This limit is for a guest that hangs with interrupts disabled, and
+# leaves room for a machine that does other work: a boot takes 20 to 60 s.
+WALL_S = 600.0
+_EXCERPT_LINES = 30
+_END, _FAILED = "exact-end", "exact-failed: "
+_PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """What one run of QEMU left: the console, the text of the results, and the plugin's output."""
+
+    console: str
+    results: str
+    counts: bytes
+    in_time: bool
+
+
+def boot(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float = WALL_S) -> ExactBoot:
+    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does."""
+    ran = _run(board, payload, qemu, plugin, wall_s)
+    results = _checked(board, payload, ran, wall_s)
+    windows: tuple[ExactWindow, ...] = results.windows
+    if plugin.path is not None:
+        windows = with_functions(results, read_counts(ran.counts))
+    identity = ExactIdentity(
+        board=board.name,
+        machine=board.machine.name,
+        nic=board.device,
+        driver=results.driver,
+        qemu=qemu.version_text,
+        processors=1,
+        traffic=payload.traffic,
+        plugin_api=plugin.api,
+        no_functions=plugin.missing,
+        kernel=payload.release,
+        banner=results.banner,
+        image=payload.image_hash,
+        cmdline=payload.cmdline,
+        modules=payload.modules,
+    )
+    return ExactBoot(identity, windows)
+
+
+def _checked(board: ExactBoard, payload: Payload, ran: _Ran, wall_s: float) -> GuestResults:
+    """Return the results of a complete run. Raises BuildError with the reason, and the last lines of the console."""
+    lines = ran.console.splitlines()
+    if _END in lines:
+        return read_results(ran.results)
+    excerpt = "\n".join(lines[-_EXCERPT_LINES:])
+    what = f"kernel {payload.release} on the exact board {board.name}"
+    if panic := _PANIC.search(ran.console):
+        raise BuildError(f"{what} panicked: {panic[1].strip()}", "panic", excerpt)
+    failed = next((line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)), None)
+    if failed is not None:
+        command, _, reason = failed.partition(": ")
+        kind = "hang" if "no end within" in reason else "no driver" if "driver" in reason else "no traffic"
+        raise BuildError(f"{what} failed at `{command}`: {reason.removesuffix(' (errno 0)')}", kind, excerpt)
+    if not ran.in_time:
+        raise BuildError(f"{what} did not end within {wall_s:g} s", "hang", excerpt)
+    last = next((line for line in reversed(lines) if line.strip()), "no message")
+    if "exact-begin" not in lines and not any(re.match(r"\[ +\d+\.\d+\]", line) for line in lines):
+        raise LabError(f"QEMU ended before {what} printed anything: {last[:200]}")
+    raise BuildError(f"{what} reset the board without a panic; its last line: {last[:200]}", "hang", excerpt)
+
+
+def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float) -> _Ran:
+    size = board.machine.memory_mib << 20
+    with _file("memory") as memory, _file("kernel") as kernel, _file("initramfs") as initramfs, _file("counts") as out:
+        os.ftruncate(memory, size)
+        _write(kernel, payload.image)
+        _write(initramfs, payload.initramfs)
+        # The kernel ends QEMU when this thread ends, also when this process is killed.
+        argv = ["setpriv", "--pdeathsig", "KILL", *qemu.command]
+        argv += arguments(board, _path(kernel), _path(initramfs), payload.cmdline, memory)
+        if plugin.path is not None:
+            argv += ["-plugin", f"{plugin.path},out={_path(out)}"]
+        console, in_time = _console(argv, qemu.environment, (memory, kernel, initramfs, out), wall_s)
+        results = read_pages(memory)
+        os.lseek(out, 0, os.SEEK_SET)
+        counts = os.read(out, os.fstat(out).st_size)
+    return _Ran(console, results, counts, in_time)
+
+
+def _console(
+    argv: list[str], environment: Mapping[str, str], descriptors: tuple[int, ...], wall_s: float
+) -> tuple[str, bool]:
+    """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
+
+    The second value is False if QEMU was killed because it took longer than ``wall_s``.
+    """
+    deadline = time.monotonic() + wall_s
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=descriptors,
+            env={**os.environ, **environment, "LC_ALL": "C.UTF-8"},
+            # Ctrl-C must reach us first, so that a half boot is never read.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LabError(f"{argv[0]} cannot be started: {error.strerror}") from None
+    text = b""
+    try:
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while (left := deadline - time.monotonic()) > 0:
+                if not selector.select(left):
+                    continue
+                data = os.read(process.stdout.fileno(), 65536)
+                text += data.replace(b"\r", b"")
+                if not data or b"\nexact-end\n" in text[-200 - len(data) :] or b"\nexact-failed: " in text[-4096:]:
+                    break
+            in_time = left > 0
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    return text.decode("utf-8", "replace"), in_time
+
+
+@contextmanager
+def _file(name: str) -> Iterator[int]:
+    """Open a file that exists only in memory, so that nothing is left of it, even if this process is killed."""
+    descriptor = os.memfd_create(f"pinet-{name}")
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _path(descriptor: int) -> Path:
+    """Return the path of an inherited descriptor, as QEMU opens it."""
+    return Path("/proc/self/fd") / str(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,162 @@
+"""What a board boots: the kernel of a build, and an initramfs with the modules for the NIC and the traffic program."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from pytest_pinet.builds.module import read_module
+from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.emulated.kernel_package import arm64_image
+from pytest_pinet.emulated.rootfs import Archive
+from pytest_pinet.errors import BuildError, ConfigError, LabError
+from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
+from pytest_pinet.exact.traffic import AMOUNTS
+from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
+
+_FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A kernel image, an initramfs, a command line, and their hashes.
+
+    ``modules`` are the hashes of the modules by name, ``traffic`` is the hash of the traffic program, ``sender`` is
+    ``pktgen`` or ``sender``.
+    """
+
+    release: str
+    image: bytes
+    initramfs: bytes
+    cmdline: str
+    modules: Mapping[str, str]
+    traffic: str
+    sender: str
+
+    @property
+    def image_hash(self) -> str:
+        return hashlib.sha256(self.image).hexdigest()
+
+
+def traffic_program() -> bytes:
+    """Return the program that runs in the guest: a static binary for arm64."""
+    return resources.files("pytest_pinet.exact").joinpath("guest", "traffic").read_bytes()
+
+
+def make_payload(board: ExactBoard, base: Build, build: Build | None) -> Payload:
+    """Return what the board boots with ``build``, or with ``base`` if it is None.
+
+    A build without a kernel consists of modules, which replace those of ``base``. Raises BuildError for a build that
+    this board cannot run.
+    """
+    build = build or base
+    kernel_of = build if build.kernel is not None else base
+    if kernel_of.kernel is None or kernel_of.kernel.arch != "arm64" or build.arch not in ("arm64", None):
+        arch = build.arch or (kernel_of.kernel and kernel_of.kernel.arch)
+        raise BuildError(f"{build} is for {arch}, but exact boards are arm64", "wrong architecture")
+    paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
+    known = {**kernel_of.modules, **build.modules}
+    built_in = _built_in(kernel_of)
+    order = _load_order(board, build, known, built_in)
+    for module in order:
+        if module.release != kernel_of.release:
+            raise BuildError(
+                f"{module.name} of {build} is for kernel {module.release}, but kernel {kernel_of.release} boots",
+                "mismatch",
+            )
+    has_pktgen = "pktgen" in known or "pktgen" in built_in
+    sender = "pktgen" if has_pktgen else "sender"
+    options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
+    script, archive, hashes = [], Archive(), {}
+    for folder in ("proc", "dev"):
+        archive.add(folder, stat.S_IFDIR | 0o755)
+    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
+    program = traffic_program()
+    archive.add("init", _PROGRAM, program)
+    for module in order:
+        data = _plain(paths[module.name])
+        hashes[module.name] = hashlib.sha256(data).hexdigest()
+        archive.add(f"modules/{module.name}.ko", _FILE, data)
+        script.append(" ".join(["module", f"/modules/{module.name}.ko", *options.get(module.name, [])]))
+    script.append(f"pair {' '.join(MACS)}")
+    script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
+    script += [amount.command(sender) for amount in AMOUNTS]
+    script.append("symbols")
+    archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
+    words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in hashes)]
+    return Payload(
+        release=kernel_of.release or "",
+        image=_image(kernel_of),
+        initramfs=archive.packed(),
+        cmdline=cmdline(board, tuple(words)),
+        modules=hashes,
+        traffic=hashlib.sha256(program).hexdigest()[:16],
+        sender=sender,
+    )
+
+
+def _path(sysctl: str) -> str:
+    return f"/proc/sys/{sysctl.replace('.', '/')}"
+
+
+def _image(build: Build) -> bytes:
+    (file,) = build.of(BuildFileRole.KERNEL)
+    try:
+        return arm64_image(Path(file.path).read_bytes(), file.path)
+    except LabError as error:
+        raise ConfigError(error.message) from None
+
+
+def _plain(path: Path) -> bytes:
+    try:
+        return unpacked(path.read_bytes())
+    except (Unreadable, OSError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _modules(build: Build) -> dict[str, Path]:
+    """Return the files of a build's modules by name."""
+    trees = [Path(file.path) for file in build.of(BuildFileRole.MODULES)]
+    found = {name: tree / module.path for tree in trees for name, module in build.modules.items()}
+    for file in build.of(BuildFileRole.MODULE):
+        found[read_module(Path(file.path).read_bytes(), file.path).name] = Path(file.path)
+    return found
+
+
+def _built_in(build: Build) -> frozenset[str]:
+    """Return the names of the modules that are built into the kernel; empty if the build does not list them."""
+    found = set()
+    for tree in build.of(BuildFileRole.MODULES):
+        listed = Path(tree.path) / "modules.builtin"
+        if listed.is_file():
+            names = (line.rpartition("/")[2].partition(".")[0] for line in listed.read_text().splitlines())
+            found |= {name.replace("-", "_") for name in names}
+    return frozenset(found)
+
+
+def _load_order(
+    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], built_in: frozenset[str]
+) -> list[ModuleId]:
+    """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError."""
+    order: dict[str, ModuleId] = {}
+
+    def add(name: str, needed_by: Sequence[str]) -> None:
+        module = known.get(name)
+        if module is None or name in order or name in needed_by:
+            return
+        for other in module.depends:
+            add(other, [*needed_by, name])
+        order[name] = module
+
+    # Without a list of modules, the guest finds out what is built into the kernel.
+    if known and board.driver not in known and board.driver not in built_in:
+        raise BuildError(f"{build} has no driver {board.driver} for the NIC of the board {board.name}", "no driver")
+    # The packet socket of our own sender is a module of Debian's kernels.
+    for name in (*board.modules, "pktgen" if "pktgen" in known else "af_packet", board.driver):
+        add(name, ())
+    return list(order.values())
+

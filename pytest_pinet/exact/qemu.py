@@ -1,0 +1,165 @@
+"""Finds QEMU: the machine's own, or a newer one in a folder (``PINET_QEMU``), and builds the plugin for it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+from pytest_pinet.emulated.image import locked
+from pytest_pinet.errors import LabError
+from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.store import exact_cache
+from pytest_pinet.execution.shell import last_line
+
+VARIABLE = "PINET_QEMU"
+PROGRAM = "qemu-system-aarch64"
+ANSWER_S = 20.0
+COMPILE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A QEMU: its command, its environment, its version, and a hash of its program."""
+
+    command: tuple[str, ...]
+    version: tuple[int, ...]
+    sha256: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def version_text(self) -> str:
+        return ".".join(map(str, self.version))
+
+    @property
+    def plugin_api(self) -> int:
+        """The version of the plugin interface (QEMU_PLUGIN_VERSION in include/qemu/qemu-plugin.h)."""
+        if self.version < (9, 0):
+            return 1
+        return {(9, 0): 2, (9, 1): 3}.get(self.version[:2], 4)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """The plugin for a QEMU. ``path`` is None if it could not be built; ``missing`` is then the reason."""
+
+    path: Path | None
+    api: int | None
+    sha256: str = ""
+    missing: str = ""
+
+
+def find_qemu(board: ExactBoard) -> Qemu:
+    """Return the QEMU for a board: that of ``PINET_QEMU``, else the machine's own, else one in the cache.
+
+    Raises LabError if there is none, or none that is new enough for the board's NIC.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        found = _qemu_at(Path(named), VARIABLE)
+    elif (program := shutil.which(PROGRAM)) is not None:
+        found = _qemu(Path(program), None)
+        unpacked = unpacked_folder()
+        if found.version < board.qemu and unpacked.is_dir():
+            found = _qemu_at(unpacked, "the cache")
+    else:
+        raise LabError(
+            f"exact boards need {PROGRAM}, which this machine lacks",
+            "apt install --no-install-recommends qemu-system-arm",
+        )
+    if found.version < board.qemu:
+        needed = ".".join(map(str, board.qemu))
+        raise LabError(
+            f"the exact board {board.name} needs QEMU {needed}, but {found.command[0]} is QEMU {found.version_text}",
+            f"run `pinet emulated qemu`, which unpacks a newer QEMU from Debian's backports, or set {VARIABLE} to its "
+            "program",
+        )
+    return found
+
+
+def unpacked_folder() -> Path:
+    """Return the folder of the QEMU that ``pinet emulated qemu`` unpacks."""
+    return exact_cache() / "qemu"
+
+
+def _qemu_at(path: Path, where: str) -> Qemu:
+    """Return the QEMU with this program, or in this folder of unpacked Debian packages. Raises LabError."""
+    program = path / "usr" / "bin" / PROGRAM if path.is_dir() else path
+    if not program.is_file() or not os.access(program, os.X_OK):
+        raise LabError(
+            f"{where} names {path}, which is neither {PROGRAM} nor a folder with usr/bin/{PROGRAM}",
+            f"set {VARIABLE} to the program or to a folder into which `dpkg-deb -x` unpacked Debian's packages",
+        )
+    return _qemu(program, path if path.is_dir() else None)
+
+
+def _qemu(program: Path, folder: Path | None) -> Qemu:
+    command, environment = [str(program)], {}
+    if folder is not None:
+        command += ["-L", str(folder / "usr" / "share" / "qemu")]
+        for modules in sorted(folder.glob("usr/lib/*/qemu")):
+            environment["QEMU_MODULE_DIR"] = str(modules)
+    text = _output([str(program), "--version"], environment)
+    version = re.search(r"version (\d+(?:\.\d+)+)", text)
+    if version is None:
+        raise LabError(f"`{program} --version` did not print a version, but {text[:60]!r}")
+    with program.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Qemu(tuple(command), tuple(int(part) for part in version[1].split(".")), digest, environment)
+
+
+def _output(argv: list[str], environment: Mapping[str, str], timeout_s: float = ANSWER_S) -> str:
+    try:
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environment, "LC_ALL": "C.UTF-8"},
+        )
+    except subprocess.TimeoutExpired:
+        raise LabError(f"`{' '.join(argv[:2])}` did not end within {timeout_s:g} s") from None
+    except OSError as error:
+        raise LabError(f"{argv[0]} cannot be started: {error.strerror}") from None
+    if done.returncode:
+        raise LabError(f"`{' '.join(argv[:2])}` failed: {last_line(done.stderr) or 'no message'}")
+    return done.stdout
+
+
+def plugin_source() -> bytes:
+    """Return the source of the plugin."""
+    return resources.files("pytest_pinet.exact").joinpath("plugin", "count.c").read_bytes()
+
+
+def build_plugin(qemu: Qemu) -> Plugin:
+    """Return the plugin, built by ``cc`` if the cache does not have it. Raises LabError if the cache is unusable."""
+    source, api = plugin_source(), qemu.plugin_api
+    digest = hashlib.sha256(source + f" {api} {sys.platform} {os.uname().machine}".encode()).hexdigest()
+    kept = exact_cache() / f"count-{api}-{digest[:16]}.so"
+    if kept.is_file():
+        return Plugin(kept, api, digest)
+    compiler = shutil.which("cc")
+    if compiler is None:
+        why = "this machine has no C compiler, so instructions are not counted by function; `apt install gcc libc6-dev`"
+        return Plugin(None, None, missing=why)
+    with locked(exact_cache()), tempfile.TemporaryDirectory(dir=exact_cache()) as name:
+        draft = Path(name)
+        (draft / "count.c").write_bytes(source)
+        argv = [compiler, "-shared", "-fPIC", "-O2", f"-DAPI={api}", "-o", str(draft / "count.so"), str(draft / "count.c")]
+        try:
+            _output(argv, {}, COMPILE_S)
+        except LabError as error:
+            why = f"instructions are not counted by function, since the plugin was not built: {error.message}"
+            return Plugin(None, None, missing=why)
+        (draft / "count.so").replace(kept)
+    return Plugin(kept, api, digest)

@@ -1,0 +1,154 @@
+"""Reads what a boot gives: the results in the guest's memory, and the counts of the plugin by address."""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.model.exact import UNKNOWN, USER, ExactWindow, Function
+from pytest_pinet.model.traffic import Direction
+
+# As in guest/traffic.c.
+MAGIC = struct.pack("<QQ", 0x70696E65742D6578, 0x6163742D70616765)
+PAGE = 4096
+_CHUNK = 1 << 24
+_HEAD = struct.Struct("<II")
+_SNAPSHOT = struct.Struct("=4sQ")
+# Addresses of the kernel have the highest bit set.
+_KERNEL = 1 << 63
+
+
+@dataclass(frozen=True)
+class GuestResults:
+    """What the traffic program gave: the kernel's version line, the NIC's driver, windows and functions.
+
+    The windows have no functions. ``symbols`` are (address, function), sorted by address.
+    """
+
+    banner: str
+    driver: str
+    windows: tuple[ExactWindow, ...]
+    symbols: tuple[tuple[int, Function], ...]
+
+
+def read_pages(memory: int) -> str:
+    """Return the text of the result pages in the guest's memory, the file ``memory``; empty if there are none."""
+    pages: dict[int, bytes] = {}
+    for start, end in _used(memory):
+        for at in range(start, end, _CHUNK):
+            data = os.pread(memory, min(_CHUNK, end - at), at)
+            found = data.find(MAGIC)
+            while found >= 0:
+                head = found + len(MAGIC)
+                if found % PAGE == 0:
+                    number, size = _HEAD.unpack_from(data, head)
+                    pages[number] = data[head + _HEAD.size : min(head + _HEAD.size + size, found + PAGE)]
+                found = data.find(MAGIC, head)
+    return b"".join(pages[number] for number in sorted(pages)).decode("utf-8", "replace")
+
+
+def _used(memory: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each part of a sparse file that has data, in whole pages."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(memory, end, os.SEEK_DATA)
+        except OSError:  # no data after this place
+            return
+        end = os.lseek(memory, start, os.SEEK_HOLE)
+        yield start - start % PAGE, end
+
+
+def read_results(text: str) -> GuestResults:
+    """Read the text of the result pages. Raises LabError if it is incomplete."""
+    banner = driver = ""
+    windows: list[ExactWindow] = []
+    lines = iter(text.splitlines())
+    symbols: list[tuple[int, Function]] = []
+    for line in lines:
+        kind, _, rest = line.partition(" ")
+        if kind == "banner":
+            banner = rest
+        elif kind == "driver":
+            driver = rest
+        elif kind == "window":
+            windows.append(_window(rest))
+        elif kind == "symbols":
+            symbols = _symbols(lines)
+            return GuestResults(banner, driver, tuple(windows), tuple(symbols))
+    raise LabError("the results of the exact board are incomplete")
+
+
+def _window(text: str) -> ExactWindow:
+    traffic, direction, *numbers, pmu = text.split()
+    octets, packets, ns = (int(number) for number in numbers)
+    return ExactWindow(
+        traffic, Direction(direction), octets, packets, ns, pmu_instructions=None if pmu == "-" else int(pmu)
+    )
+
+
+def _symbols(lines: Iterator[str]) -> list[tuple[int, Function]]:
+    """Read lines such as ``ffff800008000000 name`` and ``ffff80007a000000 name [module]``, up to ``end``."""
+    found: dict[int, Function] = {}
+    for line in lines:
+        words = line.replace("\t", " ").split()
+        if words == ["end"]:
+            return sorted(found.items())
+        address = int(words[0], 16)
+        function = Function(words[2].strip("[]") if len(words) > 2 else "", words[1])
+        other = found.get(address)
+        if other is None or _rank(function) < _rank(other):
+            found[address] = function
+    raise LabError("the list of functions of the exact board is incomplete")
+
+
+def _rank(function: Function) -> tuple[int, int, str]:
+    """Sort the names of one address: the plainest name first (memset before __pi_memset)."""
+    name = function.name
+    return (len(name) - len(name.lstrip("_")), len(name), name)
+
+
+def read_counts(data: bytes) -> list[dict[int, int]]:
+    """Return the counts by address of each window, as the plugin wrote them. Raises LabError if they are incomplete."""
+    found: list[dict[int, int]] = []
+    at = 0
+    while at < len(data):
+        if len(data) - at < _SNAPSHOT.size:
+            raise LabError("the counts of the exact board are incomplete")
+        word, size = _SNAPSHOT.unpack_from(data, at)
+        at += _SNAPSHOT.size
+        if word != b"SNAP" or len(data) - at < 16 * size:
+            raise LabError("the counts of the exact board are incomplete")
+        values = struct.unpack_from(f"={2 * size}Q", data, at)
+        found.append(dict(zip(values[::2], values[1::2], strict=True)))
+        at += 16 * size
+    return found
+
+
+def by_function(counts: dict[int, int], symbols: Sequence[tuple[int, Function]]) -> dict[Function, int]:
+    """Return the counts by function."""
+    starts = [address for address, _ in symbols]
+    found: Counter[Function] = Counter()
+    for address, count in counts.items():
+        if address < _KERNEL:
+            found[Function("", USER)] += count
+            continue
+        index = bisect_right(starts, address) - 1
+        found[symbols[index][1] if index >= 0 else Function("", UNKNOWN)] += count
+    return dict(found)
+
+
+def with_functions(results: GuestResults, counts: Sequence[dict[int, int]]) -> tuple[ExactWindow, ...]:
+    """Return the windows with instructions and functions. Raises LabError if windows and counts differ in number."""
+    if len(counts) != len(results.windows):
+        raise LabError(f"the exact board has {len(results.windows)} windows, but the plugin counted {len(counts)}")
+    found = []
+    for window, own in zip(results.windows, counts, strict=True):
+        functions = by_function(own, results.symbols)
+        found.append(replace(window, instructions=sum(functions.values()), functions=functions))
+    return tuple(found)

@@ -1,0 +1,76 @@
+"""The cache of exact boots, under the hash of everything that they depend on. Several gates may use it at once."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_pinet.emulated.image import cache, locked
+from pytest_pinet.model.exact import ExactBoot
+from pytest_pinet.model.record.exact import VERSION, dumps, loads
+
+# Boots that the cache keeps; each has about 100 kB.
+KEPT = 200
+# A boot that was used within this time is kept in any case, since a gate may just wait for it.
+USED_S = 86_400.0
+
+
+def exact_cache() -> Path:
+    """Return the folder of exact boots, plugins and QEMU: ``$XDG_CACHE_HOME/pinet/exact``."""
+    return cache().with_name("exact")
+
+
+def key_of(*parts: str) -> str:
+    """Return the key of a boot: the hash of all parts that decide its values."""
+    return hashlib.sha256(json.dumps([VERSION, *parts]).encode()).hexdigest()[:32]
+
+
+def known_boot(key: str) -> ExactBoot | None:
+    """Return the boot with this key if the cache has it. A damaged entry counts as missing."""
+    try:
+        boot = loads(gzip.decompress(_file(key).read_bytes()))
+    except (OSError, EOFError, ValueError):
+        return None
+    with suppress(OSError):  # a cache of another user
+        os.utime(_file(key).parent)
+    return boot
+
+
+def boot_once(key: str, run: Callable[[], ExactBoot]) -> ExactBoot:
+    """Return the boot with this key. If the cache lacks it, ``run`` makes it; another process waits for that.
+
+    Raises LabError if the cache cannot be written.
+    """
+    if (known := known_boot(key)) is not None:
+        return known
+    with locked(_file(key).parent):
+        if (known := known_boot(key)) is not None:
+            return known
+        boot = run()
+        draft = _file(key).with_suffix(".draft")
+        try:
+            draft.write_bytes(gzip.compress(dumps(boot).encode(), mtime=0))
+            draft.replace(_file(key))
+        finally:
+            draft.unlink(missing_ok=True)
+    _prune()
+    return boot
+
+
+def _file(key: str) -> Path:
+    return exact_cache() / "boots" / key / "boot.json.gz"
+
+
+def _prune() -> None:
+    with suppress(OSError):  # another process prunes, too
+        found = sorted((exact_cache() / "boots").iterdir(), key=lambda path: path.stat().st_mtime)
+        for folder in found[:-KEPT]:
+            if folder.stat().st_mtime < time.time() - USED_S:
+                shutil.rmtree(folder, ignore_errors=True)
