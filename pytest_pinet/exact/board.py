@@ -18,26 +18,27 @@ CMDLINE = "console=ttyAMA0,115200 loglevel=4 panic=-1 nokaslr ipv6.disable=1"
 
 @dataclass(frozen=True)
 class ExactMachine:
-    """A machine type of QEMU. ``cmdline`` are words for the kernel that only this machine needs."""
+    """A machine type of QEMU. ``processors`` is the number of its processors, ``cmdline`` are words for its kernel."""
 
     name: str
     arguments: tuple[str, ...]
     memory_mib: int
+    processors: int = 1
     cmdline: str = ""
 
 
 # dtb-randomness: QEMU would write random seeds into the device tree.
 VIRT = ExactMachine("virt", ("-machine", "virt,gic-version=2,dtb-randomness=off", "-cpu", "cortex-a72"), 512)
-# The machine has at least two processors. Only one of them is used.
-VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, "maxcpus=1")
+# The machine always has four processors. Only one of them is used.
+VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 4, "maxcpus=1")
 
 
 @dataclass(frozen=True)
 class ExactBoard:
     """A machine with two NICs of one kind, which QEMU connects.
 
-    ``driver`` is the module of the NIC, ``device`` QEMU's name of it. ``modules`` are further modules that the board
-    needs if they are not built in. ``qemu`` is the oldest version of QEMU that has the NIC.
+    ``driver`` is the module of the NIC, ``device`` QEMU's name of it, with its properties. ``modules`` are further
+    modules that the board needs if they are not built in. ``qemu`` is the oldest version of QEMU that has the NIC.
     """
 
     name: str
@@ -46,28 +47,30 @@ class ExactBoard:
     device: str
     modules: tuple[str, ...] = ()
     qemu: tuple[int, int] = (7, 2)
+    properties: tuple[str, str] = ("", "")
 
 
+# By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
+_VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 BOARDS: Mapping[str, ExactBoard] = {
     board.name: board
     for board in (
         ExactBoard("e1000e", VIRT, "e1000e", "e1000e"),
-        ExactBoard("igb", VIRT, "igb", "igb", qemu=(8, 0)),
-        ExactBoard("virtio-net", VIRT, "virtio_net", "virtio-net-pci", ("virtio_pci",)),
+        # The virtual functions of one NIC take the bus addresses behind its own, from 16 slots on.
+        ExactBoard("igb", VIRT, "igb", "igb", qemu=(8, 0), properties=("addr=1", "addr=4")),
+        ExactBoard("virtio-net", VIRT, "virtio_net", "virtio-net-pci", ("virtio_pci",), properties=(_VIRTIO, _VIRTIO)),
         ExactBoard("macb", VERSAL, "macb", "cadence_gem", ("of_mdio", "fixed_phy")),
     )
 }
 
 
-def arguments(
-    board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, memory: int, processors: int = 1
-) -> list[str]:
+def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, memory: int) -> list[str]:
     """Return QEMU's arguments. ``memory`` is the descriptor of the file that is the guest's memory."""
     machine, *more = board.machine.arguments[1:]
     size = f"{board.machine.memory_mib}M"
     argv = ["-machine", f"{machine},memory-backend=ram", *more, "-m", size]
     argv += ["-object", f"memory-backend-file,id=ram,size={size},mem-path=/proc/self/fd/{memory},share=on"]
-    argv += ["-smp", str(max(2, processors) if board.machine is VERSAL else processors)]
+    argv += ["-smp", str(board.machine.processors)]
     # sleep=off: while the guest is idle, its clock jumps to the next timer, so the host's time plays no part.
     argv += ["-icount", f"shift={INSTRUCTION_SHIFT},sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-nodefaults", "-no-user-config", "-display", "none"]
@@ -78,7 +81,8 @@ def arguments(
             argv += ["-nic", f"hubport,hubid=0,mac={mac}"]
         else:
             argv += ["-netdev", f"hubport,id=nic{index},hubid=0"]
-            argv += ["-device", f"{board.device},netdev=nic{index},mac={mac},romfile="]
+            words = [board.device, f"netdev=nic{index}", f"mac={mac}", "romfile=", board.properties[index]]
+            argv += ["-device", ",".join(filter(None, words))]
     return argv
 
 

@@ -15,7 +15,7 @@ from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
-from pytest_pinet.exact.traffic import AMOUNTS
+from pytest_pinet.exact.traffic import AMOUNTS, TURNS
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
@@ -50,7 +50,7 @@ def traffic_program() -> bytes:
 def make_payload(board: ExactBoard, base: Build, build: Build | None) -> Payload:
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
-    A build without a kernel consists of modules, which replace those of ``base``. Raises BuildError for a build that
+    A build without a kernel consists of modules, which replace modules of ``base``. Raises BuildError for a build that
     this board cannot run.
     """
     build = build or base
@@ -84,7 +84,7 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None) -> Payload
         script.append(" ".join(["module", f"/modules/{module.name}.ko", *options.get(module.name, [])]))
     script.append(f"pair {' '.join(MACS)}")
     script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
-    script += [amount.command(sender) for amount in AMOUNTS]
+    script += [amount.command(sender) for amount in AMOUNTS for _ in range(TURNS)]
     script.append("symbols")
     archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in hashes)]
@@ -159,4 +159,3 @@ def _load_order(
     for name in (*board.modules, "pktgen" if "pktgen" in known else "af_packet", board.driver):
         add(name, ())
     return list(order.values())
-

@@ -42,9 +42,8 @@ class Qemu:
     @property
     def plugin_api(self) -> int:
         """The version of the plugin interface (QEMU_PLUGIN_VERSION in include/qemu/qemu-plugin.h)."""
-        if self.version < (9, 0):
-            return 1
-        return {(9, 0): 2, (9, 1): 3}.get(self.version[:2], 4)
+        newer = ((9, 0), (9, 1), (9, 2))
+        return 1 + sum(self.version >= version for version in newer)
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,16 @@ def build_plugin(qemu: Qemu) -> Plugin:
     with locked(exact_cache()), tempfile.TemporaryDirectory(dir=exact_cache()) as name:
         draft = Path(name)
         (draft / "count.c").write_bytes(source)
-        argv = [compiler, "-shared", "-fPIC", "-O2", f"-DAPI={api}", "-o", str(draft / "count.so"), str(draft / "count.c")]
+        argv = [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O2",
+            f"-DAPI={api}",
+            "-o",
+            str(draft / "count.so"),
+            str(draft / "count.c"),
+        ]
         try:
             _output(argv, {}, COMPILE_S)
         except LabError as error:

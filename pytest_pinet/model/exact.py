@@ -37,8 +37,8 @@ class ExactWindow:
     ``traffic`` is ``pktgen`` (or ``sender``, our own sender, where the kernel has no pktgen), ``tcp`` or ``request`` (a
     request and its answer, again and again). ``direction`` is that of the device under test. ``octets`` are the octets
     of one frame without the frame check sequence for pktgen and sender, of all payload for tcp, and of one request and
-    its answer for request. ``packets`` are the frames that arrived (transmit: that were sent), for tcp the packets
-    that the device under test sent or received as its driver counts them, for request the number of answers.
+    its answer for request. ``packets`` are the frames that arrived (transmit: that were sent), for tcp the full
+    segments (1448 octets) that the payload needs, whatever the offloads make of it, for request the number of answers.
 
     ``virtual_ns`` is virtual time. ``instructions`` are all instructions that the guest executed, without idle time;
     None without a plugin. ``functions`` has those functions that executed at least one instruction, and sums up to

@@ -1,0 +1,88 @@
+"""What a boot gives: text in pages of the guest's memory, and counts of the plugin by address."""
+
+import os
+import struct
+
+import pytest
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.exact.results import MAGIC, PAGE, by_function, read_counts, read_pages, read_results, with_functions
+from pytest_pinet.model.exact import USER, Function
+from pytest_pinet.model.traffic import Direction
+
+TEXT = """\
+banner Linux version 6.1.0-56-arm64 (debian-kernel@lists.debian.org) #1 SMP
+driver e1000e
+window pktgen tx 60 2500 130225000 8302105
+window request tx 128 300 246160000 -
+symbols
+ffff800008000000 _text
+ffff800008010000 __pi_memset
+ffff800008010000 memset
+ffff800008010000 __memset
+ffff800008010400 net_rx_action
+ffff80007a000000 e1000_receive_skb\t[e1000e]
+ffff80007a000100 e1000_clean_rx_irq\t[e1000e]
+end
+"""
+MEMSET, RECEIVE = Function("", "memset"), Function("e1000e", "e1000_receive_skb")
+
+
+def page(number: int, text: bytes) -> bytes:
+    return (MAGIC + struct.pack("<II", number, len(text)) + text).ljust(PAGE, b"\0")
+
+
+def snapshot(counts: dict[int, int]) -> bytes:
+    return struct.pack("=4sQ", b"SNAP", len(counts)) + b"".join(struct.pack("=QQ", *item) for item in counts.items())
+
+
+def test_result_pages_are_found_in_any_order_in_sparse_memory() -> None:
+    memory = os.memfd_create("test")
+    try:
+        os.ftruncate(memory, 1 << 26)
+        os.pwrite(memory, page(1, b"the second page\n"), 40 * PAGE)
+        os.pwrite(memory, page(0, b"the first page, "), 9000 * PAGE)
+        # The same words at another place in a page, as in the program's own code.
+        os.pwrite(memory, b"x" * 64 + MAGIC, 77 * PAGE)
+        assert read_pages(memory) == "the first page, the second page\n"
+    finally:
+        os.close(memory)
+
+
+def test_results_are_windows_and_functions() -> None:
+    results = read_results(TEXT)
+    assert results.driver == "e1000e"
+    assert results.banner.startswith("Linux version 6.1.0-56-arm64 ")
+    sent, asked = results.windows
+    assert (sent.name, sent.direction, sent.packets, sent.virtual_ns) == ("pktgen-60-tx", Direction.TX, 2500, 130225000)
+    assert (sent.pmu_instructions, asked.pmu_instructions) == (8302105, None)
+    # Of several names of one address, the plainest.
+    assert (0xFFFF800008010000, MEMSET) in results.symbols
+
+
+@pytest.mark.parametrize("end", ["window request", "symbols", "ffff80007a000100", "end"])
+def test_incomplete_results_are_an_error(end: str) -> None:
+    with pytest.raises(LabError, match="incomplete"):
+        read_results(TEXT[: TEXT.index(end)])
+
+
+def test_counts_belong_to_the_function_before_the_address() -> None:
+    counts = {0x400100: 7, 0xFFFF800008010004: 20, 0xFFFF8000080103FC: 1, 0xFFFF80007A000000: 30, 0xFFFF000000000000: 2}
+    found = by_function(counts, read_results(TEXT).symbols)
+    assert found == {Function("", USER): 7, MEMSET: 21, RECEIVE: 30, Function("", "[unknown]"): 2}
+
+
+def test_each_window_gets_its_counts() -> None:
+    results = read_results(TEXT)
+    data = snapshot({0xFFFF800008010004: 20, 0xFFFF80007A000000: 30}) + snapshot({0x400100: 7})
+    first, second = with_functions(results, read_counts(data))
+    assert (first.instructions, dict(first.functions)) == (50, {MEMSET: 20, RECEIVE: 30})
+    assert second.instructions == 7
+    with pytest.raises(LabError, match="has 2 windows, but the plugin counted 1"):
+        with_functions(results, read_counts(snapshot({})))
+
+
+@pytest.mark.parametrize("size", [3, 12, 20])
+def test_incomplete_counts_are_an_error(size: int) -> None:
+    with pytest.raises(LabError, match="incomplete"):
+        read_counts(snapshot({1: 2, 3: 4})[:size])
