@@ -191,7 +191,7 @@ class BuildBooter:
         boot = MadeBoot(node, len(self.of(node)) + 1, self.side, clock - self._first_boot.setdefault(node, clock))
         self.made.append(boot)
         name = self.options.name(self.side)
-        self._on_boot(f"{node}: boot {boot.number}, {self.side}: {name}")
+        self._on_boot(f"{node}: turn {boot.number}, {self.side}: {name}")
         try:
             with doing(f"boot {node} with {name} ({self.side})"):
                 # A board that was just booted for this run with its own build needs no second boot.

@@ -52,7 +52,7 @@ class Finding:
     def of(cls, error: Exception, node: str | None = None) -> Finding:
         """Return the finding of an error: wrong, or unknown if the hardware gives no information."""
         if isinstance(error, ConfigError):
-            return cls(Status.WRONG, node, str(error), "correct this, then run: pinet check FILE", True)
+            return cls(Status.WRONG, node, str(error), mistake=True)
         if isinstance(error, LabError):
             return cls(Status.WRONG, node, error.message, error.act)
         return cls(Status.UNKNOWN if isinstance(error, UnsupportedError) else Status.WRONG, node, str(error))

@@ -105,7 +105,7 @@ _CAUSES: Sequence[_Cause] = (
     _Cause(
         r"timed out|No route to host|Network is unreachable|Host is down|did not answer|no answer within",
         "no answer from {host}",
-        "check that the board has power and a cable, and its address: `hostname -I` on the board",
+        "check that the board has power and a cable, and its address in the list of devices of your router",
     ),
 )
 

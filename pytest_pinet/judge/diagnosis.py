@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pytest_pinet.judge import limits_of_flow as flow
 from pytest_pinet.judge import limits_of_link as link
+from pytest_pinet.judge.oracle import TOLERANCE
 from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts
 
 Rule = Callable[[DiagnosisFacts], Diagnosis | None]
@@ -36,8 +37,12 @@ RULES: tuple[Rule, ...] = (
 
 
 def diagnose(facts: DiagnosisFacts) -> Diagnosis:
-    """Return the cause with its numbers; Cause.NOTHING if no rule matches."""
-    first = next((found for rule in RULES if (found := rule(facts)) is not None), None)
+    """Return the cause with its numbers; Cause.NOTHING if no rule matches.
+
+    A value above the physical limit is a measurement error, which no limit of the link explains.
+    """
+    rules = RULES if facts.goodput.bps <= facts.wire.bps * (1 + TOLERANCE) else ()
+    first = next((found for rule in rules if (found := rule(facts)) is not None), None)
     found = first or Diagnosis(Cause.NOTHING, _what_is_known(facts), {"limit_bps": facts.wire.bps})
     return replace(found, numbers={"goodput_bps": facts.goodput.bps, **found.numbers})
 

@@ -125,7 +125,7 @@ def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
 
 def _attempt(attempt: AttemptRecord) -> str:
     if attempt.excluded:
-        return "none"
+        return "left out"
     return rate(attempt.goodput_bps) + (" (fresh link-up)" if attempt.fresh == Fresh.LINK else "")
 
 

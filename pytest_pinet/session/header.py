@@ -62,10 +62,10 @@ class RunHeader:
         return wrap(f"pinet: lab {lab.name} ({sizes}){how_long and f'; {how_long}'}", hanging="  ")
 
     def _lines(self, profiles: Iterable[str], baseline: str, how_long: str) -> list[str]:
-        boots = " in each boot" if self._config.getoption("--pinet-build") else ""
+        turns = " in each turn" if self._config.getoption("--pinet-build") else ""
         names = list(profiles)
         profile = f"profile{'s' if len(names) > 1 else ''} {', '.join(names)}"
-        return [*self._of_lab(how_long + boots), *wrap(f"pinet: {profile}; {baseline}", hanging="  ")]
+        return [*self._of_lab(how_long + turns), *wrap(f"pinet: {profile}; {baseline}", hanging="  ")]
 
     def _baseline(self, combinations: Sequence[CombinationId] | None) -> str:
         """Return what the values are compared with. None: the combinations of the tests are not known."""

@@ -40,6 +40,12 @@ def test_a_full_wire_is_the_cause_even_if_a_cpu_was_busy() -> None:
     assert found(Cause.CPU, facts(925, busy))
 
 
+def test_a_value_above_the_physical_limit_has_no_cause() -> None:
+    busy = replace(DUT, load=ProcessorLoad(0, 1.0))
+    assert "212.4 % of what the link carries" in found(Cause.NOTHING, facts(2000, busy)).text
+    assert found(Cause.LINE_RATE, facts(945, busy))
+
+
 def test_with_both_directions_at_once_acknowledgements_share_the_wire() -> None:
     assert found(Cause.LINE_RATE, facts(920, both=Bitrate.mbps(1840)))
     assert found(Cause.NOTHING, facts(920))

@@ -180,7 +180,7 @@ def test_a_confirmed_regression_shows_every_attempt_its_interval_and_why_traffic
         stopped="below the limit in 2 of 2 connections (6 s)",
     )
     text = failure_text(result("pi4b:onboard/pair", {"rx": slow}))
-    assert "  attempts   699.0 Mbit/s, none, 699.0 Mbit/s (fresh link-up)\n" in text
+    assert "  attempts   699.0 Mbit/s, left out, 699.0 Mbit/s (fresh link-up)\n" in text
     assert "interval 690.0 to 710.0 Mbit/s at 1 % error if the lab is calibrated or stable" in " ".join(text.split())
     assert "  stopped    below the limit in 2 of 2 connections (6 s)\n" in text
 

@@ -63,7 +63,7 @@ def test_quiet_and_runs_without_pinet_tests_have_no_header(project: VerdictProje
 def test_a_build_under_test_names_its_baseline_and_the_estimate_of_a_boot(project: VerdictProject) -> None:
     (project.path / "new.yaml").write_text("sysctls: {net.core.rmem_max: 1000000}\n")
     assert header(project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only")) == [
-        "pinet: lab lab (2 nodes, 3 interfaces); about 10 s in each boot",
+        "pinet: lab lab (2 nodes, 3 interfaces); about 10 s in each turn",
         "pinet: profile standard; baseline running, the own build of each board",
     ]
 
