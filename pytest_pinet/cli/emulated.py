@@ -1,4 +1,4 @@
-"""``pinet emulated``: creates the SD card image of emulated boards, and fetches kernels for them."""
+"""``pinet emulated``: creates the SD card image of emulated boards, and fetches kernels and QEMU for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_pinet.cli.paint import echo
 
 @click.group(cls=PinetGroup)
 def emulated() -> None:
-    """Create the SD card image of emulated boards, and fetch kernels to compare."""
+    """Create the SD card image of emulated boards, and fetch kernels to compare, or a newer QEMU."""
 
 
 @emulated.command()
@@ -38,6 +38,17 @@ def kernel(package: str | None) -> None:
             echo(name)
     else:
         echo(kernel_package(package, _report))
+
+
+@emulated.command()
+def qemu() -> None:
+    """Unpack a newer QEMU from Debian's backports beside the installed one, and print its path. Needs no root.
+
+    Exact boards that need a newer QEMU (igb) then use it. `PINET_QEMU` names another QEMU for all exact boards.
+    """
+    from pytest_pinet.exact.newer_qemu import unpack_newer_qemu
+
+    echo(unpack_newer_qemu(_report))
 
 
 def _report(text: str) -> None:

@@ -62,6 +62,12 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None) -> Payload
     known = {**kernel_of.modules, **build.modules}
     built_in = _built_in(kernel_of)
     order = _load_order(board, build, known, built_in)
+    if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
+        raise BuildError(
+            f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
+            f"{', '.join(module.name for module in order)}",
+            "no driver",
+        )
     for module in order:
         if module.release != kernel_of.release:
             raise BuildError(

@@ -61,14 +61,14 @@ def find_qemu(board: ExactBoard) -> Qemu:
 
     Raises LabError if there is none, or none that is new enough for the board's NIC.
     """
-    named = os.environ.get(VARIABLE)
+    named, unpacked = os.environ.get(VARIABLE), unpacked_folder()
+    program = shutil.which(PROGRAM)
     if named:
-        found = _qemu_at(Path(named), VARIABLE)
-    elif (program := shutil.which(PROGRAM)) is not None:
-        found = _qemu(Path(program), None)
-        unpacked = unpacked_folder()
-        if found.version < board.qemu and unpacked.is_dir():
-            found = _qemu_at(unpacked, "the cache")
+        found = qemu_at(Path(named), VARIABLE)
+    elif program is not None and ((own := _qemu(Path(program), None)).version >= board.qemu or not unpacked.is_dir()):
+        found = own
+    elif unpacked.is_dir():
+        found = qemu_at(unpacked, "the cache")
     else:
         raise LabError(
             f"exact boards need {PROGRAM}, which this machine lacks",
@@ -89,7 +89,7 @@ def unpacked_folder() -> Path:
     return exact_cache() / "qemu"
 
 
-def _qemu_at(path: Path, where: str) -> Qemu:
+def qemu_at(path: Path, where: str) -> Qemu:
     """Return the QEMU with this program, or in this folder of unpacked Debian packages. Raises LabError."""
     program = path / "usr" / "bin" / PROGRAM if path.is_dir() else path
     if not program.is_file() or not os.access(program, os.X_OK):

@@ -1,0 +1,109 @@
+"""What a board boots: the modules in their order, the script of the traffic, and builds that a board cannot run."""
+
+import hashlib
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import BuildError
+from pytest_pinet.exact.board import BOARDS
+from pytest_pinet.exact.payload import make_payload, traffic_program
+from pytest_pinet.model.build import Build
+from tests.support.build_files import RELEASE, image, module, tree, write
+
+E1000E, MACB, VIRTIO = BOARDS["e1000e"], BOARDS["macb"], BOARDS["virtio-net"]
+OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
+
+
+def build_of(folder: Path, **modules: bytes) -> Build:
+    return load_build(str(write(folder, {"Image": image(), **tree(RELEASE, **modules)})))
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Build:
+    names = ("e1000e", "pktgen", "af_packet")
+    chain = {"virtio_net": "net_failover", "net_failover": "failover", "failover": "", "virtio_pci": "virtio_ring"}
+    modules = {name: module(name) for name in names} | {name: module(name, depends=on) for name, on in chain.items()}
+    return build_of(tmp_path / "base", **modules)
+
+
+def script(payload_initramfs: bytes) -> list[str]:
+    text = payload_initramfs[payload_initramfs.rindex(b"script\0") :]
+    return text[7 : text.index(b"symbols\n")].lstrip(b"\0").decode().splitlines()
+
+
+def test_modules_are_loaded_after_the_modules_that_they_need(base: Build) -> None:
+    payload = make_payload(VIRTIO, base, None)
+    assert [*payload.modules] == ["virtio_pci", "pktgen", "failover", "net_failover", "virtio_net"]
+    lines = script(payload.initramfs)
+    assert lines[0] == "module /modules/virtio_pci.ko"
+    assert lines[5] == "pair 02:00:00:00:00:01 02:00:00:00:00:02"
+    assert lines[6:9] == ["pktgen tx 60 2500"] * 3
+    assert lines[-1] == "request tx 64 300"
+    assert payload.release == RELEASE
+
+
+def test_a_driver_module_replaces_the_module_of_the_known_good_build(base: Build, tmp_path: Path) -> None:
+    changed = module("e1000e", srcversion="FFFF")
+    build = load_build(str(write(tmp_path / "b", {"e1000e.ko": changed}) / "e1000e.ko"))
+    payload = make_payload(E1000E, base, build)
+    assert payload.modules["e1000e"] == hashlib.sha256(changed).hexdigest()
+    assert payload.modules["pktgen"] == make_payload(E1000E, base, None).modules["pktgen"]
+    assert changed in payload.initramfs
+
+
+def test_settings_of_a_build_reach_the_kernel(base: Build, tmp_path: Path) -> None:
+    text = """
+        modules: e1000e.ko
+        cmdline: init_on_free=1
+        options: {e1000e: {debug: 16}, workqueue: {power_efficient: 1}}
+        sysctls: {net.ipv4.tcp_sack: 0}
+    """
+    folder = write(tmp_path / "b", {"build.yaml": text.encode(), "e1000e.ko": module("e1000e")})
+    payload = make_payload(E1000E, base, load_build(str(folder)))
+    assert payload.cmdline.endswith(" init_on_free=1 workqueue.power_efficient=1")
+    lines = script(payload.initramfs)
+    assert "module /modules/e1000e.ko debug=16" in lines
+    assert "write /proc/sys/net/ipv4/tcp_sack 0" in lines
+
+
+def test_without_pktgen_our_own_sender_sends_the_frames(tmp_path: Path) -> None:
+    base = build_of(tmp_path, e1000e=module("e1000e"), af_packet=module("af_packet"))
+    payload = make_payload(E1000E, base, None)
+    assert payload.sender == "sender"
+    assert "sender rx 1514 2500" in script(payload.initramfs)
+    assert [*payload.modules] == ["af_packet", "e1000e"]
+
+
+def test_a_build_for_another_processor_is_refused(base: Build, tmp_path: Path) -> None:
+    foreign = load_build(str(write(tmp_path / "b", {"e1000e.ko": module("e1000e", machine=62)}) / "e1000e.ko"))
+    with pytest.raises(BuildError, match=r"^build e1000e.ko is for x86_64, but exact boards are arm64$") as raised:
+        make_payload(E1000E, base, foreign)
+    assert raised.value.kind == "wrong architecture"
+
+
+def test_a_build_without_the_driver_of_the_nic_is_refused(base: Build, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"^build base has no driver macb for the NIC of the board macb$") as raised:
+        make_payload(MACB, base, None)
+    assert raised.value.kind == "no driver"
+    other = load_build(str(write(tmp_path / "b", {"lan78xx.ko": module("lan78xx")}) / "lan78xx.ko"))
+    with pytest.raises(
+        BuildError, match=r"^build lan78xx.ko changes only lan78xx, but the board e1000e loads pktgen, e1000e$"
+    ):
+        make_payload(E1000E, base, other)
+
+
+def test_a_module_of_another_kernel_is_refused(base: Build, tmp_path: Path) -> None:
+    old = load_build(str(write(tmp_path / "b", {"e1000e.ko": module("e1000e", vermagic=OLD)}) / "e1000e.ko"))
+    with pytest.raises(
+        BuildError, match=rf"^e1000e of build e1000e.ko is for kernel 6.1.0-1-arm64, but kernel {RELEASE} boots$"
+    ):
+        make_payload(E1000E, base, old)
+
+
+def test_the_traffic_program_was_built_from_its_source() -> None:
+    source = resources.files("pytest_pinet.exact").joinpath("guest", "traffic.c").read_bytes()
+    built_from = b"pinet-exact-source:" + hashlib.sha256(source).hexdigest().encode()
+    assert built_from in traffic_program(), "run tools/exact-guest"
