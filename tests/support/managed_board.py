@@ -14,42 +14,19 @@ from pathlib import Path
 from pytest_pinet.lab.ssh import SshShell, ssh_words
 from pytest_pinet.virtual.status import ssh_command
 from tests.support.gate_project import GateLab, Project, wait_until
-from tests.support.labgrid_head import labgrid_head
+from tests.support.labgrid_head import lab_with_peer
 
 # Several times the boot time of an idle machine, for a busy one.
 BOOT_S = 240.0
-LAB = (
-    labgrid_head("board", "peer")
-    + """\
-pinet:
-  name: managed
-  launcher: virtual
-  boards:
-    virt: {clock_mhz: 62, cores: 2, buses: [pcie3x1]}
-    peer: {clock_mhz: 1000, cores: 1, buses: [pcie3x1]}
-  nics:
-    virtio: {driver: virtio_net, bus: pcie3x1, speeds_mbps: [1000]}
-    veth: {driver: veth, bus: pcie3x1, speeds_mbps: [1000]}
-  switches:
-    sw1:
-      backend: snmp
-      address: !template "$LG_SWITCH_SW1"
-      community: !template "$LG_SNMP_READ_COMMUNITY"
-      write_community: !template "$LG_SNMP_COMMUNITY"
-      counter_latency: 0 s
-      ports: p1-p2
-  nodes:
-    board:
-      board: virt
-      machine: virt
-      manager: MANAGER
-      boot_timeout: 240 s
-      interfaces: {virtio: {nic: virtio, port: sw1/p1}}
-    peer:
-      board: peer
-      boot_timeout: 20 s
-      interfaces: {pcie: {nic: veth, port: sw1/p2}}
-"""
+LAB = lab_with_peer(
+    "managed",
+    {"virt": "clock_mhz: 62, cores: 2, buses: [pcie3x1]"},
+    ("virtio", "driver: virtio_net, bus: pcie3x1"),
+    1000,
+    {
+        "board": "board: virt, machine: virt, manager: MANAGER, boot_timeout: 240 s, "
+        "interfaces: {virtio: {nic: virtio, port: PORT}}"
+    },
 )
 # What the managers and the kernel say of all interfaces. Addresses without the lifetimes.
 _STATE = """

@@ -11,56 +11,23 @@ from pytest_pinet.config.labfile import load
 from tests.support.emulated_desk import EmulatedDesk
 from tests.support.emulated_gate import NEEDS, card_or_skip
 from tests.support.gate_project import Project, lab_up, wait_until
-from tests.support.labgrid_head import labgrid_head
+from tests.support.labgrid_head import lab_with_peer
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 BOOT_S = 280.0
-HIDDEN = (
-    labgrid_head("plain", "raspios", "server", "peer")
-    + """\
-pinet:
-  name: hidden
-  launcher: virtual
-  boards:
-    virt: {title: QEMU virt, clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio}
-    like-pi4b: {title: Raspberry Pi 4 Model B Rev 1.4, clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio}
-    peer: {clock_mhz: 1000, cores: 1, buses: [pcie3x1]}
-  # So slow that traffic leaves time for ssh, however busy this machine is.
-  nics:
-    virtio: {driver: virtio_net, bus: soc, speeds_mbps: [10]}
-    veth: {driver: veth, bus: pcie3x1, speeds_mbps: [10]}
-  switches:
-    sw1:
-      backend: snmp
-      address: !template "$LG_SWITCH_SW1"
-      community: !template "$LG_SNMP_READ_COMMUNITY"
-      write_community: !template "$LG_SNMP_COMMUNITY"
-      ports: p1-p4
-  nodes:
-    plain:
-      board: virt
-      machine: virt
-      management: same
-      user: pi
-      boot_timeout: 240 s
-      interfaces: {onboard: {port: sw1/p1}}
-    raspios:
-      board: like-pi4b
-      machine: virt
-      manager: NetworkManager
-      boot_timeout: 240 s
-      interfaces: {onboard: {port: sw1/p2}}
-    server:
-      board: virt
-      machine: virt
-      manager: systemd-networkd
-      boot_timeout: 240 s
-      interfaces: {onboard: {port: sw1/p3}}
-    peer:
-      board: peer
-      boot_timeout: 30 s
-      interfaces: {pcie: {nic: veth, port: sw1/p4}}
-"""
+_VIRT = "clock_mhz: 62, cores: 2, buses: [pcie3x1], onboard: virtio"
+_BOARD = "machine: virt, boot_timeout: 240 s, interfaces: {onboard: {port: PORT}}"
+HIDDEN = lab_with_peer(
+    "hidden",
+    {"virt": f"title: QEMU virt, {_VIRT}", "like-pi4b": f"title: Raspberry Pi 4 Model B Rev 1.4, {_VIRT}"},
+    ("virtio", "driver: virtio_net, bus: soc"),
+    # So slow that traffic leaves time for ssh, however busy this machine is.
+    10,
+    {
+        "plain": f"board: virt, management: same, user: pi, {_BOARD}",
+        "raspios": f"board: like-pi4b, manager: NetworkManager, {_BOARD}",
+        "server": f"board: virt, manager: systemd-networkd, {_BOARD}",
+    },
 )
 TEST = """
 import pytest
