@@ -112,12 +112,14 @@ class BoardLocks:
         if held is not None and held.holder == self.identity:
             # This process could not remove its lock, because the board did not answer.
             owner = self._known[place].owner
-        # Before the board answers: after an interruption, `release` and `close` remove the lock.
-        self._owed[place] = owner
+        # Before the board answers: after an interruption, `release` and `close` remove the lock. They leave a lock that
+        # the guard of a trial needs.
+        if place not in self._left:
+            self._owed[place] = owner
         state = self._request(place, "take", 1, owner)
         if state is None:
             return False
-        del self._owed[place]
+        self._owed.pop(place, None)
         self._left.discard(place)
         if not state.owner:
             raise LeaseError(

@@ -121,6 +121,30 @@ def test_an_interruption_while_a_board_is_leased_leaves_no_lock(start: Start, tm
         keeper.close()
 
 
+def test_a_lock_that_was_left_to_the_guard_stays_if_the_next_request_gets_no_answer(
+    start: Start, tmp_path: Path
+) -> None:
+    class Silent(Agent):
+        """Answers no request for the lock."""
+
+        def request(self, verb: str, count: int = 0, owner: str = "") -> LockState:
+            if verb == "take":
+                raise SshError("pi1 does not answer over ssh")
+            return super().request(verb, count, owner)
+
+    one = start()
+    keeper = BoardLocks(Identity.of_this_process(), {"pi1": one})
+    assert keeper.acquire("pi1")
+    keeper.leave_to_guard("pi1")
+    lock = (tmp_path / "var/lock").read_text()
+    keeper._agents["pi1"] = Silent("pi1", one._argv, one.login)
+    assert not keeper.acquire("pi1")
+    keeper.release("pi1", keeper.identity)
+    # The guard reboots only a board with a lock.
+    keeper.close()
+    assert (tmp_path / "var/lock").read_text() == lock
+
+
 def test_a_full_card_is_named(start: Start) -> None:
     one = start(lambda text: text.replace("printf '%s\\n' \"$words\"", "false"))
     keeper = BoardLocks(Identity.of_this_process(), {"pi1": one})
