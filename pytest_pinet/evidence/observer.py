@@ -10,12 +10,14 @@ import shlex
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import dropwhile, pairwise
 from types import TracebackType
 
 from pytest_pinet.errors import PinetError
 from pytest_pinet.evidence.carrier import CarrierReading, carrier_events, parse_reading
 from pytest_pinet.execution.shell import Process, Shell
-from pytest_pinet.model.measurement import Event
+from pytest_pinet.judge.warmup import settle
+from pytest_pinet.model.measurement import Event, Sample, rate_of
 
 
 @dataclass
@@ -51,6 +53,9 @@ LIFETIME_S = 20.0
 # The rate covers the last RATE_S seconds. There is no rate if the last sample is older than STALE_S.
 RATE_S = 0.5
 STALE_S = 2.0
+# Traffic flows from the first sample with this share of the highest rate on. Its start is found in its first seconds.
+FLOWS = 0.1
+START_S = 10.0
 
 _RETRANSMITS = "retransmits"
 # An output line: uptime in seconds, received and sent bytes, carrier, carrier changes, operstate, speed; "-" if a value
@@ -216,6 +221,29 @@ class Observer:
         first = next(r for r in self._readings if r.uptime_s >= last.uptime_s - RATE_S - 0.05)
         seconds, received = last.uptime_s - first.uptime_s, last.received_since(first)
         return received * 8 / seconds if seconds > 0 and received is not None else None
+
+    def mean_rate(self, started_s: float, cap_s: float) -> float | None:
+        """Return the mean receive rate in bit/s on the wire, without the start of the traffic, as verdicts count.
+
+        ``started_s`` (``time.monotonic``) is before the traffic, ``cap_s`` is its longest warm-up. None if there are no
+        recent readings.
+        """
+        if self.rate() is None or self._offset_s is None:
+            return None
+        begin_s = started_s - self._offset_s
+        readings = [one for one in self._readings if one.uptime_s >= begin_s]
+        samples = [
+            Sample(after.uptime_s - begin_s, after.uptime_s - before.uptime_s, after.received_since(before) or 0)
+            for before, after in pairwise(readings)
+        ]
+        # Before the first bytes, the connection is set up.
+        least = max((one.bps for one in samples), default=0.0) * FLOWS
+        samples = list(dropwhile(lambda one: one.bps < least, samples))
+        if not samples:
+            return None
+        first_s = samples[0].start_s
+        start = [replace(one, start_s=one.start_s - first_s) for one in samples if one.start_s - first_s < START_S]
+        return rate_of(samples[sum(one.warmup for one in settle(start, cap_s)) :]).bps
 
     def retransmits(self) -> int | None:
         """Return the TCP segments that the end has retransmitted since its boot; None if it does not report them."""

@@ -122,6 +122,13 @@ def pcie_rate(link: PcieLink) -> Bitrate | None:
     return Bitrate(link.gtps * 1e9 * code * link.lanes)
 
 
+def counted_share(mtu: int, timestamps: bool, udp: bool = False, segment: int | None = None) -> float:
+    """Return the share of the payload in the octets that a NIC counts: frames without check sequence and gap."""
+    packet = _packet(mtu, segment, udp)
+    headers = IPV4_UDP_HEADERS if udp else IPV4_TCP_HEADERS + (TIMESTAMP_OPTION if timestamps else 0)
+    return max(packet - headers, 0) / (packet + _ETHERNET_HEADER)
+
+
 def physical_limit(
     speed_mbps: int,
     mtu: int,

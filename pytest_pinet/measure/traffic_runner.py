@@ -16,6 +16,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempt_level import BROKEN
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.drops import DropRule
+from pytest_pinet.judge.oracle import counted_share
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
@@ -33,9 +34,10 @@ from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 from pytest_pinet.traffic.virtual_time import in_virtual_time
 
-# Arguments: the number of the try, the seconds of its traffic so far, the latest rate of each direction (bit/s), and
-# the TCP segments that all ends have retransmitted since its start (None: not known, or not TCP).
-ProgressOfWays = Callable[[int, float, Mapping[str, float | None], int | None], None]
+# Arguments: the number of the try, the seconds of its traffic so far, the goodput of each direction so far (bit/s), the
+# TCP segments that all ends have retransmitted since its start (None: not known, or not TCP), and the rate of the
+# latest moment, all directions together.
+ProgressOfWays = Callable[[int, float, Mapping[str, float | None], int | None, float | None], None]
 # The longest time that a run may be observed after the end of its traffic.
 GRACE_S = 15.0
 # Flows that begin further apart than this are measured once more, with more time to start.
@@ -177,14 +179,21 @@ class Runs:
         return Try(fresh, started, seconds, flows, ran, tuple(events), broken, evidence, dropped=dropped)
 
     def _progress(self, traffic: Traffic, number: int) -> Callable[[float], None] | None:
-        """Return a function that reports the rates at the receivers of the counted flows."""
+        """Return a function that reports the goodput at the receivers of the counted flows, as it is judged."""
         on_progress = self._context.on_progress
         if on_progress is None:
             return None
-        receivers: dict[str, set[int]] = {}
+        # The share of payload in what each receiver counts.
+        receivers: dict[str, dict[int, float]] = {}
         for run in self._link.combination.topology.runs(traffic.direction):
+            path = self._link.facts.path_between(run.a, run.b)
+            share = counted_share(path.mtu, path.timestamps, traffic.udp, traffic.segment) / self._link.scale
             for way in run.direction.parts if run.counted else ():
-                receivers.setdefault(str(way), set()).add(run.b if way is Direction.TX else run.a)
+                receivers.setdefault(str(way), {})[run.b if way is Direction.TX else run.a] = share
+        goodput: dict[str, float | None] = dict.fromkeys(receivers)
+        now: dict[str, float | None] = dict.fromkeys(receivers)
+        cap_s = cap_for(self._link.path.speed_mbps) if traffic.warmup_s is None else traffic.warmup_s
+        started_s, total_s = time.monotonic(), traffic.seconds_with(cap_s)
         before: dict[int, int] = {}
 
         def retransmits() -> int | None:
@@ -199,12 +208,15 @@ class Runs:
             retransmits()
 
         def report(elapsed_s: float) -> None:
-            rates: dict[str, float | None] = {}
-            for way, indices in receivers.items():
-                seen = [self._observers[index].rate() for index in indices if index in self._observers]
-                known = [rate for rate in seen if rate is not None]
-                rates[way] = sum(known) / self._link.scale if known else None
-            on_progress(number, elapsed_s, rates, None if traffic.udp else retransmits())
+            # The traffic then ends at any moment, and what follows is no part of it.
+            for way, shares in receivers.items() if elapsed_s < total_s else ():
+                ends = [(self._observers[index], share) for index, share in shares.items() if index in self._observers]
+                means = [m * share for one, share in ends if (m := one.mean_rate(started_s, cap_s)) is not None]
+                rates = [rate * share for one, share in ends if (rate := one.rate()) is not None]
+                goodput[way], now[way] = sum(means) if means else None, sum(rates) if rates else None
+            latest = [rate for rate in now.values() if rate is not None]
+            sent_again = None if traffic.udp else retransmits()
+            on_progress(number, elapsed_s, goodput, sent_again, sum(latest) if latest else None)
 
         return report
 

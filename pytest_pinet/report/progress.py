@@ -82,11 +82,13 @@ class Progress:
         total_s: float,
         bps: Mapping[str, float | None],
         retransmits: int | None = None,
+        now_bps: float | None = None,
     ) -> None:
         """Show the progress of a measurement.
 
-        ``bps`` is the latest rate by direction, None before the first sample. ``retransmits`` counts from the start of
-        the connection; None if the count is not known.
+        ``bps`` is the goodput of the connection so far by direction, None before the first sample. ``retransmits``
+        counts from the start of the connection; None if the count is not known. ``now_bps`` is the rate of the latest
+        moment, all directions together (None: ``bps``), for the course of characters.
         """
         if self._terminal is None:
             return
@@ -95,7 +97,7 @@ class Progress:
         self._shown = (label, elapsed_s)
         known = [value for value in bps.values() if value is not None]
         if known:
-            self._course.append(sum(known))
+            self._course.append(sum(known) if now_bps is None else now_bps)
         total = math.ceil(total_s)
         # Elapsed whole seconds. Rounded ones would stay at 2 for three half-second updates, then jump to 4.
         seconds = f"{math.floor(min(elapsed_s, total_s)):{len(str(total))}}/{total} s"

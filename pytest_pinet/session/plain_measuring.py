@@ -115,8 +115,8 @@ class PlainMeasuring:
             return None
         total_s = traffic.seconds_with(cap_for(link.path.speed_mbps))
 
-        def show(number: int, elapsed_s: float, rates: Any, retransmits: int | None) -> None:
+        def show(number: int, elapsed_s: float, goodput: Any, retransmits: int | None, now_bps: float | None) -> None:
             name = label if number == 1 else f"{label} #{number}"
-            self.progress.update(name, elapsed_s, total_s, rates, retransmits)
+            self.progress.update(name, elapsed_s, total_s, goodput, retransmits, now_bps)
 
         return show

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +103,21 @@ def test_over_the_interface_under_test_it_prints_once_a_second() -> None:
 def test_its_batches_still_give_a_rate() -> None:
     with Observer(LocalShell(), "lo", "p", 60, batched=True) as observer:
         until(lambda: observer.rate() is not None)
+
+
+def test_the_mean_rate_counts_neither_the_set_up_of_the_connection_nor_its_slow_start() -> None:
+    class Recorded(LocalShell):
+        """A device that receives 1 MB in each tenth of a second, after one second without traffic and a slow start."""
+
+        def spawn(self, command: str) -> LocalProcess:
+            now = float(Path("/proc/uptime").read_text().split()[0]) - 4.0
+            received, lines = 0, []
+            for tenth, grown in enumerate([0] * 10 + [200_000] * 5 + [1_000_000] * 25):
+                received += grown
+                lines.append(f"{now + tenth / 10:.2f} {received} 0 1 2 up 1000")
+            return super().spawn(f"printf '%s\\n' {shlex.quote(chr(10).join(lines))}; sleep 60")
+
+    with Observer(Recorded(), "eth0", "p", 60) as observer:
+        until(lambda: observer.rate() is not None)
+        rate = observer.mean_rate(time.monotonic() - 5.0, 1.0)
+    assert rate == pytest.approx(80e6, rel=0.01)

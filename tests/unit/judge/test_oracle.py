@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_pinet.judge.oracle import (
+    counted_share,
     highest_limit,
     pcie_context,
     pcie_leaves,
@@ -156,3 +157,9 @@ def test_the_highest_limit_for_both_directions_includes_acknowledgements() -> No
 def test_each_header_and_each_acknowledgement_reduces_the_limit(speed: int, mtu: int) -> None:
     both_ways = tcp_goodput(speed, mtu, True, both_ways=True)
     assert both_ways < tcp_goodput(speed, mtu, True) < tcp_goodput(speed, mtu, False) < udp_goodput(speed, mtu)
+
+
+def test_a_nic_counts_the_headers_of_each_frame() -> None:
+    assert counted_share(1500, timestamps=True) == 1448 / 1514
+    assert counted_share(9000, timestamps=False) == 8960 / 9014
+    assert counted_share(1500, timestamps=True, udp=True, segment=1400) == 1400 / 1442

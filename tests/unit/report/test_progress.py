@@ -114,6 +114,14 @@ def test_retransmits_and_the_course_of_the_latest_rates_are_shown() -> None:
     assert screen.lines[-1] == "rewrite erase|  pi5:onboard/pair #2   0/60 s  tx            -"
 
 
+def test_the_course_shows_moments_and_the_rate_is_that_of_the_whole_connection() -> None:
+    screen = Screen()
+    progress = Progress(screen, heights=BLOCK_HEIGHTS)
+    for second, now in enumerate((100e6, 50e6)):
+        progress.update("pi5:onboard/pair", second, 60, {"tx": 94e6}, 0, now)
+    assert screen.lines[-1].endswith(f"tx  94.0 Mbit/s  retr 0  [{BLOCK_HEIGHTS[-1]}{BLOCK_HEIGHTS[0]}]")
+
+
 @pytest.mark.parametrize(
     ("encoding", "term", "heights"),
     [
