@@ -39,6 +39,7 @@ MARKER = (
 )
 
 
+_SUITES = Path(__file__).parent / "suites"
 # Only a session with a build under test reads these options.
 _OF_BUILDS = ["build", "against", "boots"]
 
@@ -172,6 +173,17 @@ def pinet_session(config: pytest.Config) -> PinetSession:
         config.stash[SESSION_KEY] = session
         config.pluginmanager.register(session, "pinet-session")
     return config.stash[SESSION_KEY]
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Name the tests of a packaged suite by its file.
+
+    For a file on the command line that is outside of the root folder, pytest's ids begin with "::".
+    """
+    if module_path.parent != _SUITES or parent.config.rootpath in module_path.parents:
+        return None
+    found: pytest.Module = pytest.Module.from_parent(parent, path=module_path, nodeid=module_path.name)
+    return found
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

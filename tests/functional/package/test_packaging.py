@@ -175,8 +175,11 @@ def test_an_installed_gate_warns_of_nothing_of_its_own(installed: Installed) -> 
 def test_labs_and_suites_have_names_away_from_the_checkout(installed: Installed) -> None:
     assert installed.run("pinet", "check").startswith("virtual: ok, lab virtual: 6 nodes")
     assert "pi4b:onboard/pair" in installed.run("pinet", "matrix", "--lab", "published")
-    words = ("--pyargs", "pytest_pinet.suites", "--pinet-lab=virtual", "--collect-only", "-q", "--strict-markers")
-    assert "test_line_rate.py::test_onboard[pi3b:onboard/pair-tx]" in installed.run("pytest", *words).splitlines()
+    words = ("--pinet-lab=virtual", "--collect-only", "-q", "--strict-markers", "--pyargs")
+    # All suites, and one of them: pytest itself gives no file to the ids of the latter.
+    for chosen in ("pytest_pinet.suites", "pytest_pinet.suites.test_line_rate"):
+        ids = installed.run("pytest", *words, chosen).splitlines()
+        assert "test_line_rate.py::test_onboard[pi3b:onboard/pair-tx]" in ids
 
 
 @pytest.mark.smoke
