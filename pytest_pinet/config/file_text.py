@@ -12,8 +12,11 @@ from pytest_pinet.execution.names import nearest
 MAX_BYTES = 1024 * 1024
 
 
-def read_text(path: str | Path, what: str) -> str:
-    """Return the text of ``path``. ``what`` describes the expected content (``a lab file``). Raises ConfigError."""
+def read_text(path: str | Path, what: str, origin: str = "") -> str:
+    """Return the text of ``path``. ``what`` describes the expected content (``a lab file``). Raises ConfigError.
+
+    ``origin`` is a sentence that says where such a file comes from, for a user who has none.
+    """
     where = Where(str(path))
     try:
         status = Path(path).stat()
@@ -26,7 +29,7 @@ def read_text(path: str | Path, what: str) -> str:
             raise ConfigError(f"{megabytes:.1f} MB is too large for {what}; at most 1 MiB is read", where)
         content = Path(path).read_bytes()
     except FileNotFoundError:
-        raise ConfigError(_missing(Path(path), what), where) from None
+        raise ConfigError(_missing(Path(path), f"{what}; {origin}" if origin else what), where) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a valid path"
         raise ConfigError(f"this cannot be read ({reason}); expected {what}", where) from None

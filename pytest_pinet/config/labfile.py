@@ -57,7 +57,7 @@ def _text(lab: str) -> str:
     if path.parent == Path("lab") and path.stem in packaged_labs() and not path.exists():
         message = f"this file does not exist; '{path.stem}' without folder and suffix names the lab that is packaged"
         raise ConfigError(message, Where(lab))
-    return read_text(path, WHAT)
+    return read_text(path, WHAT, "`pinet init` writes one for your boards, and `pinet demo` needs none")
 
 
 def _top_level(document: Document) -> dict[str, object]:

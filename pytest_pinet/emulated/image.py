@@ -66,7 +66,11 @@ def card_image(report: Report, system: System = BUSYBOX) -> Path:
     if not image.exists():
         with locked(cache()):
             if not image.exists():
-                _make(folder, system, report)
+                try:
+                    _make(folder, system, report)
+                except LabError as error:
+                    message = "emulated boards need a card image, and `pinet emulated card` cannot make it here"
+                    raise LabError(f"{message}: {error.message}", error.act) from error
             forget_old(cache())
     with suppress(OSError):  # the card belongs to another user
         os.utime(image)  # the cache keeps the last used cards

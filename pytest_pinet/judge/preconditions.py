@@ -30,14 +30,23 @@ def broken(one: Conditions, bus: Bus | None = None) -> list[str]:
     return [*_bus(one, bus), *_power(one), *_busy(one)]
 
 
-def notes(one: Conditions) -> list[str]:
-    """Return notes on an end that readers need, although the value is valid."""
-    found = []
-    if one.cpu_busy is not None and BUSY_NOTE <= one.cpu_busy <= BUSY:
-        found.append(f"{one.end} was {one.cpu_busy * 100:.0f} % busy with other work before the traffic")
-    if one.throttling is not None and one.throttling.since_boot and not one.throttling.now:
-        found.append(f"{one.end} had {' and '.join(one.throttling.since_boot)} since it was booted")
-    return found
+def notes(seen: Sequence[Conditions]) -> list[str]:
+    """Return notes on the ends that readers need, although the value is valid. An end is seen before each connection.
+
+    A kind of note comes once for each end.
+    """
+    found: dict[str, None] = {}
+    for end in dict.fromkeys(one.end for one in seen):
+        own = [one for one in seen if one.end == end]
+        busy = [one.cpu_busy for one in own if one.cpu_busy is not None and BUSY_NOTE <= one.cpu_busy <= BUSY]
+        if busy:
+            most = f"{'up to ' if len(busy) > 1 else ''}{max(busy) * 100:.0f} %"
+            when = f"{len(busy)} connections" if len(busy) > 1 else "the traffic"
+            found[f"{end} was {most} busy with other work before {when}"] = None
+        for one in own:
+            if one.throttling is not None and one.throttling.since_boot and not one.throttling.now:
+                found[f"{end} had {' and '.join(one.throttling.since_boot)} since it was booted"] = None
+    return list(found)
 
 
 def broke_during(before: Conditions, after: Conditions) -> list[str]:

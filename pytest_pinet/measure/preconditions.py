@@ -25,7 +25,7 @@ class Preconditions:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._before = self._read()
-        self._notes: list[str] = []
+        self._seen: list[Conditions] = []
         refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, bus=self._bus(i))])
 
     def _bus(self, end: int) -> Bus | None:
@@ -55,12 +55,12 @@ class Preconditions:
 
         if any(broken(one) for one in now):
             Deadline(QUIET_TIMEOUT_S).wait_until(quiet, interval_s=0.1)
-        self._notes += [sentence for one in now for sentence in notes(one)]
+        self._seen += now
 
     @property
     def notes(self) -> list[str]:
         """Notes about the ends that readers of the result need."""
-        return list(dict.fromkeys(self._notes))
+        return notes(self._seen)
 
     def check_after(self, tries: Sequence[Try], traffic: Traffic, links: Sequence[Link] = ()) -> list[str]:
         """Compare the ends with their state before the traffic. Check the segment sizes in the senders' kernels.

@@ -41,6 +41,7 @@ pinet:
       nic: ax88179
       min: 690 Mbit/s
 """
+ORIGIN = "; `pinet init` writes one for your boards, and `pinet demo` needs none"
 EXPECTED = "expected a lab file (a labgrid environment with a 'pinet' key)"
 
 
@@ -122,10 +123,12 @@ def test_a_missing_file_names_its_nearest_neighbour(tmp_path: Path, monkeypatch:
     assert str(caught.value) == "labs/virtul.yaml: this file does not exist, did you mean 'labs/virtual.yaml'?"
     with pytest.raises(ConfigError) as caught:
         load("labs/other")
-    assert str(caught.value) == f"labs/other: this file does not exist; {EXPECTED}"
+    assert str(caught.value) == f"labs/other: this file does not exist; {EXPECTED}{ORIGIN}"
     with pytest.raises(ConfigError) as caught:
         load("lubs/virtual.yaml")
-    assert str(caught.value) == f"lubs/virtual.yaml: neither this file nor its directory 'lubs' exists; {EXPECTED}"
+    assert (
+        str(caught.value) == f"lubs/virtual.yaml: neither this file nor its directory 'lubs' exists; {EXPECTED}{ORIGIN}"
+    )
 
 
 def test_paths_that_are_not_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

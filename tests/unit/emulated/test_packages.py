@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.emulated import packages
-from pytest_pinet.emulated.image import FORGOTTEN_AFTER_S, cache, forget_old, kernels, locked
+from pytest_pinet.emulated.image import FORGOTTEN_AFTER_S, cache, card_image, forget_old, kernels, locked
 from pytest_pinet.emulated.packages import Apt, PackageSource, machine_sources
 from pytest_pinet.errors import LabError
 
@@ -50,6 +50,20 @@ def test_a_machine_without_debian_sources_is_refused(apt: Path) -> None:
     tool(apt, "apt-get", "echo 'Ubuntu|http://mirror/ubuntu/|noble|main'")
     with pytest.raises(LabError, match="apt of this machine has no lists of Debian packages"):
         machine_sources()
+
+
+def test_a_missing_card_image_names_the_command_that_makes_it(
+    apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tool(apt, "apt-get", "echo 'Ubuntu|http://mirror/ubuntu/|noble|main'")
+    with pytest.raises(LabError) as caught:
+        card_image(lambda _: None)
+    assert caught.value.message.startswith(
+        "emulated boards need a card image, and `pinet emulated card` cannot make it here: emulated boards are made from "
+        "Debian packages, but apt of this machine has no lists"
+    )
+    assert caught.value.act.startswith("run `sudo apt-get update` on a Debian machine")
 
 
 def test_backports_are_used_if_the_mirror_has_them(apt: Path, tmp_path: Path) -> None:

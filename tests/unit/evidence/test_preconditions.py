@@ -120,7 +120,7 @@ def test_throttling_is_read_with_vcgencmd_if_it_is_installed(tmp_path: Path) -> 
     found = read(LocalShell("pi4b-1", env={"PATH": f"{tmp_path}:/usr/bin:/bin"}), "lo")
     assert found.throttling == Throttling(0x20000)
     assert broken(found) == []
-    assert notes(found) == ["pi4b-1 had capped clock since it was booted"]
+    assert notes([found, found]) == ["pi4b-1 had capped clock since it was booted"]
 
 
 @pytest.mark.parametrize(("alarm", "said"), [("1", ["pi4b-1 has under-voltage"]), ("0", [])])
@@ -173,14 +173,14 @@ def test_an_end_that_is_busy_breaks_the_preconditions() -> None:
 def test_a_busy_peer_is_noted_and_too_busy_a_one_is_broken(busy: float | None, invalid: int, noted: int) -> None:
     peer = Conditions("pi5-1", "eth0", cpu_busy=busy)
     assert len(broken(peer)) == invalid
-    assert len(notes(peer)) == noted
+    assert len(notes([peer])) == noted
     if invalid:
         assert broken(peer)[0].startswith("the processors of pi5-1 were 95 % busy with other work before")
 
 
 def test_unknown_values_meet_all_preconditions() -> None:
     assert broken(FINE, Bus.USB3) == []
-    assert broken(FINE) == notes(FINE) == []
+    assert broken(FINE) == notes([FINE]) == []
 
 
 def test_all_unmet_preconditions_are_reported() -> None:

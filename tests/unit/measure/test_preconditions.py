@@ -113,8 +113,8 @@ def test_an_end_that_becomes_quiet_is_not_waited_for_any_longer(tmp_path: Path) 
     assert two.commands == 4
 
 
-def test_a_little_other_work_is_noted_once(tmp_path: Path) -> None:
+def test_a_little_other_work_is_noted_once_with_the_number_of_connections(tmp_path: Path) -> None:
     conditions = opened(tmp_path, Node("one", "", busy(40)), Node("two", "", busy(5)))
     conditions.look_for_others()
     conditions.look_for_others()
-    assert conditions.notes == ["one was 40 % busy with other work before the traffic"]
+    assert conditions.notes == ["one was up to 40 % busy with other work before 2 connections"]
