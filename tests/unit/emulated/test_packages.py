@@ -60,8 +60,8 @@ def test_a_missing_card_image_names_the_command_that_makes_it(
     with pytest.raises(LabError) as caught:
         card_image(lambda _: None)
     assert caught.value.message.startswith(
-        "emulated boards need a card image, and `pinet emulated card` cannot make it here: emulated boards are made from "
-        "Debian packages, but apt of this machine has no lists"
+        "emulated boards need a card image, and `pinet emulated card` cannot make it here: emulated boards are made "
+        "from Debian packages, but apt of this machine has no lists"
     )
     assert caught.value.act.startswith("run `sudo apt-get update` on a Debian machine")
 
