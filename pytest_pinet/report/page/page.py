@@ -11,6 +11,7 @@ from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
 from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables, written
 from pytest_pinet.report.charts.trend import NARROW, shift_words, sparkline, trend_chart, trend_words
+from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.words import (
     anchor,
@@ -144,7 +145,7 @@ def _facts(shown: Sequence[FigureSeries]) -> str:
     metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
     lines = paragraph(
-        f"{metrics} metrics of {combinations} combinations, {len(runs)} runs since "
+        f"{count(metrics, 'metric')} of {count(combinations, 'combination')}, {count(len(runs), 'run')} since "
         f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}.",
         "muted",
     )

@@ -79,8 +79,12 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         for verdict in SEVERITY
         if verdict in _MEANS and counts[verdict]
     ]
+    if not total:
+        return "Nothing was measured yet."
+    if total == 1:
+        return f"The only metric {parts[0].removeprefix('1 ') if parts else 'meets its limit'}."
     if not parts:
-        return f"All {total} metrics meet their limits." if total else "Nothing was measured yet."
+        return f"All {total} metrics meet their limits."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     return f"Of {total} metrics, {listed}."
 

@@ -60,7 +60,8 @@ def text() -> str:
 
 def test_the_first_sentence_says_what_is_wrong() -> None:
     assert lead(ALL) == "Of 4 metrics, 1 misses its limit and 1 was not measured because of the lab."
-    assert lead([series()]) == "All 1 metrics meet their limits."
+    assert lead([series()]) == "The only metric meets its limit."
+    assert lead([series(step=30)]) == "The only metric misses its limit."
     assert lead([]) == "Nothing was measured yet."
 
 
