@@ -17,6 +17,7 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.traffic import http, iperf3_values, wrk
 from pytest_pinet.traffic import ping as ping_tool
@@ -25,6 +26,8 @@ from pytest_pinet.tuning.registry import who_gets
 
 # Time of a measurement beside its traffic, without boots.
 FIXED_S = 1.0
+# Why pytest skips a test that is planned.
+PLANNED = "dry run"
 # A real run takes any free port.
 EXAMPLE_PORT = 20000
 
@@ -64,6 +67,7 @@ class DryRun:
         self._lab = lab
         self._lines: list[str] = []
         self._seconds = 0.0
+        self._count = 0
         self._nodes: dict[str, float] = {}
         self._planned: set[str] = set()
         self._under_test: dict[str, None] = {}
@@ -129,13 +133,18 @@ class DryRun:
         for node in combination.nodes:
             self._nodes[node.name] = node.boot_timeout_s
         self._seconds += seconds + FIXED_S
-        pytest.skip("dry run")
+        self._count += 1
+        pytest.skip(PLANNED)
 
     def lines(self) -> list[str]:
         """Return the lines of the plan."""
         if not self._lines:
             return ["nothing would be measured"]
         each = " in each turn" if self.turns is not None else ""
-        total = f"about {self._seconds:.0f} s of measuring{each} on {len(self._nodes)} nodes ({', '.join(self._nodes)})"
-        lines = [*self._lines, "", f"{total}, plus the boot of nodes that are off"]
+        total = (
+            f"total: {self._count} measurement{'s' if self._count > 1 else ''} on {len(self._nodes)} nodes "
+            f"({', '.join(self._nodes)}), about {self._seconds:.0f} s{each} with one connection each, plus the boot of "
+            "nodes that are off"
+        )
+        lines = [*self._lines, "", *wrap(total, hanging="  ")]
         return [*lines, self.turns(", ".join(self._under_test))] if self.turns is not None else lines

@@ -1,5 +1,7 @@
 """Words and letters of pytest's run: marginal and improved beside passed, inconclusive and invalid beside error.
 
+A test of a dry run is planned, not skipped.
+
 Only the words change. The outcome of a report stays, so the exit code, ``--lf``, ``-x``, JUnit and pytest-xdist treat
 such a test as before.
 """
@@ -13,6 +15,7 @@ import pytest
 
 from pytest_pinet.model.verdict import Verdict, worst
 from pytest_pinet.report.result_record import attached_verdicts
+from pytest_pinet.session.dry_run import PLANNED
 
 # Letter and colours of each word. As in pytest, a passed test has a small sign, and the colours repeat the word.
 STATUS: dict[Verdict, tuple[str, dict[str, bool]]] = {
@@ -42,6 +45,11 @@ def status_word(report: object) -> Verdict | None:
     return verdict if verdict is not None and said is not None and _CATEGORIES.get(verdict) == said else None
 
 
+def _reason(report: pytest.TestReport) -> str:
+    """Return why a test was skipped."""
+    return report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
+
+
 class StatusWords:
     """Registered as a plugin, except in workers of pytest-xdist."""
 
@@ -51,6 +59,8 @@ class StatusWords:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: object) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
         """Return category, letter and word of a report."""
+        if isinstance(report, pytest.TestReport) and report.skipped and _reason(report) == PLANNED:
+            return "planned", "p", ("PLANNED", {"green": True})
         verdict = status_word(report)
         if verdict is None:
             return None
