@@ -73,7 +73,7 @@ def accept(
 
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")
-    lab = load(lab_file)
+    lab = load(lab_file, in_use=False)
     known = load_baselines(lab)
     with open_history(history_url, baselines=known) as history:
         there = [figure.id for figure in history.figures(lab.name) if figure.direction]

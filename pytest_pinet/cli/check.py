@@ -18,7 +18,8 @@ from pytest_pinet.cli.paint import echo
 def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     """Check a lab file without using the lab, and list its interfaces.
 
-    FILE is the same as --lab FILE. The exit code is 4 if the file has an error.
+    FILE is the same as --lab FILE. The exit code is 4 if the file has an error. A variable that is not set is a note,
+    because this command uses no value of a template.
     """
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
@@ -29,10 +30,13 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     if file is not None and ctx.get_parameter_source("lab_file") is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"two lab files: {file} and --lab {lab_file}; expected one of them", ctx)
     file = lab_file if file is None else file
-    lab = load(file)
+    lab = load(file, in_use=False)
     echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     if is_name(file):
         echo(f"  packaged in {lab_path(file)}")
+    for name, where in lab.unset.items():
+        note = f"note: line {where.line}: the variable {name} is not set; commands that use a board need its value"
+        echo("\n".join(wrap(note, width=WIDTH, indent="  ")))
     rows = [("interface", "NIC", "chip", "Mbit/s", "bus", "switch port")]
     for interface in lab.interfaces():
         nic = f"{lab.nodes[interface.node].board.name}:{interface.label}"

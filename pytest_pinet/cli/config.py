@@ -92,7 +92,7 @@ def _keys_of_lab_file(lab: str) -> dict[str | None, tuple[str, str, str]]:
     from pytest_pinet.config.labfile import WHAT, load
     from pytest_pinet.config.yaml_lines import parse
 
-    profile = load(lab).profile
+    profile = load(lab, in_use=False).profile
     document = parse(read_text(lab_path(lab), WHAT), lab)
     section = document.data.get("pinet") if isinstance(document.data, dict) else None
     if not isinstance(section, dict) or "profile" not in section:

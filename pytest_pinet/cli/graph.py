@@ -35,7 +35,7 @@ def graph(
     from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
     from pytest_pinet.report.diagrams.text import combination_text, lab_text
 
-    lab = load(lab_file)
+    lab = load(lab_file, in_use=False)
     if combination is None:
         if direction is not None:
             raise ConfigError(

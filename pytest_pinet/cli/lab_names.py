@@ -31,7 +31,7 @@ def _of_lab(names: Callable[[LabOfFile], Iterable[str]]) -> Completer:
 
         with suppress(PinetError, OSError):
             lab = ctx.params.get("lab_file") or ctx.params.get("pinet_lab") or lab_of_user()
-            found = dict.fromkeys(names(load(lab)))
+            found = dict.fromkeys(names(load(lab, in_use=False)))
             return [name for name in found if name.startswith(incomplete)]
         return []
 

@@ -45,7 +45,7 @@ def matrix(
     from pytest_pinet.session.options import check_axes
     from pytest_pinet.tuning.registry import parse_key
 
-    lab = load(lab_file)
+    lab = load(lab_file, in_use=False)
     check_axes({"board": boards, "nic": nics}, lab, "--{}".format)
     wanted = (boards or ALL, nics or ALL)
     chosen = []

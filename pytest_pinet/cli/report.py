@@ -103,7 +103,7 @@ def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
     from pytest_pinet.history.history import OFF, open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 
-    baselines = load_baselines(load(lab_file)) if lab_file is not None else {}
+    baselines = load_baselines(load(lab_file, in_use=False)) if lab_file is not None else {}
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
         return series_of_runs(Path.cwd(), baselines, last)
     with open_history(url, baselines=baselines) as history:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,8 @@ class LabOfFile(Lab):
     ``profile`` is a name of PROFILES. ``baselines`` is the folder of the accepted baselines. ``baselines_where`` is the
     place that names this folder (None: the default folder, which need not exist). ``calibration`` is the file that
     ``pinet calibrate`` writes, which need not exist either. ``packaged_calibration`` is what a packaged lab may come
-    with; it is never written.
+    with; it is never written. ``unset`` are the variables of templates that are not set, with their first place; a
+    launcher sets its own.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -25,3 +27,4 @@ class LabOfFile(Lab):
     baselines_where: Where | None = None
     calibration: Path = field(default=Path("lab.calibration.yaml"))
     packaged_calibration: Path | None = None
+    unset: Mapping[str, Where] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, packaged_labs
-from pytest_pinet.config.labgrid_keys import check_labgrid_keys
+from pytest_pinet.config.labgrid_keys import check_labgrid_keys, unset_variables
 from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.messages import first_error
 from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
@@ -27,18 +28,20 @@ from pytest_pinet.model.lab import MACHINES, Interface, Lab, Node, PortRef, Swit
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
 
-def load(path: str | Path) -> LabOfFile:
+def load(path: str | Path, in_use: bool = True) -> LabOfFile:
     """Read, check and resolve a lab file; ``path`` can also be the name of a packaged lab.
 
-    Raises ConfigError: one sentence with the path as it was given, the line, the offending value and what is accepted.
+    ``in_use``: see ``resolve``. Raises ConfigError: one sentence with the path as it was given, the line, the offending
+    value and what is accepted.
     """
-    return resolve(_text(str(path)), str(path), in_use=True)
+    return resolve(_text(str(path)), str(path), in_use)
 
 
 def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
     """Check and resolve the text of a lab file. ``path`` is for messages, and for paths in the file.
 
-    ``in_use``: the variables of templates must be set, except variables that the launcher sets.
+    ``in_use``: the variables of templates must be set, except variables that the launcher sets. A command that uses no
+    board needs none of their values, which are often secrets.
     """
     document = parse(text, path)
     data = _top_level(document)
@@ -48,7 +51,7 @@ def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
         raise first_error(error, PinetSection, document, ("pinet",)) from None
     lab = _build(section, _targets(data, document), document)
     check_labgrid_keys(document, all_set=in_use and lab.launcher is None)
-    return lab
+    return replace(lab, unset=unset_variables(document)) if lab.launcher is None else lab
 
 
 def _text(lab: str) -> str:

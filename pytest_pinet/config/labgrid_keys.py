@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path as FilePath
 
 from pytest_pinet.config.yaml_lines import Document, Path, Template, substitute
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.model.forms import HOST, MAX_PORT, PLACE, USER, parse_address
 
@@ -48,6 +48,16 @@ def check_labgrid_keys(document: Document, all_set: bool) -> None:
     if address is not None and not isinstance(address, Template):
         _check(_coordinator, address, ("options", "coordinator_address"), document)
     _check_imports(data.get("imports"), document)
+
+
+def unset_variables(document: Document) -> dict[str, Where]:
+    """Return the variables of templates that are not set, with the place of the first template of each."""
+    found: dict[str, Where] = {}
+    for path, value in _scalars(document.data if isinstance(document.data, dict) else {}, ()):
+        for name in value.get_identifiers() if isinstance(value, Template) else ():
+            if name.startswith(_FREE) and name not in os.environ:
+                found.setdefault(name, document.value(path))
+    return found
 
 
 def _scalars(value: object, path: Path) -> Iterator[tuple[Path, object]]:
