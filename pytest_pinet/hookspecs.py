@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.result import ResultRecord
     from pytest_pinet.model.record.run import RunRecord
     from pytest_pinet.model.traffic import Traffic
+    from pytest_pinet.session.exact_machines import ExactMachines
 
 
 @pytest.hookspec
@@ -111,4 +112,18 @@ def pytest_pinet_run_finished(config: pytest.Config, run: RunRecord, folder: Pat
 
         def pytest_pinet_run_finished(config, run, folder):
             upload(folder / "results.json", key=run.run)
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_pinet_exact_machines(config: pytest.Config) -> ExactMachines | None:
+    """Return what boots builds on exact boards, in place of QEMU on this machine. None leaves it to other plugins.
+
+    Called once by each process that runs exact gates. The class has the members of
+    ``pytest_pinet.session.exact_machines.ExactMachines``.
+
+    ::
+
+        def pytest_pinet_exact_machines(config):
+            return MachinesOfTheBuildFarm(config.getoption("--farm"))
     """

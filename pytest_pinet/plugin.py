@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_pinet.session import fixtures, labgrid_stand_in
-from pytest_pinet.session.fixtures import SESSION_MAKER, pinet_gate, pinet_link, pinet_tune
+from pytest_pinet.session.fixtures import SESSION_MAKER, pinet_exact_gate, pinet_gate, pinet_link, pinet_tune
 from pytest_pinet.session.option_table import SETTINGS
 from pytest_pinet.session.settings import is_written
 
 if TYPE_CHECKING:
     from pytest_pinet.session.session import PinetSession
 
-__all__ = ["pinet_gate", "pinet_link", "pinet_tune"]
+__all__ = ["pinet_exact_gate", "pinet_gate", "pinet_link", "pinet_tune"]
 
 SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
@@ -38,10 +38,15 @@ MARKER = (
     "separate combination; with tuning_required, a test whose tuning has no effect is not measured."
 )
 
+EXACT_MARKER = (
+    "exact(nic='*', instructions=None, tolerance=None): count what a build executes on an exact board, with "
+    "--pinet-exact. instructions is how much the instructions for each packet may grow, such as '1%', '1% and 20' or "
+    "{'gem_rx': '0'}; tolerance is how far virtual goodput may fall."
+)
 
 _SUITES = Path(__file__).parent / "suites"
 # Only a session with a build under test reads these options.
-_OF_BUILDS = ["build", "against", "boots"]
+_OF_BUILDS = ["build", "against", "boots", "exact"]
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -112,6 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
     xdist's controller collects no tests, but it keeps the results of the workers. It needs the session, too.
     """
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", EXACT_MARKER)
     config.stash[SESSION_MAKER] = pinet_session
     _register_short_names(config.pluginmanager)
     if _is_used(config):
@@ -126,12 +132,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _register_short_names(plugins: pytest.PytestPluginManager) -> None:
-    """Register the fixtures ``link``, ``gate`` and ``tune``, except fixtures that another plugin defines.
+    """Register the short names of the fixtures, except names that another plugin defines.
 
     If two plugins define a fixture of the same name, pytest takes the plugin that was loaded last, which can be ours.
     A fixture in a conftest always takes precedence.
     """
-    short = {one.name: one for one in (fixtures.link, fixtures.gate, fixtures.tune)}
+    short = {one.name: one for one in (fixtures.link, fixtures.gate, fixtures.tune, fixtures.exact_gate)}
     for plugin in plugins.get_plugins():
         if Path(getattr(plugin, "__file__", None) or "").name == "conftest.py":
             continue
@@ -166,7 +172,7 @@ def pinet_session(config: pytest.Config) -> PinetSession:
         from pytest_pinet.session.session import PinetSession
 
         session = PinetSession(config)
-        if any(config.getoption(f"--pinet-{name}") is not None for name in _OF_BUILDS):
+        if any(config.getoption(f"--pinet-{name}") not in (None, False) for name in _OF_BUILDS):
             from pytest_pinet.ab.build_run import measure_builds
 
             measure_builds(session)
@@ -187,7 +193,12 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test that is marked ``pinet`` and uses a link of pinet: one parameter for each combination."""
+    """Parametrize a test that is marked ``pinet`` and uses a link of pinet: one parameter for each combination.
+
+    A test that uses the exact gate has one parameter for each NIC that has an exact board.
+    """
+    if "pinet_exact_gate" in metafunc.fixturenames:
+        _parametrize_exact(metafunc)
     markers = list(metafunc.definition.iter_markers("pinet"))
     name = _name_of_link(metafunc) if markers else None
     if name is None:
@@ -196,6 +207,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     try:
         pinet_session(metafunc.config).parametrizer.parametrize(metafunc, markers, name)
+    except ConfigError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
+
+
+def _parametrize_exact(metafunc: pytest.Metafunc) -> None:
+    from pytest_pinet.errors import ConfigError
+    from pytest_pinet.session.exact_parameters import parametrize
+
+    try:
+        parametrize(metafunc, lambda: pinet_session(metafunc.config))
     except ConfigError as error:
         raise pytest.Collector.CollectError(str(error)) from None
 

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_pinet.ab.boots import BuildBooter
 from pytest_pinet.ab.build_measuring import AcceptedMeasuring, AlternatingMeasuring
+from pytest_pinet.ab.exact_run import measure_exact
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.errors import ChangedBuildError, ConfigError, PinetError, UnsupportedError
 from pytest_pinet.judge.change_verdict import ChangeVerdict
@@ -30,6 +31,9 @@ def measure_builds(session: PinetSession) -> None:
     """Make a session measure the build that its options name. Raises ConfigError."""
     config = session.config
     found = settings(config)
+    if found["exact"]:
+        measure_exact(session)
+        return
     options = read_ab_options(found["build"], found["against"], found["boots"], found.origin)
     if options is None:
         return

@@ -16,6 +16,8 @@ from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
 BUILD = "--pinet-build"
+# The known-good build of exact boards if no other is given.
+STOCK = "stock kernel"
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,14 @@ class ABOptions:
     """The build under test, and the known-good build ``good`` (None: the own build of each board).
 
     With ``accepted``, the accepted baselines judge. The known-good build is then not measured, only booted to find out
-    whether the build or the lab is at fault.
+    whether the build or the lab is at fault. ``own`` is the name of the boards' own build.
     """
 
     new: Build
     good: Build | None
     accepted: bool = False
     most_boots: int = MOST_BOOTS
+    own: str = RUNNING
 
     def build(self, side: Side) -> Build | None:
         """Return the build of this side; None is the own build of the board."""
@@ -39,7 +42,7 @@ class ABOptions:
         """Return the name of this side in reports."""
         build = self.build(side)
         if build is None:
-            return ACCEPTED if self.accepted else RUNNING
+            return ACCEPTED if self.accepted else self.own
         other = self.build(Side.B if side is Side.A else Side.A)
         # Two folders can have the same name. If both sides are the same build, the key would not help.
         if other is not None and other.name == build.name and other.key != build.key:
@@ -83,9 +86,15 @@ class ABOptions:
 
 
 def read_ab_options(
-    new: str | None, against: str | None, boots: int | None, origin: Callable[[str], str] = "--pinet-{}".format
+    new: str | None,
+    against: str | None,
+    boots: int | None,
+    origin: Callable[[str], str] = "--pinet-{}".format,
+    exact: bool = False,
 ) -> ABOptions | None:
     """Read the options; None if no build is under test. ``origin`` names where a value was written.
+
+    ``exact``: the builds are booted on exact boards, each once.
 
     Raises ConfigError.
     """
@@ -94,6 +103,8 @@ def read_ab_options(
             if value is not None:
                 raise ConfigError(f"{origin(name)} {value}: no build is under test; name a build with {BUILD} PATH")
         return None
+    if exact:
+        return _exact_options(new, against, boots, origin)
     most = MOST_BOOTS if boots is None else boots
     if most < LEAST_BOOTS:
         message = f"too few boots to compare two builds; expected {LEAST_BOOTS} or more"
@@ -111,6 +122,18 @@ def read_ab_options(
     except BuildError as error:
         raise ConfigError(f"{origin('against')}: {error}") from None
     return ABOptions(build, good, most_boots=most)
+
+
+def _exact_options(new: str, against: str | None, boots: int | None, origin: Callable[[str], str]) -> ABOptions:
+    if boots is not None:
+        raise ConfigError(f"{origin('boots')} {boots}: an exact gate boots each build once; remove the option")
+    build = _load(new, origin("build"))
+    if against == RUNNING and not Path(against).exists():
+        against = None
+    if against == ACCEPTED and not Path(against).exists():
+        message = "exact gates have no accepted baselines; expected a known-good build, or 'running' (the stock kernel)"
+        raise ConfigError(f"{origin('against')} {against}: {message}")
+    return ABOptions(build, None if against is None else _load(against, origin("against")), own=STOCK)
 
 
 def _load(path: str, origin: str) -> Build:

@@ -89,3 +89,18 @@ class ComparisonResult(Result):
     change: Mapping[Direction, float | None]
     pairs: int
     error_rate: float
+
+
+@dataclass(frozen=True)
+class ExactResult(Result):
+    """One window of ``exact_gate()``: ``goodput`` is that of build B in virtual time, ``goodput_of_a`` that of build A.
+
+    ``instructions`` and ``instructions_of_a`` are all instructions for each packet (of traffic ``request``: for each
+    answer), None if they were not counted. ``functions`` are the functions that changed (``gem_rx [macb]``) with their
+    instructions in A and B, the most telling first.
+    """
+
+    goodput_of_a: Mapping[Direction, Bitrate]
+    instructions: float | None
+    instructions_of_a: float | None
+    functions: Mapping[str, tuple[float, float]]

@@ -51,11 +51,12 @@ def change_head(
     turns: int,
     failed: int = 0,
     interrupted: bool = False,
+    exact: bool = False,
 ) -> ChangeHeadRecord:
     """Return the outcome of each direction, the worst first, and the answer on the whole change.
 
     The change does not pass, but is undecided, if ``failed`` tests failed or the run was ``interrupted``: an unmeasured
-    combination might be slower.
+    combination might be slower. ``exact``: the builds were compared on exact boards.
     """
     entries = sorted(
         (entry for result in results for entry in _entries(result, accepted)),
@@ -70,12 +71,13 @@ def change_head(
         but = f"{tests} failed for another reason" if failed else "the run was interrupted"
         sentence = f"No decision on {b.name}: no metric is slower, but {but}."
     else:
-        against = "the accepted baselines" if accepted else a.name if a.key else "the boards' own build"
+        own = f"the {a.name}" if exact else "the boards' own build"
+        against = "the accepted baselines" if accepted else a.name if a.key else own
         sentence = _sentence(found, entries, against, b.name)
     return ChangeHeadRecord(
         a=a,
         b=b,
-        baseline="accepted" if accepted else "interleaved",
+        baseline="accepted" if accepted else "exact" if exact else "interleaved",
         answer=str(found),
         exit=exit_code(found),
         bisect_exit=bisect_code(came),

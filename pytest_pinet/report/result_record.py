@@ -27,6 +27,7 @@ from pytest_pinet.model.record.direction import (
     SampleRecord,
 )
 from pytest_pinet.model.record.evidence import EvidenceRecord
+from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import CableRecord, CombinationRecord, EndRecord, ResultRecord
 from pytest_pinet.model.record.traffic import (
     HttpRecord,
@@ -51,13 +52,14 @@ class ResultParts:
     """All parts of one result except the test and the command that repeats it, which only a session knows.
 
     ``traffic`` is the key of the traffic. The parts from ``serials`` on exist only for some kinds of results; None if
-    this result has no such part. ``evidence`` has the counters of all ends for each attempt.
+    this result has no such part. ``evidence`` has the counters of all ends for each attempt. ``combination`` is
+    a record if the combination belongs to no lab.
     """
 
     id: str
     verdict: Verdict
     message: str
-    combination: Combination
+    combination: Combination | CombinationRecord
     traffic: str = ""
     build: Mapping[str, str | None] = field(default_factory=dict)
     profile: str = ""
@@ -85,6 +87,7 @@ class ResultParts:
     ping: PingRecord | None = None
     comparison: ComparisonRecord | None = None
     change: ChangeRecord | None = None
+    exact: ExactChangeRecord | None = None
     ran: Mapping[str, RanRecord] | None = None
     console_excerpt: str | None = None
     finding: str | None = None
@@ -97,9 +100,12 @@ def result_record(parts: ResultParts) -> ResultRecord:
     skew_s, skew_within_s = most_apart(parts.windows)
     attempts = enumerate(parts.evidence or (), 1)
     evidence = [evidence_record(number, end) for number, ends in attempts for end in ends]
+    combination = parts.combination
+    if isinstance(combination, Combination):
+        combination = combination_record(combination, parts.traffic)
     return ResultRecord.of(
         parts,
-        combination=combination_record(parts.combination, parts.traffic),
+        combination=combination,
         link=None if parts.path is None else str(parts.path),
         started=parts.started.isoformat(),
         directions={str(way): direction_record(one) for way, one in parts.directions.items()},

@@ -1,4 +1,4 @@
-"""The fixtures ``pinet_link``, ``pinet_gate`` and ``pinet_tune``, and their short names."""
+"""The fixtures ``pinet_link``, ``pinet_gate``, ``pinet_tune`` and ``pinet_exact_gate``, and their short names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link
     from pytest_pinet.model.tuning import Tuned
+    from pytest_pinet.session.exact_gate import ExactGate
     from pytest_pinet.session.gate import Gate
     from pytest_pinet.session.session import PinetSession
 
@@ -69,6 +70,15 @@ def pinet_tune(request: pytest.FixtureRequest) -> Tune:
 
 
 @pytest.fixture
+def pinet_exact_gate(request: pytest.FixtureRequest) -> ExactGate:
+    """Judges the build under test to the instruction, without a lab: ``exact_gate()``. Needs the ``exact`` marker.
+
+    The test runs once for each NIC that has an exact board.
+    """
+    return pinet_session(request.config).exact_gate(request.node, request.param)
+
+
+@pytest.fixture
 def link(pinet_link: Link) -> Link:
     """Short for ``pinet_link``, unless the project or another plugin has a fixture of this name."""
     return pinet_link
@@ -84,3 +94,9 @@ def gate(pinet_gate: Gate) -> Gate:
 def tune(pinet_tune: Tune) -> Tune:
     """Short for ``pinet_tune``, unless the project or another plugin has a fixture of this name."""
     return pinet_tune
+
+
+@pytest.fixture
+def exact_gate(pinet_exact_gate: ExactGate) -> ExactGate:
+    """Short for ``pinet_exact_gate``, unless the project or another plugin has a fixture of this name."""
+    return pinet_exact_gate

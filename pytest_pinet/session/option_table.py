@@ -218,6 +218,23 @@ SETTINGS = (
         old_name="baseline",
     ),
     Setting(
+        "exact",
+        None,
+        "run the exact gates: count the instructions of --pinet-build and of the known-good build in emulated machines "
+        "whose values repeat to the last digit; needs no lab",
+        _switch,
+        repeated=True,
+    ),
+    Setting(
+        "instructions",
+        "[FUNCTION=]GROWTH",
+        "limit of exact gates that overrides limits of markers: how much the instructions for each packet may grow, "
+        "such as '1%', '1% and 20' or 'gem_rx=0'",
+        repeatable=True,
+        repeated=True,
+        otherwise="1% and 20",
+    ),
+    Setting(
         "boots",
         "N",
         "boot each board at most N times for --pinet-build",

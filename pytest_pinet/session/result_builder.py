@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.errors import BLAMING, BuildError, ConfigError, InvalidMeasurement, PinetError
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.result_record import ResultParts, result_record, with_tool
@@ -55,7 +55,9 @@ class ResultBuilder:
             return record.replace(message=failure_text(record, self._recorder.shown_folder))
         return record
 
-    def of_error(self, item: pytest.Item, combination: Combination, error: PinetError) -> ResultRecord:
+    def of_error(
+        self, item: pytest.Item, combination: Combination | CombinationRecord, error: PinetError
+    ) -> ResultRecord:
         """Return the record of a test that an error ended. The record has no values."""
         verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
         if isinstance(error, BLAMING):
@@ -85,7 +87,6 @@ class ResultBuilder:
     def _rerun_command(self, item: pytest.Item) -> str:
         """Return the command that repeats this test, from the folder in which this run was started."""
         config, lab = self._recorder.config, self._recorder.lab
-        assert lab is not None, "only tests of a lab have results"
         rootpath, invoked = config.rootpath, config.invocation_params.dir
         node = [item.nodeid if rootpath == invoked else os.path.relpath(rootpath / item.nodeid, invoked)]
         module = getattr(getattr(item, "module", None), "__name__", "")
@@ -93,5 +94,6 @@ class ResultBuilder:
             # The ids of tests outside of the rootdir depend on the words of the command line.
             node = ["--pyargs", f"{module}::{item.nodeid.partition('::')[2]}"]
         # With "=", or pytest takes the lab file for a test path when it looks for its root.
-        words = ["pytest", *node, f"--pinet-lab={lab.file}"]
+        # An exact gate has no lab.
+        words = ["pytest", *node, *([f"--pinet-lab={lab.file}"] if lab is not None else [])]
         return shlex.join([*words, *settings(config).repeated()])

@@ -23,6 +23,7 @@ from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
 from pytest_pinet.report.change_table import change_lines, emulated_words
+from pytest_pinet.report.exact_record import EXACT, EXACT_MEANING
 from pytest_pinet.report.json_file import write_json
 from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.run_folder import RunFolder
@@ -60,6 +61,7 @@ class RunRecorder:
         self.access = access
         self._dry_run = dry_run
         self._is_worker = hasattr(config, "workerinput")
+        self._is_exact = bool(config.getoption("--pinet-exact"))
         self._started = datetime.now(UTC)
         self._session = uuid4().hex
         self._results: list[ResultRecord] = []
@@ -98,9 +100,9 @@ class RunRecorder:
         return RunRecord(
             schema_version=SCHEMA_VERSION,
             run=run,
-            lab=self.lab.name if self.lab else "",
+            lab=self.lab.name if self.lab else EXACT if self._is_exact else "",
             lab_file=self.lab.file if self.lab else "",
-            figures=self.lab.figures if self.lab else "measured",
+            figures="emulated" if self.emulated else "measured",
             pinet=__version__,
             started=self._started.isoformat(),
             finished=self._started.isoformat(),
@@ -109,8 +111,15 @@ class RunRecorder:
             results=(),
             skipped=(),
             session=self._session,
-            meaning=f"lab {self.lab.name} {self.lab.meaning}" if self.lab and self.emulated else None,
+            meaning=self._meaning,
         )
+
+    @property
+    def _meaning(self) -> str | None:
+        """What emulated values mean; None for measured values."""
+        if self._is_exact:
+            return EXACT_MEANING
+        return f"lab {self.lab.name} {self.lab.meaning}" if self.lab and self.emulated else None
 
     @property
     def runs(self) -> Path:
@@ -133,8 +142,8 @@ class RunRecorder:
 
     @property
     def emulated(self) -> bool:
-        """Whether software sets the link rates of this lab."""
-        return self.lab is not None and self.lab.figures == "emulated"
+        """Whether software sets the link rates of this lab, or counts the instructions of an exact board."""
+        return self._is_exact or (self.lab is not None and self.lab.figures == "emulated")
 
     @property
     def scale(self) -> float | None:
@@ -200,7 +209,7 @@ class RunRecorder:
             return
         for result in attached_results(report):
             self.keep(result)
-        if report.skipped and "pinet" in report.keywords and isinstance(report.longrepr, tuple):
+        if report.skipped and {"pinet", "exact"} & {*report.keywords} and isinstance(report.longrepr, tuple):
             name, reason = report.nodeid.rpartition("::")[2], report.longrepr[2].removeprefix("Skipped: ")
             self._skipped[report.nodeid] = SkippedRecord(id=name, reason=reason)
 

@@ -41,7 +41,7 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.ping import Ping
-from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
@@ -51,6 +51,8 @@ from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
+from pytest_pinet.session.exact_gate import COMBINATION_KEY, ExactGate, ExactMode, exact_limits
+from pytest_pinet.session.exact_parameters import limits_of
 from pytest_pinet.session.header import RunHeader
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.marker import read_profile
@@ -109,7 +111,8 @@ class PinetSession:
         # pytest applies that line during tests only, and builds under test boot outside of tests.
         warnings.filterwarnings("ignore", harmless, UserWarning)
         found = settings(config)
-        self.lab = labfile.load(found["lab"]) if found["lab"] else None
+        # An exact gate uses no board of a lab.
+        self.lab = labfile.load(found["lab"]) if found["lab"] and not found["exact"] else None
         self.limits = (
             *command_line_limits(found["min"], self.lab, Metric.GOODPUT, found.origin("min")),
             *command_line_limits(found["tolerance"], self.lab, Metric.TOLERANCE, found.origin("tolerance")),
@@ -149,6 +152,9 @@ class PinetSession:
         if self.lab is not None and not self.is_worker:
             self._register_header(self.lab)
         self.mode: MeasuringMode = self.dry_run or self.plain
+        self.exact: ExactMode | None = None
+        tolerances = [limit for limit in self.limits if limit.metric is Metric.TOLERANCE]
+        self._exact_limits = exact_limits(found["instructions"], found.origin("instructions"), tolerances)
 
     def _register_header(self, lab: LabOfFile) -> None:
         """Register what prints the header: here, or in the controller of workers."""
@@ -188,6 +194,13 @@ class PinetSession:
             raise
         finally:
             self.recorder.warn(*self.access.take_warnings())
+
+    def exact_gate(self, item: pytest.Item, nic: str) -> ExactGate:
+        """Return the exact gate of a test."""
+        assert self.exact is not None, "without --pinet-exact, tests of exact gates are skipped"
+        item.stash[RESULTS_KEY] = []
+        item.stash[COMBINATION_KEY] = self.exact.combination(nic)
+        return ExactGate(self.exact, item, nic, limits_of(item), self._exact_limits)
 
     def profile(self, item: pytest.Item | None, called: str | None = None) -> Profile:
         """Return the profile: of the call, the command line, the marker or the lab file, in this order."""
@@ -306,15 +319,15 @@ class PinetSession:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Report our errors by their kind, without a traceback, and add the results to the report."""
         report = yield
-        case = case_of(item)
-        if case is None:
+        combination = _combination_of(item)
+        if combination is None:
             return report
         results = item.stash.get(RESULTS_KEY, [])
         error = call.excinfo.value if call.excinfo is not None else None
         if isinstance(error, PinetError):
             verdict = {InvalidMeasurement: Verdict.INVALID, Inconclusive: Verdict.INCONCLUSIVE}.get(type(error))
             if not any(one.verdict is verdict for one in results):
-                record = self.results.of_error(item, case.combination, error)
+                record = self.results.of_error(item, combination, error)
                 record = self.results.with_evidence(item, record, error)
                 named = isinstance(error, LabError | KernelError | BuildError | InvalidMeasurement)
                 text = error_text(record, self.recorder.shown_folder) if named else str(error)
@@ -356,6 +369,12 @@ class PinetSession:
             return None
         finally:
             self.recorder.warn(*self.access.close())
+
+
+def _combination_of(item: pytest.Item) -> Combination | CombinationRecord | None:
+    """Return what a test measures, in a lab or on an exact board; None if it measures nothing."""
+    case = case_of(item)
+    return case.combination if case is not None else item.stash.get(COMBINATION_KEY, None)
 
 
 def _marked(call: GateCall) -> tuple[Limit, ...]:

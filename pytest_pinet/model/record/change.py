@@ -122,8 +122,9 @@ class ChangeEntryRecord(Record):
 class ChangeHeadRecord(Record):
     """The answer on the whole change, and the exit codes of ``pinet gate`` without and with ``--bisect``.
 
-    ``baseline`` is ``interleaved`` (A was measured in the same run) or ``accepted``. ``turns`` is the number of all
-    turns. ``nics``, ``changed`` and ``not_proved`` are sentences on what ran on all boards.
+    ``baseline`` is ``interleaved`` (A was measured in the same run), ``exact`` (on exact boards) or ``accepted``.
+    ``turns`` is the number of all turns. ``nics``, ``changed`` and ``not_proved`` are sentences on what ran on all
+    boards.
     """
 
     a: BuildRecord

@@ -11,6 +11,7 @@ from pytest_pinet.model.record.base import Beside, Later, Rare, Record, SparseRe
 from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, RanRecord
 from pytest_pinet.model.record.direction import DirectionRecord, FlowRecord
 from pytest_pinet.model.record.evidence import EvidenceRecord, LimitedByRecord
+from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord, WindowRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
@@ -96,8 +97,9 @@ class ResultRecord(SparseRecord):
     ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``, ``ping`` and ``ladder``
     belong to such traffic; pings have no goodput and no ``directions``. ``comparison`` belongs to two states that were
     measured alternately: the values come from state B, and the limits from state A. ``change`` belongs to two builds
-    that were measured alternately: the values come from build B. ``ran`` is what ran with each build under test, ``A``
-    and ``B``. ``console_excerpt`` has the console lines around the line that ended the test, each after its time.
+    that were measured alternately: the values come from build B. ``exact`` belongs to two builds on an exact board;
+    the intervals of ``change`` then have no width. ``ran`` is what ran with each build under test, ``A`` and ``B``.
+    ``console_excerpt`` has the console lines around the line that ended the test, each after its time.
     ``finding`` is the failure of a build that could not be measured (``panic`` and so on). ``facts`` are machine facts
     of other plugins (hook ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link ran, if
     less than 1: values are converted to the full rate, ``evidence`` and ``cables`` are not. ``boot`` names the boot of
@@ -140,6 +142,7 @@ class ResultRecord(SparseRecord):
     ping: Rare[PingRecord] = None
     comparison: Rare[ComparisonRecord] = None
     change: Rare[ChangeRecord] = None
+    exact: Rare[ExactChangeRecord] = None
     ran: Rare[dict[str, RanRecord]] = None
     console_excerpt: Rare[str] = None
     finding: Rare[str] = None

@@ -1,0 +1,100 @@
+"""A run of exact gates: boots of both builds, judged window by window, and the answer on the whole change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from pytest_pinet.ab.boots import known_good_error
+from pytest_pinet.ab.options import ABOptions, read_ab_options
+from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement
+from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.judge.exact import ExactLimits, differs_beside_build, judge_exact
+from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
+from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
+from pytest_pinet.report.change_head import change_head
+from pytest_pinet.report.exact_record import exact_combination, exact_records
+from pytest_pinet.session.exact_gate import COMBINATION_KEY
+from pytest_pinet.session.exact_machines import ExactMachines, MadeExactBoot
+from pytest_pinet.session.session import RESULTS_KEY, PinetSession
+from pytest_pinet.session.settings import settings
+
+
+def measure_exact(session: PinetSession) -> None:
+    """Make a session run the exact gates. Raises ConfigError."""
+    found = settings(session.config)
+    options = read_ab_options(found["build"], found["against"], found["boots"], found.origin, exact=True)
+    if options is None:
+        raise ConfigError(f"{found.origin('exact')}: no build is under test; name a build with --pinet-build PATH")
+    machines = session.config.hook.pytest_pinet_exact_machines(config=session.config)
+    session.exact = run = ExactRun(session, options, machines)
+    session.recorder.head = run.head
+
+
+class ExactRun:
+    """Implements ``ExactMode``."""
+
+    def __init__(self, session: PinetSession, options: ABOptions, machines: ExactMachines) -> None:
+        self._session = session
+        self._options = options
+        self._machines = machines
+
+    @property
+    def nics(self) -> Sequence[str]:
+        return self._machines.nics
+
+    def combination(self, nic: str) -> CombinationRecord:
+        return exact_combination(nic)
+
+    def measure(self, item: pytest.Item, nic: str, limits: ExactLimits) -> Sequence[ResultRecord]:
+        session, options = self._session, self._options
+        started = datetime.now(UTC)
+        try:
+            with session.progress:
+                a, b = self._boots(nic)
+        except CapabilityError as error:
+            pytest.skip(for_log(str(error)))
+        identities = a.boot.identity, b.boot.identity
+        item.stash[COMBINATION_KEY] = exact_combination(nic, identities[1].qemu)
+        if why := differs_beside_build(*identities):
+            raise InvalidMeasurement(f"{nic}: {why}")
+        found = judge_exact(a.boot, b.boot, limits)
+        if not found.windows:
+            raise InvalidMeasurement(f"{nic}: the boots have no window of traffic in common")
+        turns = [_turn(number, side, made) for number, (side, made) in enumerate(zip(Side, (a, b), strict=True), 1)]
+        names = options.name(Side.A), options.name(Side.B)
+        records = exact_records(names, (a.boot, b.boot), found, turns, started)
+        finished = [session.results.finished(item, record) for record in records]
+        item.stash[RESULTS_KEY] += finished
+        return finished
+
+    def _boots(self, nic: str) -> tuple[MadeExactBoot, MadeExactBoot]:
+        options, say = self._options, self._session.progress.show
+        try:
+            a = self._machines.known_good(nic, options.good, say)
+        except BuildError as error:
+            raise known_good_error(error, options.name(Side.A)) from error
+        return a, self._machines.boot(nic, options.new, say)
+
+    def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
+        """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
+        sides = [self._options.record(side) for side in (Side.A, Side.B)]
+        turns = {one.combination.id: one.change.turns for one in results if one.change is not None}
+        # A boot of an earlier run takes no time.
+        made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
+        return change_head(sides[0], sides[1], results, False, made, failed, interrupted, exact=True)
+
+
+def _turn(number: int, side: Side, made: MadeExactBoot) -> TurnRecord:
+    identity = made.boot.identity
+    return TurnRecord(
+        number=number,
+        side=str(side),
+        started_s=0.0,
+        seconds=0.0 if made.cached else made.seconds,
+        running={"uname": identity.kernel, "version": identity.banner, "cmdline": identity.cmdline},
+        trouble="",
+    )

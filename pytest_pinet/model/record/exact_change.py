@@ -1,0 +1,79 @@
+"""The record of an exact comparison: one window of traffic, counted to the instruction with both builds.
+
+Instructions are those for each packet (for requests: for each answer).
+"""
+
+from __future__ import annotations
+
+from pytest_pinet.model.record.base import Record
+
+
+class FunctionRecord(Record):
+    """A function that changed: its instructions in both builds, and how it was compared.
+
+    ``module`` is empty for the kernel image. ``comparison`` is ``changed module``, ``driver under test``, ``shifts with
+    any binary`` or ``other``. ``was`` is the name and module in A if another one; ``missed`` is the limit that the
+    function misses; ``source`` is file and line in the tree of the build. Empty if there is none.
+    """
+
+    name: str
+    module: str
+    a: float
+    b: float
+    comparison: str
+    was: str = ""
+    missed: str = ""
+    source: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name with its module, as the kernel prints it: ``gem_rx [macb]``."""
+        return f"{self.name} [{self.module}]" if self.module else self.name
+
+    @property
+    def change(self) -> float:
+        """The change in instructions for each packet."""
+        return self.b - self.a
+
+
+class ExactSideRecord(Record):
+    """One build: packets, virtual time, and all instructions for each packet (null: not counted)."""
+
+    packets: int
+    virtual_ns: int
+    packets_per_second: float
+    instructions: float | None
+
+
+class ExactChangeRecord(Record):
+    """One window of an exact board. Each value repeats to the last digit on every machine with this QEMU.
+
+    ``unit`` is ``packet`` or ``answer``. ``modules`` are the modules that the build changes; an empty name is the
+    kernel image. ``limit`` is the limit on the sum of all instructions in words; ``shift`` is the part of their change
+    that every other binary has, too, and which is not judged. ``functions`` are the functions that changed most, the
+    most telling first. ``more`` is the number of all others that changed, ``more_change`` their sum. ``no_functions``
+    is the reason why functions were not counted; empty if they were.
+    """
+
+    nic: str
+    device: str
+    machine: str
+    qemu: str
+    processors: int
+    unit: str
+    octets: int
+    a: ExactSideRecord
+    b: ExactSideRecord
+    modules: tuple[str, ...]
+    limit: str
+    shift: float
+    functions: tuple[FunctionRecord, ...]
+    more: int
+    more_change: float
+    no_functions: str
+
+    @property
+    def change_of_sum(self) -> float | None:
+        """The change of all instructions for each packet; None if they were not counted."""
+        before, after = self.a.instructions, self.b.instructions
+        return None if before is None or after is None else after - before

@@ -1,0 +1,171 @@
+"""The exact gate: judges the build under test by the instructions that it executes on an exact board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Protocol
+
+import pytest
+
+from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement, mistake_in
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.judge.exact import ExactLimits
+from pytest_pinet.model.gate_results import ExactResult
+from pytest_pinet.model.limit_parser import (
+    INSTRUCTIONS,
+    parse_arguments,
+    parse_instructions,
+    parse_written_instructions,
+)
+from pytest_pinet.model.limits import InstructionLimit, Limit, Metric, Origin
+from pytest_pinet.model.quantities import Bitrate, Tolerance
+from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+
+SIGNATURE = "exact(nic='*', instructions=None, tolerance=None)"
+_ARGUMENTS = ("nic", INSTRUCTIONS, str(Metric.TOLERANCE))
+# The exact board of a test, from collection on.
+COMBINATION_KEY: pytest.StashKey[CombinationRecord] = pytest.StashKey()
+Instructions = str | int | float | Mapping[str, str | int | float] | None
+
+
+class ExactMode(Protocol):
+    """Measures builds on exact boards for a session. ``session.exact`` holds it in a run with ``--pinet-exact``."""
+
+    @property
+    def nics(self) -> Sequence[str]:
+        """The NICs that have an exact board."""
+
+    def combination(self, nic: str) -> CombinationRecord:
+        """Return the combination of a NIC, before its first boot."""
+
+    def measure(self, item: pytest.Item, nic: str, limits: ExactLimits) -> Sequence[ResultRecord]:
+        """Boot both builds, and return a finished result for each window of traffic. Raises PinetError."""
+
+
+class ExactGate:
+    """The exact gate of one test. A call judges both builds, and ends the test if a limit does not hold."""
+
+    def __init__(self, mode: ExactMode, item: pytest.Item, nic: str, marked: ExactLimits, written: ExactLimits) -> None:
+        """``marked`` are the limits of the marker, ``written`` those of the command line."""
+        self._mode = mode
+        self._item = item
+        self._marked, self._written = marked, written
+        self.nic = nic
+
+    def __call__(self, *, instructions: Instructions = None, tolerance: str | None = None) -> Mapping[str, ExactResult]:
+        """Count what both builds execute for fixed amounts of traffic, judge build B by build A, and return the values.
+
+        The keys are the names of the windows of traffic, such as ``pktgen-60-rx`` or ``tcp-tx``. ``instructions`` is
+        how much the instructions for each packet may grow: ``'1%'``, ``20``, ``'1% and 20'`` (more than both fails), or
+        a mapping from globs of functions to such limits. ``tolerance`` is the share by which virtual goodput may fall.
+        Both override the marker. Fails the test if a limit does not hold. Raises BuildError, LabError,
+        InvalidMeasurement, ConfigError.
+        """
+        with mistake_in(f"{self._item.nodeid}: exact_gate"):
+            called = read_limits({INSTRUCTIONS: instructions, "tolerance": tolerance}, Origin.CALL)
+        limits = ExactLimits(
+            (*self._marked.instructions, *called.instructions, *self._written.instructions),
+            _last(self._written.tolerance, called.tolerance, self._marked.tolerance),
+        )
+        results = self._mode.measure(self._item, self.nic, limits)
+        _end(results)
+        return MappingProxyType(dict(map(_entry, results)))
+
+
+def _last(*tolerances: float | None) -> float | None:
+    return next((one for one in tolerances if one is not None), None)
+
+
+def _end(results: Sequence[ResultRecord]) -> None:
+    """End the test if a result is not good. Its text has all results that are not good."""
+    bad = [one for one in results if one.verdict in (Verdict.FAIL, Verdict.INVALID, Verdict.INCONCLUSIVE)]
+    if not bad:
+        return
+    text = "\n".join(one.message for one in bad)
+    worst = min((one.verdict for one in bad), key=SEVERITY.index)
+    if worst is Verdict.FAIL:
+        pytest.fail(text, pytrace=False)
+    raise (InvalidMeasurement if worst is Verdict.INVALID else Inconclusive)(text)
+
+
+def _entry(record: ResultRecord) -> tuple[str, ExactResult]:
+    exact, change = record.exact, record.change
+    assert exact is not None
+    assert change is not None
+    ((way, direction),) = record.directions.items()
+    found = ExactResult(
+        metric_id=record.id,
+        verdict=record.verdict,
+        reason=direction.reason,
+        goodput=MappingProxyType({Direction(way): Bitrate(direction.goodput_bps)}),
+        goodput_of_a=MappingProxyType({Direction(way): Bitrate(change.directions[way].a_bps)}),
+        instructions=exact.b.instructions,
+        instructions_of_a=exact.a.instructions,
+        functions=MappingProxyType({one.label: (one.a, one.b) for one in exact.functions}),
+    )
+    return record.id.rpartition("/")[2], found
+
+
+def read_limits(given: Mapping[str, object], origin: Origin) -> ExactLimits:
+    """Read the limits of a marker or a call. Raises ValueError."""
+    source = f"the {origin.name.lower()}"
+    written = given.get(INSTRUCTIONS)
+    instructions = () if written is None else tuple(parse_instructions(written, f"{INSTRUCTIONS}= of {source}"))
+    tolerance = given.get("tolerance")
+    if tolerance is None:
+        return ExactLimits(instructions)
+    bounds = [limit.bound for limit in parse_arguments({"tolerance": tolerance}, origin)]
+    return ExactLimits(instructions, relative(bounds[0] if isinstance(tolerance, str) else None, f"{tolerance!r}"))
+
+
+def relative(bound: object, what: str) -> float:
+    """Return the share of a tolerance. Raises ValueError if the tolerance has an absolute part."""
+    if not isinstance(bound, Tolerance) or bound.absolute is not None:
+        raise ValueError(f"tolerance {what}: expected one share for an exact gate, such as '1%'")
+    return bound.relative.fraction
+
+
+def read_marker(test: str, markers: Sequence[pytest.Mark]) -> tuple[tuple[str, ...], ExactLimits]:
+    """Return the globs of NICs and the limits of a test. For each argument, the nearest marker counts.
+
+    Raises ConfigError.
+    """
+    given: dict[str, object] = {}
+    for marker in reversed(markers):
+        if marker.args:
+            raise ConfigError(f"{test}: the exact marker takes keywords only: {SIGNATURE}")
+        for name, value in marker.kwargs.items():
+            if name not in _ARGUMENTS:
+                raise ConfigError(f"{test}: {unknown('argument of the exact marker', name, _ARGUMENTS)}: {SIGNATURE}")
+            given[name] = value
+    nics = given.get("nic", "*")
+    globs = (nics,) if isinstance(nics, str) else nics
+    if not isinstance(globs, Sequence) or not globs or not all(isinstance(one, str) and one for one in globs):
+        raise ConfigError(f"{test}: nic={nics!r} in the exact marker: expected a name or glob, or a list of them")
+    with mistake_in(test):
+        return tuple(globs), read_limits(given, Origin.MARKER)
+
+
+def chosen(nics: Sequence[str], globs: Sequence[str], what: str) -> Iterator[str]:
+    """Yield the NICs that match a glob. Raises ConfigError for a glob that matches none."""
+    for glob in globs:
+        if not any(fnmatchcase(nic, glob) for nic in nics):
+            raise ConfigError(f"{what}: {unknown('NIC of exact boards', glob, nics)}")
+    for nic in nics:
+        if not globs or any(fnmatchcase(nic, glob) for glob in globs):
+            yield nic
+
+
+def exact_limits(texts: Sequence[str], origin: str, tolerances: Sequence[Limit]) -> ExactLimits:
+    """Return the limits of ``--pinet-instructions`` (``texts``) and ``--pinet-tolerance``. Raises ConfigError."""
+    instructions: list[InstructionLimit] = []
+    for text in texts:
+        with mistake_in(f"{origin} {text!r}"):
+            instructions += parse_written_instructions(text, f"{origin} {text}")
+    with mistake_in("--pinet-tolerance"):
+        found = [relative(limit.bound, str(limit.bound)) for limit in tolerances]
+    return ExactLimits(tuple(instructions), found[-1] if found else None)

@@ -1,0 +1,40 @@
+"""Parametrizes tests of exact gates: one test for each NIC that has an exact board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_pinet.judge.exact import ExactLimits
+from pytest_pinet.session.exact_gate import chosen, read_marker
+from pytest_pinet.session.settings import settings
+
+if TYPE_CHECKING:
+    from pytest_pinet.session.session import PinetSession
+
+FIXTURE = "pinet_exact_gate"
+NO_BUILD = "an exact gate needs --pinet-exact and --pinet-build PATH, or: pinet gate --exact BUILD"
+
+
+def parametrize(metafunc: pytest.Metafunc, session: Callable[[], PinetSession]) -> None:
+    """Add one parameter for each NIC of the marker and of ``--pinet-nic``. Raises ConfigError."""
+    test = f"{metafunc.definition.path.name}::{metafunc.definition.name}"
+    globs, _ = read_marker(test, list(metafunc.definition.iter_markers("exact")))
+    found = settings(metafunc.config)
+    mode = session().exact if found["exact"] else None
+    if mode is None:
+        parameters = [pytest.param(None, id="no-build", marks=pytest.mark.skip(reason=NO_BUILD))]
+    else:
+        wanted = set(chosen(mode.nics, found["nic"], found.origin("nic")))
+        parameters = [pytest.param(nic, id=nic) for nic in chosen(mode.nics, globs, test) if nic in wanted]
+    if not parameters:
+        reason = "--pinet-nic selects none of the NICs of this test"
+        parameters = [pytest.param(None, id="no-nic", marks=pytest.mark.skip(reason=reason))]
+    metafunc.parametrize(FIXTURE, parameters, indirect=True)
+
+
+def limits_of(item: pytest.Item) -> ExactLimits:
+    """Return the limits of the marker of a test. Raises ConfigError."""
+    return read_marker(item.nodeid, list(item.iter_markers("exact")))[1]

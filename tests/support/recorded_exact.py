@@ -1,0 +1,76 @@
+"""A pytest plugin (``-p tests.support.recorded_exact``) that boots nothing: exact boots are values or recorded files.
+
+The name of a build is the name of its boots: a value of ``BOOTS``, or ``error: KIND`` for a build that breaks. A build
+without a boot of its own, and the stock kernel, are the known-good boot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.errors import BuildError, CapabilityError, InvalidMeasurement
+from pytest_pinet.model.build import Build
+from pytest_pinet.model.exact import ExactBoot
+from pytest_pinet.model.traffic import Direction
+from pytest_pinet.session.exact_machines import MadeExactBoot
+from tests.support.exact_boots import FOUR_NOPS, KNOWN_GOOD, RECEIVE, boot, window, with_module
+
+TRANSMIT = {"macb_start_xmit [macb]": 320.0, "pktgen_xmit [pktgen]": 210.0, "dev_queue_xmit": 1800.0}
+
+
+def _both_ways(received: ExactBoot, **transmitted: float) -> ExactBoot:
+    sent = {**TRANSMIT, **{f"{name} [macb]": value for name, value in transmitted.items()}}
+    windows = window(sent, direction=Direction.TX, rate=13_690.0), received.windows[0]
+    return ExactBoot(received.identity, windows)
+
+
+GOOD = _both_ways(KNOWN_GOOD)
+BOOTS: Mapping[str, ExactBoot] = {
+    "good": GOOD,
+    "nops": _both_ways(FOUR_NOPS),
+    "slow": _both_ways(
+        boot(
+            window({**RECEIVE, "gem_rx [macb]": 151.0 + 480, "macb_poll [macb]": 61.0}, rate=4890.0),
+            identity=with_module("macb"),
+        ),
+        macb_start_xmit=324.0,
+    ),
+    "qemu10": replace(GOOD, identity=replace(GOOD.identity, qemu="10.0.2")),
+}
+
+
+class RecordedMachines:
+    """Implements ``ExactMachines``. The known-good build is cached from its second use on."""
+
+    nics: Sequence[str] = ("macb", "igb")
+
+    def __init__(self) -> None:
+        self._booted: set[str] = set()
+
+    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> MadeExactBoot:
+        name = "good" if build is None else build.name
+        if name == "unsteady":
+            raise InvalidMeasurement("macb is not exact on this machine: tcp-tx: packets was 5500 in one boot and 5501")
+        made = self._made(nic, name, cached=name in self._booted)
+        self._booted.add(name)
+        return made
+
+    def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> MadeExactBoot:
+        if build.name.startswith("error "):
+            kind = build.name.removeprefix("error ")
+            raise BuildError(f"kernel 6.1.0-56-arm64 on the exact board {nic}: {kind}", kind, "the last line")
+        return self._made(nic, build.name, cached=False)
+
+    def _made(self, nic: str, name: str, cached: bool) -> MadeExactBoot:
+        if nic == "igb":
+            raise CapabilityError("igb needs QEMU 8.0 or later, found 7.2.22")
+        return MadeExactBoot(BOOTS.get(name, GOOD), 42.0, cached)
+
+
+@pytest.hookimpl
+def pytest_pinet_exact_machines(config: pytest.Config) -> RecordedMachines:
+    """Return the recorded boots."""
+    return RecordedMachines()
