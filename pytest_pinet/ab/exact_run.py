@@ -17,7 +17,7 @@ from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import exact_combination, exact_records
-from pytest_pinet.session.exact_gate import COMBINATION_KEY
+from pytest_pinet.session.exact_gate import COMBINATION_KEY, chosen
 from pytest_pinet.session.exact_machines import ExactMachines, MadeExactBoot
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession
 from pytest_pinet.session.settings import settings
@@ -29,7 +29,11 @@ def measure_exact(session: PinetSession) -> None:
     options = read_ab_options(found["build"], found["against"], found["boots"], found.origin, exact=True)
     if options is None:
         raise ConfigError(f"{found.origin('exact')}: no build is under test; name a build with --pinet-build PATH")
+    if session.dry_run is not None:
+        raise ConfigError("--pinet-dry-run plans measurements of a lab, and exact gates have no lab; remove the option")
     machines = session.config.hook.pytest_pinet_exact_machines(config=session.config)
+    # A NIC that does not exist is a mistake in the command line, not in a test.
+    list(chosen(machines.nics, found["nic"], found.origin("nic")))
     session.exact = run = ExactRun(session, options, machines)
     session.recorder.head = run.head
 
@@ -41,6 +45,7 @@ class ExactRun:
         self._session = session
         self._options = options
         self._machines = machines
+        self._made = 0
 
     @property
     def nics(self) -> Sequence[str]:
@@ -77,15 +82,18 @@ class ExactRun:
             a = self._machines.known_good(nic, options.good, say)
         except BuildError as error:
             raise known_good_error(error, options.name(Side.A)) from error
-        return a, self._machines.boot(nic, options.new, say)
+        self._made += not a.cached
+        b = self._machines.boot(nic, options.new, say)
+        self._made += not b.cached
+        return a, b
 
     def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
-        sides = [self._options.record(side) for side in (Side.A, Side.B)]
+        a, b = (self._options.record(side) for side in (Side.A, Side.B))
         turns = {one.combination.id: one.change.turns for one in results if one.change is not None}
-        # A boot of an earlier run takes no time.
+        # A boot of an earlier run takes no time. Workers made the boots of their results.
         made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
-        return change_head(sides[0], sides[1], results, False, made, failed, interrupted, exact=True)
+        return change_head(a, b, results, False, max(made, self._made), failed, interrupted, exact=True)
 
 
 def _turn(number: int, side: Side, made: MadeExactBoot) -> TurnRecord:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -28,8 +29,16 @@ if TYPE_CHECKING:
 
 UNDECIDED = 3
 # What the options of pytest are called here.
-SPELLED = {"--pinet-build": "BUILD", "--pinet-against": "--against", "--pinet-lab": "--lab", "--pinet-boots": "--boots"}
-OPTIONS = ("--against", "--lab", "--boots", "--yes", "--bisect", "--help")
+SPELLED = {
+    "--pinet-build": "BUILD",
+    "--pinet-against": "--against",
+    "--pinet-lab": "--lab",
+    "--pinet-boots": "--boots",
+    "--pinet-exact": "--exact",
+}
+OPTIONS = ("--against", "--lab", "--boots", "--exact", "--yes", "--bisect", "--help")
+# What an exact gate runs if no test is named.
+EXACT_SUITE = ("--pyargs", "pytest_pinet.suites.test_exact")
 
 
 @renamed({"--baseline": "--against"})
@@ -48,6 +57,12 @@ OPTIONS = ("--against", "--lab", "--boots", "--yes", "--bisect", "--help")
     help="Lab file, or name of a packaged lab. Also PINET_LAB, and pinet_lab in pytest's configuration.",
 )
 @click.option("--boots", metavar="N", type=int, help="Boot each board at most this often.")
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Count instructions on exact boards, without a lab: one boot of each build decides. Without the path of a "
+    "test, a packaged test runs.",
+)
 @click.option("--yes", is_flag=True, help="Boot BUILD without a question on boards without power control.")
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=FILES)
@@ -56,6 +71,7 @@ def gate(
     against: str | None,
     lab_file: str | None,
     boots: int | None,
+    exact: bool,
     yes: bool,
     bisect: bool,
     pytest_args: tuple[str, ...],
@@ -87,6 +103,7 @@ def gate(
     words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
     words += [f"--pinet-boots={boots}"] if boots is not None else []
     words += ["--pinet-unattended"] if yes else []
+    words += ["--pinet-exact", *(EXACT_SUITE if not _names_tests(pytest_args) else ())] if exact else []
     passed = {word.partition("=")[0] for word in pytest_args}
     answer = RunWatcher({option: name for option, name in SPELLED.items() if option not in passed})
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
@@ -95,6 +112,11 @@ def gate(
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     sys.exit(code_of(status, answer.head, answer.refused, bisect))
+
+
+def _names_tests(words: Sequence[str]) -> bool:
+    """Return whether a word of the command line is the path of a test, or of a package of tests."""
+    return "--pyargs" in words or any(Path(word.partition("::")[0]).exists() for word in words)
 
 
 class RunWatcher:

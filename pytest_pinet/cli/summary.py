@@ -36,7 +36,7 @@ def summary(what: str, form: str, output: str | None) -> None:
         return
     lines = [verdict_in_words(run), "", *summary_table(run.results, run.skipped)]
     if run.change is not None:
-        lines = [*change_lines(run.change, run.skipped), *wrap(emulated_words(run), hanging="  ")]
+        lines = [*change_lines(run.change, run.skipped, results=run.results), *wrap(emulated_words(run), hanging="  ")]
     if output is None:
         print_lines(lines)
     else:

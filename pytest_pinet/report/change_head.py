@@ -13,10 +13,13 @@ from pytest_pinet.judge.change_verdict import (
     exit_code,
 )
 from pytest_pinet.judge.difference import Relation
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord, RanRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.exact_record import EXACT
+from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows
 from pytest_pinet.report.text_wrap import first_paragraph
 
 _OF_RESULT = {
@@ -39,6 +42,8 @@ _OF_VERDICT = {
 _ORDER = list(MetricOutcome)
 # The finding when the kernel broke during traffic, without a more specific kind.
 KERNEL = "kernel"
+# An exact gate also fails if only the instructions grow. A smaller change of goodput is then no part of the sentence.
+_SEEN = 0.0005
 # The keys of ethtool -i, and how reports name them.
 _ETHTOOL = {"driver": "driver", "version": "version", "firmware-version": "firmware"}
 
@@ -74,6 +79,8 @@ def change_head(
         own = f"the {a.name}" if exact else "the boards' own build"
         against = "the accepted baselines" if accepted else a.name if a.key else own
         sentence = _sentence(found, entries, against, b.name)
+        if exact and (told := _functions(found, results)):
+            sentence = f"{sentence[:-1]}; {told}."
     return ChangeHeadRecord(
         a=a,
         b=b,
@@ -174,7 +181,27 @@ def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], agains
     return f"{b} may be merged: {none} slower than with {against}{more}."
 
 
+def _functions(found: ChangeVerdict, results: Sequence[ResultRecord]) -> str:
+    """Return the function that changed most tellingly, and how many changed in all; empty if none changed."""
+    judged = [one for one in results if found is not ChangeVerdict.REGRESSION or one.verdict is Verdict.FAIL]
+    # The first functions of several NICs are those of the NIC that changed most.
+    rows = [function_rows(own) for own in by_nic(judged).values()]
+    rows = [own for own in rows if own]
+    if not rows:
+        return ""
+    own = max(rows, key=lambda one: abs(one[0].record.change))
+    first = own[0].record
+    many = sum(map(len, rows))
+    of = f"first of {many} functions" if many > 1 else "the only function"
+    return f"{of} that changed: {first.label} {first.a:.2f} -> {first.b:.2f} ({first.change:+.2f})"
+
+
+def _short(result_id: str) -> str:
+    return exact_label(result_id) if CombinationId.parse(result_id).board == EXACT else result_id
+
+
 def _worst(slower: Sequence[ChangeEntryRecord], of: int) -> str:
     worst = min(slower, key=lambda entry: entry.change or 0.0)
-    by = f", by {-worst.change * 100:.1f} % in {worst.id}" if worst.change is not None else ""
-    return f"{len(slower)} of {of} metrics slower{by}"
+    if worst.change is None or worst.change > -_SEEN:
+        return f"{len(slower)} of {of} metrics slower"
+    return f"{len(slower)} of {of} metrics slower, by {-worst.change * 100:.1f} % in {_short(worst.id)}"

@@ -7,14 +7,30 @@ from collections.abc import Sequence
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.diagrams.facts import count
+from pytest_pinet.report.exact_record import EXACT
+from pytest_pinet.report.exact_text import (
+    MARK,
+    board_lines,
+    by_nic,
+    exact_label,
+    function_lines,
+    function_rows,
+    sum_cells,
+)
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
 from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
 
 _HEADER = ("metric", "A", "B", "change", "outcome")
+# Of an exact gate: instructions for each packet, and the change of goodput in virtual time.
+_EXACT_HEADER = ("metric", "A (instr.)", "B (instr.)", "change", "goodput", "outcome")
+_EXACT_COLUMNS = "<  >  >  >  >  <"
+# What A is if it has no build, by the baseline of the run.
+_OWN = {"accepted": "the accepted baselines", EXACT: "the stock kernel of the exact boards"}
 # The verdict with the same meaning: outcomes have its colour and its mark.
 VERDICTS = {
     MetricOutcome.REGRESSION: Verdict.FAIL,
@@ -35,19 +51,26 @@ def change_lines(
     color: bool = False,
     run_folder: str | None = None,
     json_path: str | None = None,
+    results: Sequence[ResultRecord] = (),
 ) -> list[str]:
-    """Return lines of at most ``width`` columns. Paths stay whole, so that they can be copied."""
+    """Return lines of at most ``width`` columns. Paths stay whole, so that they can be copied.
+
+    ``results`` are those of an exact gate, whose functions are listed.
+    """
     lines = [
         line
         for name, build in (("A", head.a), ("B", head.b))
         for line in wrap(_build(name, build, head), hanging="   ", width=width)
     ]
-    lines += ["", *_table(head.entries, width, color)]
+    if head.baseline == EXACT:
+        lines += ["", *_exact_table(head.entries, results, width, color)]
+    else:
+        lines += ["", *_table(head.entries, width, color)]
     if skipped:
         lines += ["", "not measured:", *skipped_lines(skipped, width)]
     counts = Counter(MetricOutcome(entry.outcome) for entry in head.entries)
     said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MetricOutcome if counts[outcome])
-    lines += ["", *wrap(f"{said or 'nothing measured'}; {count(head.turns, 'turn')}", hanging="  ", width=width)]
+    lines += ["", *wrap(f"{said or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
     lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return [*lines, *wrap(head.sentence, hanging="  ", width=width)]
@@ -64,8 +87,7 @@ def ran_sentences(head: ChangeHeadRecord) -> list[str]:
 
 def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     if name == "A" and not build.key:
-        what = "the accepted baselines" if head.baseline == "accepted" else "the build that is installed on the boards"
-        return f"A: {what}"
+        return f"A: {_OWN.get(head.baseline, 'the build that is installed on the boards')}"
     release = f", kernel {build.release}" if build.release else ""
     files = len(build.files)
     of_files = f", {files} file{'s' if files != 1 else ''}" if files else ""
@@ -80,10 +102,37 @@ def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> lis
     return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
 
 
-def _cells(entry: ChangeEntryRecord) -> tuple[str, ...]:
+def _exact_table(
+    entries: Sequence[ChangeEntryRecord], results: Sequence[ResultRecord], width: int, color: bool
+) -> list[str]:
+    """Return the metrics of an exact gate, and the functions that changed, by NIC."""
+    exact = {one.id: one.exact for one in results}
+    cells: list[tuple[str, ...]] = [_EXACT_HEADER]
+    for entry in entries:
+        goodput = "-" if entry.change is None else f"{entry.change * 100:+.2f}%"
+        cells.append((exact_label(entry.id), *sum_cells(exact.get(entry.id)), goodput, _word(entry)))
+    colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in entries]
+    lines = text_table(cells, _EXACT_COLUMNS, width, colors, [_notes(entry, width) for entry in entries])
+    for nic, own in by_nic(results).items():
+        if rows := function_rows(own):
+            lines += ["", f"functions of {nic} that changed (instructions per packet or answer):"]
+            lines += function_lines(rows, width)
+    boards = [line for text in board_lines(results) for line in wrap(text, hanging="  ", width=width)]
+    return [*lines, "", *boards] if boards else lines
+
+
+def turns_text(head: ChangeHeadRecord) -> str:
+    """Return the number of turns: ``8 turns``; of an exact gate ``2 boots``."""
+    return count(head.turns, "boot" if head.baseline == EXACT else "turn")
+
+
+def _word(entry: ChangeEntryRecord) -> str:
     word = entry.finding or entry.outcome
-    shown = word if MetricOutcome(entry.outcome) in GOOD else plain(word).upper()
-    return (*side_cells(entry.a_bps, entry.b_bps, entry.change), shown)
+    return word if MetricOutcome(entry.outcome) in GOOD else plain(word).upper()
+
+
+def _cells(entry: ChangeEntryRecord) -> tuple[str, ...]:
+    return (*side_cells(entry.a_bps, entry.b_bps, entry.change), _word(entry))
 
 
 def _notes(entry: ChangeEntryRecord, width: int) -> list[str]:
@@ -96,7 +145,7 @@ def _notes(entry: ChangeEntryRecord, width: int) -> list[str]:
 
 def change_in_words(run: RunRecord, head: ChangeHeadRecord) -> str:
     """Return the verdict on the change of this run as one sentence."""
-    emulated = " The values are emulated." if run.figures == "emulated" else ""
+    emulated = f" The values are {emulated_mark(run)}." if run.figures == "emulated" else ""
     interrupted = "" if run.complete or "interrupted" in head.sentence else " The run was interrupted."
     return f"{head.sentence}{emulated}{interrupted}"
 
@@ -105,7 +154,13 @@ def emulated_words(run: RunRecord) -> str:
     """Return a note that the values are emulated; empty for measured values."""
     if run.figures != "emulated":
         return ""
-    return f"values are emulated: {run.meaning}" if run.meaning is not None else "values are emulated"
+    text = f"values are {emulated_mark(run)}"
+    return text if run.meaning is None else f"{text}: {run.meaning}"
+
+
+def emulated_mark(run: RunRecord) -> str:
+    """Return the word for emulated values: ``emulated``; of an exact gate ``emulated, exact``."""
+    return MARK if run.change is not None and run.change.baseline == EXACT else "emulated"
 
 
 def emulated_sentence(run: RunRecord) -> str:

@@ -19,8 +19,8 @@ from pytest_pinet.report.result_record import ResultParts, result_record
 # The name of exact boards in ids.
 EXACT = "exact"
 EXACT_MEANING = (
-    "exact: instructions in a virtual machine, whose clock counts them. They say nothing about caches, buses, DMA, the "
-    "PHY and interrupt latency"
+    "instructions of a virtual machine, whose clock counts them; they say nothing about caches, buses, DMA, PHY and "
+    "interrupt latency"
 )
 # At most this many functions of a window are recorded one by one.
 _RECORDED = 50

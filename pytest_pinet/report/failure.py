@@ -8,8 +8,10 @@ from statistics import median
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
+from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
+from pytest_pinet.report.exact_text import board_text, exact_label, function_lines, function_rows, shift_text
 from pytest_pinet.report.sentences import evenness_note, limited_by_text, scale_text
 from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rate, rates, wrap, wrap_command
 
@@ -22,6 +24,8 @@ _ENDS = "  ends "
 
 def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     """Return about eight lines on a result that is not good. ``run_folder`` is put before the path of the raw files."""
+    if result.exact is not None:
+        return "\n".join([*_exact(result, result.exact), *_surroundings(result, run_folder)])
     lines: list[str] = []
     # Slow drift of the lab cancels out if two states or two builds were measured alternately.
     alternated = result.comparison is not None or result.change is not None
@@ -50,6 +54,18 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
     if even is not None:
         lines += _row("flows", evenness_note(result))
     return "\n".join([*(lines or _message(result)), *_surroundings(result, run_folder)])
+
+
+def _exact(result: ResultRecord, exact: ExactChangeRecord) -> list[str]:
+    """Return the reason of an exact result, and the functions that changed."""
+    lines = [
+        line
+        for direction in result.directions.values()
+        for line in wrap(f"{exact_label(result.id)}: {direction.reason}", hanging=CONTINUED)
+    ]
+    lines += function_lines(function_rows([result]), indent="  ")
+    lines += _row("shift", shifted) if (shifted := shift_text(exact)) else []
+    return [*lines, *_row("board", board_text(exact))]
 
 
 def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
@@ -155,7 +171,8 @@ def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
     lines += _row("limited by", limited) if (limited := limited_by_text(result)) else []
     lines += _row("link", result.link) if result.link else []
     lines += _row("scale", scaled) if (scaled := scale_text([result])) else []
-    lines += _row(_ENDS.strip(), f"{dut} (DUT), {peer} (peer)")
+    if result.exact is None:
+        lines += _row(_ENDS.strip(), f"{dut} (DUT), {peer} (peer)")
     if result.files:
         folder = PurePosixPath(run_folder or "") / PurePosixPath(result.files[0]).parent
         lines.append(f"  {'raw':{_NAME_WIDTH}}{copyable(str(folder))}")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import worst
+from pytest_pinet.report.exact_text import MOST_FUNCTIONS, function_rows
 
 Property = tuple[str, object]
 
@@ -24,7 +25,8 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and ``pinet.fairness`` (Jain's
     index). ``pinet.tuning`` is the requested tuning. A setting without effect has its outcome, as in
     ``pinet.tuning.xps``. ``pinet.scale`` exists if links ran below their rate. In an A/B comparison each direction has
-    ``a_bps``, ``b_bps`` and ``change``; ``pinet.finding`` is the failure of a build that could not be measured.
+    ``a_bps``, ``b_bps`` and ``change``; in an exact gate also ``instructions_a``, ``instructions_b`` (for each packet)
+    and ``functions``, those that changed most. ``pinet.finding`` is the failure of a build that could not be measured.
 
     Rates are whole bit/s. ``cpu_percent_dut`` and ``cpu_percent_peer`` are relative to one core.
     """
@@ -83,7 +85,20 @@ def _changed(result: ResultRecord, way: str) -> list[Property]:
         return []
     one = result.change.directions[way]
     change = None if one.change is None else round(one.change, 5)
-    return [("a_bps", round(one.a_bps)), ("b_bps", round(one.b_bps)), ("change", change)]
+    return [("a_bps", round(one.a_bps)), ("b_bps", round(one.b_bps)), ("change", change), *_exact(result)]
+
+
+def _exact(result: ResultRecord) -> list[Property]:
+    """Return the instructions of an exact gate, and the functions that changed."""
+    exact = result.exact
+    if exact is None:
+        return []
+    rows = function_rows([result])[:MOST_FUNCTIONS]
+    texts = [f"{row.record.label} {row.record.a:.2f} -> {row.record.b:.2f}" for row in rows]
+    return [
+        (f"instructions_{side}", None if one.instructions is None else round(one.instructions, 2))
+        for side, one in (("a", exact.a), ("b", exact.b))
+    ] + [("functions", "; ".join(texts) or None)]
 
 
 def _figures(direction: DirectionRecord) -> list[Property]:
@@ -93,7 +108,8 @@ def _figures(direction: DirectionRecord) -> list[Property]:
         ("goodput_bps", round(direction.goodput_bps)),
         ("limit_bps", None if limit is None else round(limit)),
         ("rule", direction.rule),
-        ("oracle_bps", round(direction.oracle_bps)),
+        # An exact board has no physical limit.
+        ("oracle_bps", round(direction.oracle_bps) or None),
         ("attempts", len(direction.attempts)),
         ("state", direction.state or None),
         ("retransmits", direction.retransmits),

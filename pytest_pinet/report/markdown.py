@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
@@ -18,8 +19,18 @@ from pytest_pinet.report.change_table import (
     emulated_sentence,
     figure_name,
     ran_sentences,
+    turns_text,
 )
-from pytest_pinet.report.diagrams.facts import count
+from pytest_pinet.report.exact_record import EXACT
+from pytest_pinet.report.exact_text import (
+    FUNCTION_HEADS,
+    MOST_FUNCTIONS,
+    board_lines,
+    by_nic,
+    exact_label,
+    function_rows,
+    sum_cells,
+)
 from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
@@ -165,15 +176,20 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
     parts = [f"## {escaped(change_in_words(run, head))}", ""]
     if run.meaning is not None and (meant := emulated_sentence(run)):
         parts += [escaped(meant), ""]
-    parts += _change_table(bad)
+    exact = head.baseline == EXACT
+    table: Callable[[Sequence[ChangeEntryRecord]], list[str]] = _change_table
+    if exact:
+        table = partial(_exact_table, results=run.results)
+    parts += table(bad)
     parts += [f"- {escaped(figure_name(entry))}: {escaped(_cause(entry))}" for entry in bad if _cause(entry)]
     if same:
-        parts += ["", *_details(f"{len(same)} unchanged", _change_table(same))]
+        parts += ["", *_details(f"{len(same)} unchanged", table(same))]
+    parts += _functions(run.results) if exact else []
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
     if ran := ran_sentences(head):
         unproved = f", {len(head.not_proved)} not proved" if head.not_proved else ""
         parts += ["", *_details(f"what ran{unproved}", [f"- {escaped(text)}" for text in ran])]
-    foot = f"Run {run.run}, lab {run.lab}, {count(head.turns, 'turn')}, {run.started}, pytest-pinet {run.pinet}"
+    foot = f"Run {run.run}, lab {run.lab}, {turns_text(head)}, {run.started}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
     for result in run.results:
@@ -195,6 +211,37 @@ def _change_table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
         outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(entry.finding or entry.outcome)}"
         cells.append((escaped(figure_name(entry)), a, b, change, outcome))
     return markdown_table(cells, SIDES)
+
+
+def _exact_table(entries: Sequence[ChangeEntryRecord], results: Sequence[ResultRecord]) -> list[str]:
+    """Return the metrics of an exact gate: instructions for each packet, and goodput in virtual time."""
+    if not entries:
+        return []
+    exact = {one.id: one.exact for one in results}
+    cells: list[tuple[str, ...]] = [("metric", "A (instructions)", "B (instructions)", "change", "goodput", "outcome")]
+    for entry in entries:
+        a, b, change = sum_cells(exact.get(entry.id))
+        goodput = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
+        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(entry.finding or entry.outcome)}"
+        cells.append((escaped(exact_label(entry.id)), a, b, change.replace("%", " %"), goodput, outcome))
+    return markdown_table(cells, "<>>>><")
+
+
+def _functions(results: Sequence[ResultRecord]) -> list[str]:
+    """Return the functions of each NIC that changed, with their files."""
+    lines: list[str] = []
+    for nic, own in by_nic(results).items():
+        rows = function_rows(own)
+        if rows:
+            title = f"Functions of {escaped(nic)} that changed, in instructions per packet (requests: per answer)"
+            cells = [
+                (*FUNCTION_HEADS, ""),
+                *((*map(escaped, row.cells), escaped("; ".join(row.notes))) for row in rows),
+            ]
+            lines += [title, "", *markdown_table(cells[: MOST_FUNCTIONS + 1], "<<>>><")]
+            more = len(rows) - MOST_FUNCTIONS
+            lines += [f"and {more} more functions, in results.json", ""] if more > 0 else []
+    return [*lines, *(f"{escaped(text)}\n" for text in board_lines(results))]
 
 
 def _cause(entry: ChangeEntryRecord) -> str:

@@ -148,9 +148,10 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
         oracle=judged.because,
         attempts=[AttemptRecord.of(one, goodput_bps=one.goodput.bps) for one in judged.attempts],
         baseline=None if found is None else BaselineRecord.of(found, figure_bps=found.baseline.bps),
-        retransmits=total([flow.retransmits for flow in judged.flows]),
-        lost_packets=total([flow.lost_packets for flow in judged.flows]),
-        packets=total([flow.packets for flow in judged.flows]),
+        # An exact board has no flows of a traffic tool, so that there are no such counts.
+        retransmits=total([flow.retransmits for flow in judged.flows]) if judged.flows else None,
+        lost_packets=total([flow.lost_packets for flow in judged.flows]) if judged.flows else None,
+        packets=total([flow.packets for flow in judged.flows]) if judged.flows else None,
         jitter_ms=only.jitter_ms,
         streams_bps=[stream.bps for stream in streams],
         samples=[

@@ -18,6 +18,7 @@ from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
 from pytest_pinet.report.trends import FigureSeries, run_facts, series_with
+from pytest_pinet.session.exact_parameters import FIXTURE, exact_identity
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
 
@@ -49,17 +50,20 @@ def attach(config: pytest.Config, directory: str, recorder: RunRecorder, lab: La
 
 def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | None:
     """Return the identity of a test: combination, name without file and parameters, and its other parameters."""
-    if case is None:
+    combination = case.combination.identity if case is not None else exact_identity(item)
+    if combination is None:
         return None
     callspec = getattr(item, "callspec", None)
     params = callspec.params if callspec is not None else {}
-    given = {name: value for name, value in params.items() if not isinstance(value, CombinationCase)}
+    # The NIC of an exact gate is part of the combination.
+    shown = {name: value for name, value in params.items() if name != FIXTURE}
+    given = {name: value for name, value in shown.items() if not isinstance(value, CombinationCase)}
     parameters: dict[str, object] = {name: value for name, value in given.items() if isinstance(value, _PLAIN)}
     if callspec is not None and len(parameters) < len(given):
         parameters["id"] = callspec.id
     path, *classes, _ = item.nodeid.split("[")[0].split("::")
     test = "::".join([*classes, getattr(item, "originalname", None) or item.name.partition("[")[0]])
-    return Subject(case.combination.identity, test, parameters, path)
+    return Subject(combination, test, parameters, path)
 
 
 def _trends(recorder: RunRecorder, lab: LabOfFile | None, results: Sequence[ResultRecord]) -> list[FigureSeries]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_pinet.judge.exact import ExactLimits
+from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.report.exact_record import exact_combination
 from pytest_pinet.session.exact_gate import chosen, read_marker
 from pytest_pinet.session.settings import settings
 
@@ -38,3 +40,10 @@ def parametrize(metafunc: pytest.Metafunc, session: Callable[[], PinetSession]) 
 def limits_of(item: pytest.Item) -> ExactLimits:
     """Return the limits of the marker of a test. Raises ConfigError."""
     return read_marker(item.nodeid, list(item.iter_markers("exact")))[1]
+
+
+def exact_identity(item: pytest.Item) -> CombinationId | None:
+    """Return the combination of a test of an exact gate, before its first boot; None for every other test."""
+    callspec = getattr(item, "callspec", None)
+    nic = callspec.params.get(FIXTURE) if callspec is not None else None
+    return None if nic is None else CombinationId.parse(exact_combination(nic).id)

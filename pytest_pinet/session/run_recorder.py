@@ -304,7 +304,8 @@ class RunRecorder:
             lines = self._dry_run.lines()
         elif self.record is not None and self.record.change is not None:
             # The answer on a build under test replaces the table of results.
-            lines = change_lines(self.record.change, self.record.skipped, WIDTH, color, self.shown_folder, json_path)
+            run, change = self.record, self.record.change
+            lines = change_lines(change, run.skipped, WIDTH, color, self.shown_folder, json_path, run.results)
             lines += wrap(emulated_words(self.record), hanging="  ")
         elif self._results or self._skipped:
             lines = summary_table(

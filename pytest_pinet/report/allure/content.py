@@ -18,6 +18,7 @@ from pytest_pinet.report.allure.verdicts import verdict_of
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
+from pytest_pinet.report.exact_text import MOST_FUNCTIONS, FunctionRow, board_text, function_rows
 from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
 from pytest_pinet.report.text_wrap import rate
 from pytest_pinet.report.trends import FigureSeries
@@ -125,7 +126,8 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     """Return an HTML table and the trends. Allure 3 shows pictures only as data in ``img``; Allure 2 drops them."""
     rows = [
         (result.combination.traffic, way, rate(one.goodput_bps),
-         "none" if one.limit_bps is None else rate(one.limit_bps), rate(one.oracle_bps), one.verdict)
+         "none" if one.limit_bps is None else rate(one.limit_bps),
+         rate(one.oracle_bps) if one.oracle_bps else "none", one.verdict)
         for result in results
         for way, one in result.directions.items()
     ]  # fmt: skip
@@ -156,7 +158,14 @@ def _said(result: ResultRecord) -> list[str]:
         change = result.change
         found += [f"{way}: {one.why} (A {change.a}, B {change.b})" for way, one in change.directions.items()]
         found += [f"the builds differ: {suspect.text}" for suspect in change.suspects]
+    if result.exact is not None:
+        found += [board_text(result.exact)]
+        found += [": ".join(filter(None, [" ".join(row.cells), "; ".join(row.notes)])) for row in _functions(result)]
     return [*found, *ineffective([result])]
+
+
+def _functions(result: ResultRecord) -> list[FunctionRow]:
+    return function_rows([result])[:MOST_FUNCTIONS]
 
 
 def attachments(
@@ -179,6 +188,7 @@ def attachments(
     found += [
         (f"serial console {node}", "text/plain", text.encode("utf-8", "replace")) for node, text in consoles.items()
     ]
+    found += [(f"functions {r.id}", "text/csv", _function_csv(r)) for r in results if r.exact and r.exact.functions]
     found += [(f"evidence {r.id}", "application/json", _evidence(r)) for r in results if r.evidence]
     if folder is not None:
         found += _files(results, folder)
@@ -195,6 +205,13 @@ def _evidence(result: ResultRecord) -> bytes:
         "tunings": data.get("tunings", []),
     }
     return json.dumps(record, indent=1, allow_nan=False).encode("ascii")
+
+
+def _function_csv(result: ResultRecord) -> bytes:
+    """Return all recorded functions that changed as CSV, in instructions for each packet."""
+    functions = result.exact.functions if result.exact is not None else ()
+    rows = [[one.name, one.module, one.a, one.b, one.change, one.comparison, one.source] for one in functions]
+    return csv_bytes([["function", "module", "A", "B", "change", "comparison", "source"], *rows])
 
 
 def _counters(result: ResultRecord) -> bytes:

@@ -1,0 +1,152 @@
+"""Words and tables of exact results that all reports share: metrics by NIC and window, and functions that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.model.record.exact_change import ExactChangeRecord, FunctionRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.report.table import text_table
+from pytest_pinet.report.text_wrap import WIDTH, wrap
+
+# Reports name at most this many functions. results.json has more.
+MOST_FUNCTIONS = 10
+MARK = "emulated, exact"
+_CHANGED, _SHIFTS = "changed module", "shifts with any binary"
+# A larger change of a function that shifts is more than another binary does.
+_SHIFT = 50.0
+FUNCTION_HEADS = ("function", "in", "A", "B", "change")
+_FUNCTION_COLUMNS = "<  <  >  >  >"
+
+
+@dataclass(frozen=True)
+class FunctionRow:
+    """A function of one NIC in the window of traffic where it changed most."""
+
+    nic: str
+    window: str
+    record: FunctionRecord
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells below FUNCTION_HEADS."""
+        one = self.record
+        return (one.label, self.window, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.change:+.2f}")
+
+    @property
+    def notes(self) -> list[str]:
+        """What else is known of the function, one sentence each."""
+        one = self.record
+        found = [one.source] if one.source else []
+        found += [f"was {one.was}"] if one.was else []
+        found += [f"misses the limit {one.missed}"] if one.missed else []
+        return [*found, *([f"{_SHIFTS}: not judged by itself"] if one.comparison == _SHIFTS else [])]
+
+
+def window_of(result_id: str) -> str:
+    """Return the name of the window of an exact result: ``pktgen-60-rx``; empty for a result without a window."""
+    last = result_id.rpartition("/")[2]
+    return "" if last == "pair" or last.startswith("qemu=") else last
+
+
+def exact_label(result_id: str) -> str:
+    """Return the short name of an exact metric: ``macb pktgen-60-rx``."""
+    return f"{CombinationId.parse(result_id).nic} {window_of(result_id)}".strip()
+
+
+def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
+    """Return the exact results of each NIC."""
+    found: dict[str, list[ResultRecord]] = {}
+    for one in results:
+        if one.exact is not None:
+            found.setdefault(one.exact.nic, []).append(one)
+    return found
+
+
+def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
+    """Return the functions that changed in any of these results of one NIC, the most telling first."""
+    found: dict[str, tuple[int, FunctionRow]] = {}
+    for result in results:
+        exact = result.exact
+        for one in exact.functions if exact is not None else ():
+            assert exact is not None
+            row = FunctionRow(exact.nic, window_of(result.id), one)
+            before = found.get(one.label)
+            rank = _rank(one, exact)
+            if before is None or (rank, -abs(one.change)) < (before[0], -abs(before[1].record.change)):
+                found[one.label] = rank, row
+    ordered = sorted(found.values(), key=lambda entry: (entry[0], -abs(entry[1].record.change), entry[1].record.label))
+    return [row for _, row in ordered]
+
+
+def _rank(one: FunctionRecord, exact: ExactChangeRecord) -> int:
+    """Return the order of importance. A change of a module explains other changes, a change of the kernel does not."""
+    if one.missed:
+        return 0
+    if one.comparison == _CHANGED and "" not in exact.modules:
+        return 1
+    return 3 if one.comparison == _SHIFTS and abs(one.change) <= _SHIFT else 2
+
+
+def function_lines(rows: Sequence[FunctionRow], width: int = WIDTH, indent: str = "") -> list[str]:
+    """Return a table of the first functions for a terminal, with what else is known of each below it."""
+    if not rows:
+        return []
+    shown = rows[:MOST_FUNCTIONS]
+    cells = [FUNCTION_HEADS, *(row.cells for row in shown)]
+    notes = [wrap("; ".join(row.notes), indent=f"{indent}    ", width=width) if row.notes else [] for row in shown]
+    # The notes are indented already.
+    lines = text_table(cells, _FUNCTION_COLUMNS, width - len(indent), notes=[[] for _ in shown], whole=True)
+    return _with_notes(lines, [row.cells[0] for row in shown], notes, indent) + _left_out(rows, indent)
+
+
+def _with_notes(lines: Sequence[str], labels: Sequence[str], notes: Sequence[Sequence[str]], indent: str) -> list[str]:
+    """Return the lines of a table, each row followed by its notes. A long label has a line of its own."""
+    found, index = [f"{indent}{lines[0]}"], 0
+    for line in lines[1:]:
+        found.append(f"{indent}{line}".rstrip())
+        if line != labels[index]:
+            found += notes[index]
+            index += 1
+    return found
+
+
+def _left_out(rows: Sequence[FunctionRow], indent: str) -> list[str]:
+    more = len(rows) - MOST_FUNCTIONS
+    return [f"{indent}and {more} more functions, in results.json"] if more > 0 else []
+
+
+def sum_cells(exact: ExactChangeRecord | None) -> tuple[str, str, str]:
+    """Return the cells for all instructions for each packet: A, B and the relative change."""
+    if exact is None or exact.a.instructions is None or exact.b.instructions is None:
+        return "-", "-", "-"
+    before, after = exact.a.instructions, exact.b.instructions
+    change = "-" if not before else f"{(after / before - 1) * 100:+.2f}%"
+    return f"{before:.2f}", f"{after:.2f}", change
+
+
+def board_text(exact: ExactChangeRecord) -> str:
+    """Return where the values come from: ``xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)``."""
+    processors = "" if exact.processors == 1 else f", {exact.processors} CPUs"
+    return f"{exact.machine} with {exact.device}{processors}, QEMU {exact.qemu} ({MARK})"
+
+
+def shift_text(exact: ExactChangeRecord) -> str:
+    """Return how much of the change of the sum is not judged; empty if it is nothing."""
+    if abs(exact.shift) < 0.005:
+        return ""
+    return f"{exact.shift:+.2f} of the change shifts with any binary (allocators, scheduler, timers) and is not judged"
+
+
+def once(texts: Iterable[str]) -> list[str]:
+    """Return each text once, without empty texts."""
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+def board_lines(results: Sequence[ResultRecord]) -> list[str]:
+    """Return what is to be known of the values of these exact results: the boards, and why functions are missing."""
+    records = [one.exact for one in results if one.exact is not None]
+    boards = once(f"{one.nic}: {board_text(one)}" for one in records)
+    return [*boards, *once(f"functions were not counted: {one.no_functions}" for one in records if one.no_functions)]
