@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_pinet.lab.link.link import Link
     from pytest_pinet.model.gate_results import (
         ComparisonResult,
+        ExactResult,
         HttpResult,
         LadderResult,
         PingResult,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from pytest_pinet.model.quantities import Bitrate
     from pytest_pinet.model.traffic import Direction
     from pytest_pinet.model.verdict import Verdict
+    from pytest_pinet.session.exact_gate import ExactGate
     from pytest_pinet.session.fixtures import Tune
     from pytest_pinet.session.gate import Gate
     from pytest_pinet.version import __version__
@@ -62,6 +64,8 @@ __all__ = [
     "CoordinatorError",
     "Direction",
     "DroppedLink",
+    "ExactGate",
+    "ExactResult",
     "Gate",
     "HttpResult",
     "Inconclusive",
@@ -94,10 +98,12 @@ if not TYPE_CHECKING:  # with a visible __getattr__, a type checker would accept
     # All other public names are in pytest_pinet.errors.
     _MODULES = {
         "pytest_pinet.session.gate": ("Gate",),
+        "pytest_pinet.session.exact_gate": ("ExactGate",),
         "pytest_pinet.session.fixtures": ("Tune",),
         "pytest_pinet.lab.link.link": ("Link",),
         "pytest_pinet.model.gate_results": (
             "ComparisonResult",
+            "ExactResult",
             "HttpResult",
             "LadderResult",
             "PingResult",

@@ -216,7 +216,7 @@ def _parametrize_exact(metafunc: pytest.Metafunc) -> None:
     from pytest_pinet.session.exact_parameters import parametrize
 
     try:
-        parametrize(metafunc, lambda: pinet_session(metafunc.config))
+        parametrize(metafunc, lambda: pinet_session(metafunc.config).exact)
     except ConfigError as error:
         raise pytest.Collector.CollectError(str(error)) from None
 

@@ -95,27 +95,14 @@ def function_lines(rows: Sequence[FunctionRow], width: int = WIDTH, indent: str 
     if not rows:
         return []
     shown = rows[:MOST_FUNCTIONS]
-    cells = [FUNCTION_HEADS, *(row.cells for row in shown)]
-    notes = [wrap("; ".join(row.notes), indent=f"{indent}    ", width=width) if row.notes else [] for row in shown]
-    # The notes are indented already.
-    lines = text_table(cells, _FUNCTION_COLUMNS, width - len(indent), notes=[[] for _ in shown], whole=True)
-    return _with_notes(lines, [row.cells[0] for row in shown], notes, indent) + _left_out(rows, indent)
-
-
-def _with_notes(lines: Sequence[str], labels: Sequence[str], notes: Sequence[Sequence[str]], indent: str) -> list[str]:
-    """Return the lines of a table, each row followed by its notes. A long label has a line of its own."""
-    found, index = [f"{indent}{lines[0]}"], 0
-    for line in lines[1:]:
-        found.append(f"{indent}{line}".rstrip())
-        if line != labels[index]:
-            found += notes[index]
-            index += 1
-    return found
-
-
-def _left_out(rows: Sequence[FunctionRow], indent: str) -> list[str]:
-    more = len(rows) - MOST_FUNCTIONS
-    return [f"{indent}and {more} more functions, in results.json"] if more > 0 else []
+    width -= len(indent)
+    notes = [wrap("; ".join(row.notes), indent="    ", width=width) if row.notes else [] for row in shown]
+    lines = text_table(
+        [FUNCTION_HEADS, *(row.cells for row in shown)], _FUNCTION_COLUMNS, width, notes=notes, whole=True
+    )
+    more = len(rows) - len(shown)
+    lines += [f"and {more} more functions, in results.json"] if more else []
+    return [f"{indent}{line}" for line in lines]
 
 
 def sum_cells(exact: ExactChangeRecord | None) -> tuple[str, str, str]:

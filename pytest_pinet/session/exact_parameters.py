@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_pinet.judge.exact import ExactLimits
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.exact_record import exact_combination
-from pytest_pinet.session.exact_gate import chosen, read_marker
+from pytest_pinet.session.exact_gate import ExactMode, chosen, read_marker
 from pytest_pinet.session.settings import settings
-
-if TYPE_CHECKING:
-    from pytest_pinet.session.session import PinetSession
 
 FIXTURE = "pinet_exact_gate"
 NO_BUILD = "an exact gate needs --pinet-exact and --pinet-build PATH, or: pinet gate --exact BUILD"
 
 
-def parametrize(metafunc: pytest.Metafunc, session: Callable[[], PinetSession]) -> None:
-    """Add one parameter for each NIC of the marker and of ``--pinet-nic``. Raises ConfigError."""
+def parametrize(metafunc: pytest.Metafunc, mode_of: Callable[[], ExactMode | None]) -> None:
+    """Add one parameter for each NIC of the marker and of ``--pinet-nic``. Raises ConfigError.
+
+    ``mode_of`` makes the session, which a run without ``--pinet-exact`` does not need.
+    """
     test = f"{metafunc.definition.path.name}::{metafunc.definition.name}"
     globs, _ = read_marker(test, list(metafunc.definition.iter_markers("exact")))
     found = settings(metafunc.config)
-    mode = session().exact if found["exact"] else None
+    mode = mode_of() if found["exact"] else None
     if mode is None:
         parameters = [pytest.param(None, id="no-build", marks=pytest.mark.skip(reason=NO_BUILD))]
     else:

@@ -17,8 +17,8 @@ from pytest_pinet.execution import trace
 ROOT = Path(__file__).parents[3]
 USER_FILE = """
 from pytest_pinet import (
-    Bitrate, ComparisonResult, Direction, Gate, HttpResult, LadderResult, Limit, Link, LinkError, PinetError,
-    PingResult, Result, TrafficResult, Tune, Verdict, doing,
+    Bitrate, ComparisonResult, Direction, ExactGate, ExactResult, Gate, HttpResult, LadderResult, Limit, Link,
+    LinkError, PinetError, PingResult, Result, TrafficResult, Tune, Verdict, doing,
 )
 
 def test_right(pinet_link: Link, pinet_gate: Gate, pinet_tune: Tune, way: str) -> None:
@@ -31,6 +31,10 @@ def test_right(pinet_link: Link, pinet_gate: Gate, pinet_tune: Tune, way: str) -
     every: list[Result] = [tcp, ladder, http, ping, states, pinet_gate.udp(pinet_link, bitrate="5M", loss="1%")]
     rate: Bitrate = every[0]["tx"]
     good: bool = every[0].verdict is Verdict.PASS and every[0].goodput[Direction.TX] == rate
+
+def test_exact(pinet_exact_gate: ExactGate) -> None:
+    found: ExactResult = pinet_exact_gate(instructions={"gem_rx": "1%", "macb_*": 4}, tolerance="1%")["pktgen-60-rx"]
+    before, after = found.functions["gem_rx [macb]"]
 
 def test_wrong(pinet_link: Link, pinet_gate: Gate) -> None:
     pinet_gate.tcp(pinet_link, minimum="94%")  # wrong keyword

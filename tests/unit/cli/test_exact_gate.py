@@ -1,0 +1,129 @@
+"""``pinet gate --exact`` and the marker ``exact``, with recorded boots (tests.support.recorded_exact)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_pinet.ab.options import STOCK
+from pytest_pinet.cli import run
+
+TESTS = """
+import pytest
+
+@pytest.mark.exact(nic="macb")
+def test_default(exact_gate):
+    found = exact_gate()
+    assert found["pktgen-60-rx"].instructions_of_a == 4752
+    assert found["pktgen-60-rx"].functions.get("gem_rx [macb]", (151, 155)) == (151, 155)
+
+@pytest.mark.exact(nic="macb", instructions={"gem_rx": "1%"})
+def test_receive_path(exact_gate):
+    exact_gate()
+"""
+QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--import-mode=importlib")
+BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "error panic")
+
+
+Gate = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Gate:
+    """Make a folder with tests and builds. Return ``pinet gate --exact``, which gives exit code and output."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_driver.py").write_text(TESTS)
+    for name in BUILDS:
+        (tmp_path / f"{name.replace(' ', '-')}.yaml").write_text(f"name: {name}\ncmdline: pinet.test=1\n")
+
+    def gate(*words: str) -> tuple[int, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            run(["gate", "--exact", *words, "-p", "tests.support.recorded_exact", *QUIET])
+        out, err = capfd.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out + err
+
+    return gate
+
+
+def results() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(".pinet/latest/results.json").read_text())
+    return found
+
+
+def test_the_packaged_test_runs_without_a_lab(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PINET_LAB", "no such lab.yaml")
+    code, out = gate("nops.yaml")
+    assert code == 0, out
+    assert f"nops may be merged: none of 2 metrics is slower than with the {STOCK};" in out
+    assert "gem_rx [macb]  pktgen-60-rx  151.00  155.00   +4.00" in out
+    assert "igb needs QEMU 8.0 or later, found 7.2.22" in out
+    run = results()
+    assert (run["lab"], run["figures"], run["change"]["baseline"]) == ("exact", "emulated", "exact")
+    assert run["meaning"].startswith("instructions of a virtual machine, whose clock counts them;")
+    assert "--pinet-exact" in run["results"][0]["rerun"]
+    assert "--pinet-lab" not in run["results"][0]["rerun"]
+
+
+def test_limits_of_markers_and_of_the_command_line(gate: Gate) -> None:
+    code, out = gate("nops.yaml", "test_driver.py")
+    assert code == 1
+    assert "1 failed, 1 passed" in out
+    assert "gem_rx [macb] grows by more than 1%" in " ".join(out.split())
+    code, out = gate("nops.yaml", "test_driver.py", "--pinet-instructions=gem_rx=3%")
+    assert code == 0, out
+
+
+@pytest.mark.parametrize(
+    ("build", "plain", "bisect", "text"),
+    [
+        ("slow", 1, 1, "slow must not be merged: 1 of 2 metrics slower, by 7.7 % in macb pktgen-60-rx,"),
+        ("error-panic", 1, 125, "error panic must not be merged: panic (1 of 1 results), against the stock"),
+        ("qemu10", 3, 125, "the boots cannot be compared: qemu was 7.2.22 with A and 10.0.2 with B"),
+        ("missing", 4, 125, "missing.yaml"),
+    ],
+)
+def test_exit_codes(gate: Gate, build: str, plain: int, bisect: int, text: str) -> None:
+    code, out = gate(f"{build}.yaml")
+    assert (code, text in out) == (plain, True), out
+    assert gate(f"{build}.yaml", "--bisect")[0] == bisect
+
+
+def test_a_board_that_is_not_exact_gives_no_verdict(gate: Gate) -> None:
+    code, out = gate("nops.yaml", "--against=unsteady.yaml", "--pinet-nic=macb")
+    assert code == 3
+    assert "macb is not exact on this machine: tcp-tx: packets was 5500 in one boot and" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--pinet-nic=foo"], "--pinet-nic: unknown NIC of exact boards 'foo'; accepted: igb, macb"),
+        (["--boots=4"], "--boots 4: an exact gate boots each build once; remove the option"),
+        (["--against=accepted"], "--against accepted: exact gates have no accepted baselines; expected a known-good"),
+        (["--pinet-instructions=few"], "--pinet-instructions 'few': instructions: 'few' is not a growth such as '1%'"),
+        (["--pinet-dry-run"], "--pinet-dry-run plans measurements of a lab, and exact gates have no lab"),
+    ],
+)
+def test_a_mistake_ends_a_bisection(gate: Gate, words: list[str], text: str) -> None:
+    code, out = gate("nops.yaml", "--bisect", *words)
+    assert (code, text in out) == (132, True), out
+
+
+def test_without_a_build_the_test_is_skipped(gate: Gate, capfd: pytest.CaptureFixture[str]) -> None:
+    assert pytest.main(["-rs", "test_driver.py", *QUIET]) == 0
+    out = capfd.readouterr().out
+    assert "2 skipped" in out
+    assert "an exact gate needs --pinet-exact and --pinet-build PATH, or: pinet gate --exact BUILD" in out
+
+
+@pytest.mark.slow
+def test_workers_run_nics_side_by_side(gate: Gate) -> None:
+    code, out = gate("nops.yaml", "-n", "2")
+    assert code == 0, out
+    assert "2 unchanged; 2 boots" in out

@@ -1,0 +1,172 @@
+"""What reports say of an exact gate: terminal, failure, Markdown, page, JUnit, Allure and results.json."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.report.allure.content import attachments, description_html
+from pytest_pinet.report.change_table import change_lines, emulated_words
+from pytest_pinet.report.exact_text import function_lines, function_rows
+from pytest_pinet.report.failure import failure_text
+from pytest_pinet.report.json_file import json_text
+from pytest_pinet.report.junit import junit_properties
+from pytest_pinet.report.markdown import summary_markdown
+from pytest_pinet.report.page.change import change_section
+from pytest_pinet.report.schema import SCHEMA_FILE
+from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window
+from tests.support.exact_records import of_boots, records, run_of
+
+NOPS, SLOW = records("nops"), records("slow")
+
+
+def terminal(results: list[ResultRecord], name: str) -> list[str]:
+    run = run_of(results, name)
+    assert run.change is not None
+    return change_lines(run.change, results=run.results)
+
+
+class TestTerminal:
+    def test_a_change_below_the_limits_is_listed(self) -> None:
+        assert terminal(NOPS, "nops")[2:] == [
+            "",
+            "metric             A (instr.)  B (instr.)  change  goodput  outcome",
+            "macb pktgen-60-rx     4752.00     4792.00  +0.84%   -0.02%  unchanged",
+            "macb pktgen-60-tx     2330.00     2330.00  +0.00%   +0.00%  unchanged",
+            "",
+            "functions of macb that changed (instructions per packet or answer):",
+            "function       in                 A       B  change",
+            "gem_rx [macb]  pktgen-60-rx  151.00  155.00   +4.00",
+            "    drivers/net/ethernet/cadence/macb_main.c:1302",
+            "___slab_alloc  pktgen-60-rx   40.00   76.00  +36.00",
+            "    shifts with any binary: not judged by itself",
+            "",
+            "macb: xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)",
+            "",
+            "2 unchanged; 2 boots",
+            "nops may be merged: none of 2 metrics is slower than with the stock kernel;",
+            "  first of 2 functions that changed: gem_rx [macb] 151.00 -> 155.00 (+4.00).",
+        ]
+
+    def test_a_regression_names_the_function(self) -> None:
+        lines = terminal(SLOW, "slow")
+        assert lines[0] == "A: the stock kernel of the exact boards"
+        assert "macb pktgen-60-rx     4752.00     5233.00  +10.12%   -7.68%  REGRESSION" in lines
+        assert lines[-3:] == [
+            "slow must not be merged: 1 of 2 metrics slower, by 7.7 % in macb pktgen-60-rx,",
+            "  against the stock kernel; first of 2 functions that changed: gem_rx [macb]",
+            "  151.00 -> 631.00 (+480.00).",
+        ]
+
+    @pytest.mark.parametrize("results", [NOPS, SLOW])
+    def test_lines_fit_80_columns(self, results: list[ResultRecord]) -> None:
+        assert max(map(len, terminal(results, "a build with quite a long name"))) <= 80
+
+    def test_values_are_marked(self) -> None:
+        assert emulated_words(run_of(NOPS, "nops")).startswith("values are emulated, exact: instructions of a virtual")
+
+    def test_an_equal_kernel_has_no_list_of_functions(self) -> None:
+        lines = terminal(records("good"), "good")
+        assert lines[-1] == "good may be merged: none of 2 metrics is slower than with the stock kernel."
+        assert not any(line.startswith("function") for line in lines)
+
+    def test_missing_functions_have_a_reason(self) -> None:
+        without = "there is no C compiler; install gcc"
+        identity = replace(IDENTITY, plugin_api=None, no_functions=without)
+        plain = boot(replace(window(RECEIVE), instructions=None, functions={}), identity=identity)
+        lines = terminal(of_boots(plain, plain, "same"), "same")
+        assert "macb pktgen-60-rx           -           -       -   +0.00%  unchanged" in lines
+        assert f"functions were not counted: {without}" in lines
+
+
+def test_a_failure_shows_the_functions_of_its_window() -> None:
+    failed = next(one for one in SLOW if one.verdict == "fail").replace(rerun="pytest test_x.py")
+    assert failure_text(failed).splitlines() == [
+        "macb pktgen-60-rx: gem_rx [macb] 151.00 -> 631.00 instructions per packet",
+        "    (+480.00); sum 4752.00 -> 5233.00 (+481.00); goodput -7.68 %: instructions",
+        "    grow by more than 1% and 20 instructions (default), and goodput falls by",
+        "    more than 1.0 %",
+        "  function          in                 A       B   change",
+        "  gem_rx [macb]     pktgen-60-rx  151.00  631.00  +480.00",
+        "      drivers/net/ethernet/cadence/macb_main.c:1302",
+        "  macb_poll [macb]  pktgen-60-rx   60.00   61.00    +1.00",
+        "  board      xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)",
+        "  repeat     pytest test_x.py",
+    ]
+
+
+def test_at_most_ten_functions_are_named_and_the_others_are_counted() -> None:
+    many = {f"macb_part_{number} [macb]": 10.0 + number for number in range(15)}
+    identity = replace(IDENTITY, modules={"macb": "new"})
+    found = of_boots(boot(window(RECEIVE)), boot(window({**RECEIVE, **many}), identity=identity), "parts")
+    rows = function_rows(found)
+    lines = function_lines(rows)
+    assert len(rows) == 15
+    assert lines[1].split() == ["macb_part_14", "[macb]", "pktgen-60-rx", "0.00", "24.00", "+24.00"]
+    assert lines[-1] == "and 5 more functions, in results.json"
+    assert len(lines) == 12
+
+
+def test_a_long_name_has_a_line_of_its_own() -> None:
+    name = "a_function_whose_name_is_so_long_that_no_table_of_a_terminal_can_hold_it [macb]"
+    found = of_boots(boot(window(RECEIVE)), boot(window({**RECEIVE, name: 12.0, "skb_put": 3.0})), "long")
+    lines = function_lines(function_rows(found), indent="  ")
+    assert lines[1].startswith("  a_function_whose_name_is_so_long")
+    assert lines[1].endswith("can_hold_it [macb]")
+    assert lines[2].split() == ["pktgen-60-rx", "0.00", "12.00", "+12.00"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_markdown_has_both_tables() -> None:
+    text = summary_markdown(run_of(SLOW, "slow"))
+    assert "The values are emulated, exact." in text.splitlines()[0]
+    assert "| macb pktgen-60-rx | 4752.00 | 5233.00 | +10.12 % | -7.68 % | \u274c regression |" in text
+    assert "| macb pktgen-60-tx | 2330.00 | 2334.00 | +0.17 % | +0.00 % | \u2705 unchanged |" in text
+    first = next(line for line in text.splitlines() if line.startswith("| gem"))
+    source = r"drivers/net/ethernet/cadence/macb\_main.c:1302"
+    assert first == rf"| gem\_rx \[macb\] | pktgen-60-rx | 151.00 | 631.00 | \+480.00 | {source} |"
+
+
+def test_the_page_has_a_bar_for_each_function() -> None:
+    run = run_of(SLOW, "slow")
+    assert run.change is not None
+    section = change_section(run, run.change)
+    assert section.count('<rect class="f-bad"') == 3
+    assert "on exact boards, 2 boots" in section
+    assert "drivers/net/ethernet/cadence/macb_main.c:1302" in section
+
+
+def test_junit_has_instructions_and_functions() -> None:
+    found = dict(junit_properties(SLOW))
+    assert found["pinet.tuning"] == "qemu=7.2.22"
+    assert (found["pinet.rx.instructions_a"], found["pinet.rx.instructions_b"]) == (4752.0, 5233.0)
+    assert found["pinet.rx.functions"] == "gem_rx [macb] 151.00 -> 631.00; macb_poll [macb] 60.00 -> 61.00"
+    assert "pinet.rx.oracle_bps" not in found
+    assert "pinet.rx.retransmits" not in found
+
+
+def test_allure_has_the_functions_as_a_table() -> None:
+    html = description_html(SLOW, ())
+    assert "gem_rx [macb] pktgen-60-rx 151.00 631.00 +480.00: drivers/net/ethernet/cadence/macb_main.c:1302" in html
+    (_, kind, content) = next(one for one in attachments(SLOW, (), None, {}) if one[0].endswith("/pktgen-60-rx"))
+    assert kind == "text/csv"
+    assert content.decode().splitlines()[:2] == [
+        "function,module,A,B,change,comparison,source",
+        "gem_rx,macb,151.0,631.0,480.0,changed module,drivers/net/ethernet/cadence/macb_main.c:1302",
+    ]
+
+
+def test_results_json_follows_the_schema_and_is_read_again(tmp_path: Path) -> None:
+    run = run_of(SLOW, "slow")
+    content = json.loads(json_text(run))
+    jsonschema.validate(content, json.loads(SCHEMA_FILE.read_text()))
+    rx = next(one for one in content["results"] if one["id"].endswith("-rx"))
+    assert rx["id"] == "exact:macb/pair/qemu=7.2.22/pktgen-60-rx"
+    change = rx["change"]["directions"]["rx"]
+    assert change["interval"] == [change["change"], change["change"]]
+    assert rx["exact"]["functions"][0]["name"] == "gem_rx"
+    assert rx["exact"]["more"] == 0
+    assert type(run).model_validate(content) == run
