@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pytest_pinet.ab.boots import known_good_error
+from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement
 from pytest_pinet.execution.clean_text import for_log
@@ -31,7 +32,7 @@ def measure_exact(session: PinetSession) -> None:
         raise ConfigError(f"{found.origin('exact')}: no build is under test; name a build with --pinet-build PATH")
     if session.dry_run is not None:
         raise ConfigError("--pinet-dry-run plans measurements of a lab, and exact gates have no lab; remove the option")
-    machines = session.config.hook.pytest_pinet_exact_machines(config=session.config)
+    machines = session.config.hook.pytest_pinet_exact_machines(config=session.config) or QemuMachines()
     # A NIC that does not exist is a mistake in the command line, not in a test.
     list(chosen(machines.nics, found["nic"], found.origin("nic")))
     session.exact = run = ExactRun(session, options, machines)

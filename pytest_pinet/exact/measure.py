@@ -28,21 +28,26 @@ def stock_build(report: Callable[[str], None], name: str = KERNEL) -> Build:
     return load_build(str(kernel_package(name, report)))
 
 
+def _quiet(_: str) -> None:
+    pass
+
+
 class _Differs(Exception):
     def __init__(self, difference: NotExact) -> None:
         super().__init__(str(difference))
         self.difference = difference
 
 
-def known_good(board: ExactBoard, base: Build) -> ExactBoot | NotExact:
+def known_good(board: ExactBoard, base: Build, say: Callable[[str], None] = _quiet) -> ExactBoot | NotExact:
     """Return what the known-good build measures. It is booted twice at once, and must give equal values.
 
     The proof is in the cache together with the values, so each machine boots it twice only once for all that the values
-    depend on. Raises BuildError, LabError.
+    depend on. ``say`` is called if it boots. Raises BuildError, LabError.
     """
     payload, qemu, plugin = _prepared(board, base, None)
 
     def proved() -> ExactBoot:
+        say(f"{board.name}: booting {base} twice, to prove that its values repeat")
         with ThreadPoolExecutor(2) as threads:
             first, second = threads.map(lambda _: boot(board, payload, qemu, plugin), range(2))
         if (difference := first_difference(first, second)) is not None:
@@ -55,15 +60,20 @@ def known_good(board: ExactBoard, base: Build) -> ExactBoot | NotExact:
         return differs.difference
 
 
-def measured(board: ExactBoard, base: Build, build: Build | None, fresh: bool = False) -> ExactBoot:
+def measured(
+    board: ExactBoard, base: Build, build: Build | None, fresh: bool = False, say: Callable[[str], None] = _quiet
+) -> ExactBoot:
     """Return what ``build`` measures; None is ``base``. A build of modules only replaces modules of ``base``.
 
-    ``fresh`` boots it even if the cache has its values. Raises BuildError, LabError.
+    ``fresh`` boots it even if the cache has its values. ``say`` is called if it boots. Raises BuildError, LabError.
     """
     payload, qemu, plugin = _prepared(board, base, build)
-    if fresh:
+
+    def booted() -> ExactBoot:
+        say(f"{board.name}: booting {build or base}")
         return boot(board, payload, qemu, plugin)
-    return boot_once(_key("once", board, payload, qemu, plugin), lambda: boot(board, payload, qemu, plugin))
+
+    return booted() if fresh else boot_once(_key("once", board, payload, qemu, plugin), booted)
 
 
 def _prepared(board: ExactBoard, base: Build, build: Build | None) -> tuple[Payload, Qemu, Plugin]:

@@ -190,7 +190,8 @@ def _judge_window(
         shifting = [one.change for one in functions if one.comparison is Comparison.SHIFTING]
         # Without functions, the part that shifts is not known: all of the change may belong to it.
         moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
-        shift = min(max(moved, -most), most)
+        # A decrease excuses nothing: where a driver falls into another rhythm, work moves between all functions.
+        shift = min(max(moved, 0.0), most)
     limit, tolerance = limits.of_sum(a.traffic), limits.tolerance_of(a.traffic)
     unit = "answer" if a.traffic == REQUEST else "packet"
     found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit)

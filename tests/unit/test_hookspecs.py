@@ -26,4 +26,4 @@ def test_it_has_a_docstring_and_an_example(name: str) -> None:
 
 def test_there_is_one_for_each_moment_that_the_documentation_promises() -> None:
     moments = ("combinations", "before_measurement", "after_measurement", "machine_facts", "result", "run_finished")
-    assert set(HOOKS) == {f"pytest_pinet_{moment}" for moment in moments}
+    assert set(HOOKS) == {f"pytest_pinet_{moment}" for moment in (*moments, "exact_machines")}

@@ -18,6 +18,7 @@ DECIDING = {
     "--pinet-build": "new.yaml",
     "--pinet-against": "accepted",
     "--pinet-boots": "8",
+    "--pinet-instructions": "gem_rx=1%",
 }
 # All other options, with the reason why the command omits them.
 OTHERS = {
@@ -59,4 +60,4 @@ def test_defaults_are_not_repeated(pytester: pytest.Pytester) -> None:
 
 
 def test_no_option_is_forgotten() -> None:
-    assert {one.option for one in SETTINGS} == {*DECIDING, *OTHERS, "--pinet-strict"}
+    assert {one.option for one in SETTINGS} == {*DECIDING, *OTHERS, "--pinet-strict", "--pinet-exact"}
