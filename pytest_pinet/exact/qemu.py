@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from pytest_pinet.emulated.image import locked
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.store import exact_cache
 from pytest_pinet.execution.shell import last_line
@@ -59,7 +59,7 @@ class Plugin:
 def find_qemu(board: ExactBoard) -> Qemu:
     """Return the QEMU for a board: that of ``PINET_QEMU``, else the machine's own, else one in the cache.
 
-    Raises LabError if there is none, or none that is new enough for the board's NIC.
+    Raises LabError if there is none, CapabilityError if it is too old for the board's NIC: its tests are skipped.
     """
     named, unpacked = os.environ.get(VARIABLE), unpacked_folder()
     program = shutil.which(PROGRAM)
@@ -76,10 +76,10 @@ def find_qemu(board: ExactBoard) -> Qemu:
         )
     if found.version < board.qemu:
         needed = ".".join(map(str, board.qemu))
-        raise LabError(
-            f"the exact board {board.name} needs QEMU {needed}, but {found.command[0]} is QEMU {found.version_text}",
-            f"run `pinet emulated qemu`, which unpacks a newer QEMU from Debian's backports, or set {VARIABLE} to its "
-            "program",
+        raise CapabilityError(
+            f"the exact board {board.name} needs QEMU {needed}, but {found.command[0]} is QEMU {found.version_text}: "
+            "run `pinet emulated qemu`, which unpacks a newer QEMU from Debian's backports, or set "
+            f"{VARIABLE} to its program"
         )
     return found
 

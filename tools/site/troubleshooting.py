@@ -52,6 +52,14 @@ GROUPS = (
         "`~/.cache/pinet/emulated` if a card is damaged; it is made again.",
     ),
     Group(
+        "An exact board does not start",
+        ("LabError",),
+        ("exact/*",),
+        "QEMU is missing, `PINET_QEMU` names no QEMU, the disk of the cache is full, or QEMU ended early.",
+        "Install `qemu-system-arm`. Run the command once more; if its boots end early again, delete "
+        "`~/.cache/pinet/exact`, which is made again.",
+    ),
+    Group(
         "The labgrid coordinator or exporter does not answer",
         ("CoordinatorError",),
         ANY,
