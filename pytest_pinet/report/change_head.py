@@ -184,7 +184,7 @@ def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], agains
 def _functions(found: ChangeVerdict, results: Sequence[ResultRecord]) -> str:
     """Return the function that changed most tellingly, and how many changed in all; empty if none changed."""
     judged = [one for one in results if found is not ChangeVerdict.REGRESSION or one.verdict is Verdict.FAIL]
-    # The first functions of several NICs are those of the NIC that changed most.
+    # The first functions of several NICs are all of the NIC that changed most.
     rows = [function_rows(own) for own in by_nic(judged).values()]
     rows = [own for own in rows if own]
     if not rows:

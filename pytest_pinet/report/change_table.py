@@ -55,7 +55,7 @@ def change_lines(
 ) -> list[str]:
     """Return lines of at most ``width`` columns. Paths stay whole, so that they can be copied.
 
-    ``results`` are those of an exact gate, whose functions are listed.
+    ``results`` are the results of an exact gate, whose functions are listed.
     """
     lines = [
         line

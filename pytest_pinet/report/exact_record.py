@@ -56,7 +56,7 @@ def exact_records(
     started: datetime,
     source_of: Callable[[Function], str] = lambda _: "",
 ) -> list[ResultRecord]:
-    """Return a result for each window. ``names`` are those of the builds.
+    """Return a result for each window. ``names`` are the names of the builds.
 
     ``source_of`` returns file and line of a function in the tree of build B; empty if this is not known.
     """

@@ -50,7 +50,7 @@ class ExactGate:
     """The exact gate of one test. A call judges both builds, and ends the test if a limit does not hold."""
 
     def __init__(self, mode: ExactMode, item: pytest.Item, nic: str, marked: ExactLimits, written: ExactLimits) -> None:
-        """``marked`` are the limits of the marker, ``written`` those of the command line."""
+        """``marked`` are the limits of the marker, ``written`` the limits of the command line."""
         self._mode = mode
         self._item = item
         self._marked, self._written = marked, written

@@ -1,6 +1,6 @@
 """The record of an exact comparison: one window of traffic, counted to the instruction with both builds.
 
-Instructions are those for each packet (for requests: for each answer).
+Instructions are counted for each packet (for requests: for each answer).
 """
 
 from __future__ import annotations
