@@ -26,7 +26,7 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     index). ``pinet.tuning`` is the requested tuning. A setting without effect has its outcome, as in
     ``pinet.tuning.xps``. ``pinet.scale`` exists if links ran below their rate. In an A/B comparison each direction has
     ``a_bps``, ``b_bps`` and ``change``; in an exact gate also ``instructions_a``, ``instructions_b`` (for each packet)
-    and ``functions``, the functions that changed most. ``pinet.finding`` is the failure of a build that could not be measured.
+    and ``functions`` that changed most. ``pinet.finding`` is the failure of a build that could not be measured.
 
     Rates are whole bit/s. ``cpu_percent_dut`` and ``cpu_percent_peer`` are relative to one core.
     """
