@@ -169,7 +169,7 @@ def decide(
     zone: float = HALF_ZONE,
     levels: TwoLevels | None = None,
 ) -> Decision:
-    """Judge all attempts of one direction by its limit; the order of attempts does not matter.
+    """Judge all attempts of one direction by its limit; their order matters only for what followed a fresh link-up.
 
     The test is a sequential likelihood ratio test on the logarithms of value over limit (see `likelihood`).
 
@@ -177,7 +177,7 @@ def decide(
     at most one connection in three was disturbed.
 
     It fails if levels or means are certainly below, and two thirds of the connections lie below. With ``fresh_link``
-    (the caller can take the link down and up), one of the connections below must have begun with a fresh link-up.
+    (the caller can take the link down and up), the connections since a fresh link-up must lie below on average, too.
 
     ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
 
@@ -264,7 +264,8 @@ def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bo
     shared = noise.level_variance([one.fresh for one in usable])
     level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared, zone)
     means = [_log(r.mean, limit) for r in readings]
-    again = [mean for mean, one in zip(means, usable, strict=True) if one.fresh is not Fresh.CONNECTION]
+    # A single connection on the fresh link-up may be high by chance, so all connections since then count.
+    first = next((index for index, one in enumerate(usable) if one.fresh is not Fresh.CONNECTION), len(usable))
     return _Standing(
         level=level,
         plausible=(level,),
@@ -274,7 +275,7 @@ def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bo
         undisturbed=math.fsum(mean for mean, r in zip(means, readings, strict=True) if not r.disturbed),
         below=sum(mean < 0 for mean in means),
         disturbed=sum(r.disturbed for r in readings),
-        outlasted=not fresh_link or any(mean < 0 for mean in again),
+        outlasted=not fresh_link or math.fsum(means[first:]) < 0,
     )
 
 
