@@ -124,15 +124,15 @@ class _Standing:
         return max(asked, min(self.level.least, self.n + more))
 
     def passes(self, error_rate: float, profile: Profile, more: int) -> bool:
-        certain = all(one.mean > one.needed(error_rate) for one in self.plausible) and self.undisturbed > 0
+        certain = all(one.mean > _needed(one, error_rate, more) for one in self.plausible) and self.undisturbed > 0
         return (
             self.n >= self._least(profile.passes_after, more) and certain and self.disturbed <= MOST_DISTURBED * self.n
         )
 
     def fails(self, error_rate: float, profile: Profile, more: int) -> bool:
-        certain = all(one.mean < -one.needed(error_rate) for one in self.plausible)
+        certain = all(one.mean < -_needed(one, error_rate, more) for one in self.plausible)
         # With two levels, the means of few connections say little about the long run.
-        certain = certain or (len(self.plausible) == 1 and self.mean.mean < -self.mean.needed(error_rate))
+        certain = certain or (len(self.plausible) == 1 and self.mean.mean < -_needed(self.mean, error_rate, more))
         return self.n >= self._least(profile.fails_after, more) and certain and self.mostly_below and self.outlasted
 
     def is_hopeless(self, more: int, error_rate: float, noise: Noise, profile: Profile) -> bool:
@@ -155,8 +155,12 @@ class _Standing:
         freedom = noise.freedom + self.n - 1
         least = chi_square(0.1, freedom) / freedom
         return all(
-            far < s.needed(error_rate, s.n + more, least) for far, s in zip(reach, (self.level, self.mean), strict=True)
+            far < s.needed_at_last(error_rate, s.n + more, least) for far, s in zip(reach, (self.level, self.mean), strict=True)
         )
+
+
+def _needed(spread: Spread, error_rate: float, more: int) -> float:
+    return spread.needed(error_rate) if more else spread.needed_at_last(error_rate)
 
 
 def decide(

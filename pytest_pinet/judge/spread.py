@@ -73,6 +73,20 @@ class Spread:
         both = math.sqrt(lasting + sequential_bound(freedom, error_rate) ** 2 * part) - self.zone
         return max(required(part, freedom, error_rate, self.zone), both)
 
+    def needed_at_last(self, error_rate: float, connections: int | None = None, share: float = 1.0) -> float:
+        """Return the same for the last look of a budget, which guards against no further looks.
+
+        It is a test of one sample: Student's quantile of the whole variance, whose degrees of freedom are those of its
+        parts (Satterthwaite 1946).
+        """
+        earlier = self.needed(error_rate, connections, share)
+        if self.level_freedom is None:
+            return earlier
+        count = self.n if connections is None else connections
+        part, level = share * self.between / count, share * self.level
+        freedom = (part + level) ** 2 / (part**2 / (self.freedom + count - self.n) + level**2 / self.level_freedom)
+        return min(earlier, max(lasting_bound(freedom, error_rate) * math.sqrt(part + level) - self.zone, 0.0))
+
     def needed_at_best(self, error_rate: float) -> float:
         """Return the part of `needed` that no number of connections removes; 0 if nothing is known about it."""
         if self.level_freedom is None:
