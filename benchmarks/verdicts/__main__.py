@@ -144,7 +144,7 @@ def _page(found: dict[Job, Any], gates: int, seed: int) -> str:
     flagged = {(job[1], job[2]): one for job, one in found.items() if job[0] == "flags"}
     order = {job: index for index, job in enumerate(jobs())}
     cells.sort(key=lambda cell: order["cell", cell.link, cell.case, cell.rule])
-    return page(cells, turned, flagged, shown(seed), gates, max(gates // PARTS, 2), seed)
+    return page(cells, turned, flagged, shown(seed), max(gates // PARTS, 2), seed)
 
 
 def _turns(plain: dict[str, Any]) -> Turns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import groupby
 from statistics import fmean
@@ -11,6 +11,7 @@ from statistics import fmean
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from benchmarks.verdicts.rivals import LIMIT, Ending, Gate
+from pytest_pinet.judge.attempt_level import read
 from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.difference import Relation
@@ -21,7 +22,8 @@ from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.sequential import decide
-from pytest_pinet.judge.starts import shows_level, started
+from pytest_pinet.judge.spread import least_connections
+from pytest_pinet.judge.starts import Started, shows_level, started
 from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
@@ -54,24 +56,46 @@ SESSIONS, EACH = 8, 4
 FIRST_DAY = date(2026, 10, 1)
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What the history keeps of a run: its goodput, and how its connections started."""
+
+    place: RunPlace
+    goodput: Bitrate
+    start: Started
+
+
 def baseline(draw: Callable[[], Session], days: int = DAYS) -> Baseline:
     """Return the baseline that `pinet accept` writes after three runs on each of these days; a session is a day.
 
-    Each run is one connection. One that ends before its start does is repeated with twice the length, as in the gate.
+    A run of the first day is one connection, since nothing limits it yet. A later run has at least as many connections
+    as any verdict on this link needs: one on a quiet link, up to ten on a rough one. Runs that lie within slow starts
+    are left out, as in `pinet accept`.
     """
-    runs: list[tuple[RunPlace, Attempt]] = []
+    runs: list[_Run] = []
     for number in range(days):
         session = draw()
         place = RunPlace((FIRST_DAY + timedelta(days=number)).isoformat(), str(number), "1")
-        runs += [(place, _run(session)) for _ in range(RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY)]
-    shown = shows_level([started(run.events, run.samples) for _, run in runs])
+        runs += [_run(session, place, number) for _ in range(RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY)]
+    shown = shows_level([run.start for run in runs])
     kept = [run for run, shows in zip(runs, shown, strict=True) if shows]
-    by_day = groupby(kept, key=lambda run: run[0])
-    figure = fmean(fmean(run.goodput.bps for _, run in own) for _, own in by_day)
-    return Baseline(Bitrate(figure), tuple(run.goodput for _, run in kept), places=tuple(place for place, _ in kept))
+    figure = fmean(fmean(run.goodput.bps for run in own) for _, own in groupby(kept, key=lambda run: run.place))
+    return Baseline(Bitrate(figure), tuple(run.goodput for run in kept), places=tuple(run.place for run in kept))
 
 
-def _run(session: Session) -> Attempt:
+def _run(session: Session, place: RunPlace, day: int) -> _Run:
+    attempts: list[Attempt] = []
+    while len(attempts) < (
+        least_connections([reading.own for one in attempts if (reading := read(one))]) if day else 1
+    ):
+        attempts.append(_connection(session))
+    starts = [started(one.events, one.samples) for one in attempts]
+    whole = Started(max(one.slow_s for one in starts), True, pooled(attempts).bps, max(one.seconds for one in starts))
+    return _Run(place, pooled(attempts), whole)
+
+
+def _connection(session: Session) -> Attempt:
+    """Return a connection; one that ends before its start does is repeated with twice the length, as in the gate."""
     seconds = PROFILES["standard"].connection_s
     while True:
         attempt = attempt_of(session.connection(seconds))

@@ -155,7 +155,7 @@ def ideal(link: str, case: str, days: int) -> float:
     It knows the variances of days and connections, has our budget of 20 connections, and errs in 1 % of the gates.
     """
     of_days, of_connections = _true_spread(link)
-    runs = days * RUNS_OF_A_DAY
+    runs = days * RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY
     sd = math.sqrt(of_days * (1 + 1 / days) + of_connections * (1 / 20 + 1 / runs)) or 1e-9
     middle = math.log1p(-int(case) / 100) - math.log(LIMIT)
     needed = max(normal(1 - ERROR_RATE) * sd - HALF_ZONE, 0.0)

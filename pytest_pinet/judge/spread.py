@@ -119,9 +119,14 @@ def spread_of(
             level + (ROUGH_WITHIN * within if n < FEW else 0.0), ROUGH_BETWEEN * _apart_from_one(logs, seen) - within
         )
     between = max(between, within, FLOOR**2)
-    rough = min(within / ROUGH**2, 1.0) if noise.assumed else 0.0
-    least = int(1 + (ROUGH_CONNECTIONS - 1) * rough)
+    least = least_connections(own) if noise.assumed else 1
     return Spread(math.fsum(logs) / n, between, level, n, noise.freedom + n - 1, noise.session_freedom, least, zone)
+
+
+def least_connections(own: Sequence[float]) -> int:
+    """Return how many connections any verdict needs on a link of unknown noise; ``own`` is as in `spread_of`."""
+    rough = min(math.fsum(own) / max(len(own), 1) / ROUGH**2, 1.0)
+    return int(1 + (ROUGH_CONNECTIONS - 1) * rough)
 
 
 def _apart_from_one(logs: Sequence[float], seen: float) -> float:

@@ -106,9 +106,24 @@ def test_the_same_seed_gives_the_same_cell() -> None:
 )
 def test_harder_links_are_judged_right_with_eight_days(link: str, wrong: int) -> None:
     for case in ("0", "5"):
-        cell = trial(link, case, "pinet, 8 days", GATES)
+        cell = trial(link, case, "pinet, 8 days", GATES, seed=2)
         assert cell.wrong == wrong
         assert cell.percent(Ending.INCONCLUSIVE) <= ideal(link, case, 8) + 20
+
+
+@pytest.mark.parametrize("link", ["s2", "AR(1) 0.98, 3 %"])
+def test_rough_links_are_decided_nearly_as_often_as_by_the_ideal_rule(link: str) -> None:
+    cell = trial(link, "5", "pinet, 8 days", GATES, seed=2)
+    assert cell.wrong == 0
+    assert cell.percent(Ending.INCONCLUSIVE) <= ideal(link, "5", 8) + 15
+
+
+def test_runs_of_a_rough_link_have_as_many_connections_as_its_verdicts_need() -> None:
+    source = random.Random(4)
+    rough = [baseline(lambda: LINKS["s2"].session(0, source)) for _ in range(8)]
+    first = [run.bps for one in rough for run in one.runs[:3]]
+    later = [run.bps for one in rough for run in one.runs[3:]]
+    assert stdev(later) < stdev(first) / 2
 
 
 def test_the_interval_of_a_share_contains_it() -> None:
@@ -134,7 +149,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
 
 
 def test_soak_finds_a_change_in_mid_run_that_standard_cannot_see() -> None:
-    source = random.Random(8)
+    source = random.Random(9)
     changing = Changing(LINKS["quiet"], 0.1, 10.0)
     for _ in range(20):
         own = baseline(lambda: LINKS["quiet"].session(0, source))

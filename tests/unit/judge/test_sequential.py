@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import Decision, decide
+from pytest_pinet.judge.spread import Spread
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 from pytest_pinet.model.quantities import Bitrate
@@ -103,6 +104,21 @@ def test_a_suspect_is_confirmed_on_a_fresh_link_up() -> None:
     assert (waiting.outcome, waiting.next_fresh) == (None, Fresh.LINK)
     outlasted = [slow, slow, replace(slow, fresh=Fresh.LINK)]
     assert decide(outlasted, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is Verdict.FAIL
+
+
+def test_all_connections_since_a_fresh_link_up_confirm_a_regression_on_a_rough_link() -> None:
+    """The first one may lie above the limit by chance."""
+    low = [steady(860 + 5 * (index % 3)) for index in range(8)]
+    rough = [*low[:2], steady(905, fresh=Fresh.LINK), *low[2:]]
+    assert decide(rough, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is Verdict.FAIL
+    cured = [*low, steady(905, fresh=Fresh.LINK), steady(902)]
+    assert decide(cured, LIMIT, UNKNOWN, STANDARD, fresh_link=True).outcome is not Verdict.FAIL
+
+
+def test_the_last_look_guards_against_no_further_looks() -> None:
+    spread = Spread(0.02, 0.027**2, 0.008**2, 20, 30, 9)
+    assert 0 < spread.needed_at_last(0.01) < 0.85 * spread.needed(0.01)
+    assert Spread(0.02, 0.003**2, 0.0, 20, 30, 9).needed_at_last(0.01) == 0
 
 
 def test_a_regression_that_disappears_on_a_fresh_link_up_is_not_confirmed() -> None:
