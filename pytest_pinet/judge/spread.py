@@ -76,7 +76,7 @@ class Spread:
     def needed_at_last(self, error_rate: float, connections: int | None = None, share: float = 1.0) -> float:
         """Return the same for the last look of a budget, which guards against no further looks.
 
-        It is a test of one sample: Student's quantile of the whole variance, whose degrees of freedom are those of its
+        It is a test of one sample: Student's quantile of the whole variance. Its degrees of freedom come from both
         parts (Satterthwaite 1946).
         """
         earlier = self.needed(error_rate, connections, share)
