@@ -10,6 +10,7 @@ import pytest
 from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.ab.options import ABOptions, read_ab_options
+from pytest_pinet.builds.sources import find_functions, sources_of
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.exact import ExactLimits, differs_beside_build, judge_exact
@@ -18,6 +19,7 @@ from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import exact_combination, exact_records
+from pytest_pinet.report.exact_text import MOST_FUNCTIONS
 from pytest_pinet.session.exact_gate import COMBINATION_KEY, chosen
 from pytest_pinet.session.exact_machines import ExactMachines, MadeExactBoot
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession
@@ -72,7 +74,10 @@ class ExactRun:
             raise InvalidMeasurement(f"{nic}: the boots have no window of traffic in common")
         turns = [_turn(number, side, made) for number, (side, made) in enumerate(zip(Side, (a, b), strict=True), 1)]
         names = options.name(Side.A), options.name(Side.B)
-        records = exact_records(names, (a.boot, b.boot), found, turns, started)
+        changed = [one.function.name for window in found.windows for one in window.functions[:MOST_FUNCTIONS]]
+        places = find_functions(sources_of(options.new), changed)
+        boots = a.boot, b.boot
+        records = exact_records(names, boots, found, turns, started, lambda function: places.get(function.name, ""))
         finished = [session.results.finished(item, record) for record in records]
         item.stash[RESULTS_KEY] += finished
         return finished

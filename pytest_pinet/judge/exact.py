@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact_functions import FunctionPair, is_shifting, pairs, whole
+from pytest_pinet.judge.exact_spread import tolerance_of
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
 from pytest_pinet.model.limits import InstructionLimit
@@ -20,12 +21,8 @@ from pytest_pinet.model.quantities import Growth, Share
 
 TCP, REQUEST = "tcp", "request"
 DEFAULT_SOURCE = "default"
-# TCP sends and acknowledges in batches, whose sizes depend on the moment of each interrupt: totals vary by 2 % between
-# binaries that do the same work. Fixed packets do not.
-_GROWTHS = {TCP: Growth(Share(0.03), 20.0)}
-_GROWTH = Growth(Share(0.01), 20.0)
-_TOLERANCES = {TCP: 0.03}
-_TOLERANCE = 0.01
+# A short path may grow by this many instructions, whatever share that is.
+_LEAST_GROWTH = 20.0
 # How far the shifting functions together may move, in instructions for each packet. A rebuild of e1000e without changes
 # moved them by 9.5, four nops in macb by 46.
 SHIFT = 50.0
@@ -79,19 +76,21 @@ class ExactLimits:
     instructions: tuple[InstructionLimit, ...] = ()
     tolerance: float | None = None
 
-    def of_sum(self, traffic: str) -> InstructionLimit:
+    def of_sum(self, driver: str, window: str) -> InstructionLimit:
         """Return the limit on the sum of all functions. The limit that was written last counts."""
         own = [limit for limit in self.instructions if not limit.function]
-        return own[-1] if own else InstructionLimit(_GROWTHS.get(traffic, _GROWTH), DEFAULT_SOURCE)
+        if own:
+            return own[-1]
+        return InstructionLimit(Growth(Share(tolerance_of(driver, window)), _LEAST_GROWTH), DEFAULT_SOURCE)
 
     def of_function(self, function: Function) -> InstructionLimit | None:
         """Return the limit on one function, or None. Of several globs, the one that was written last counts."""
         own = [one for one in self.instructions if one.function and fnmatchcase(function.name, one.function)]
         return own[-1] if own else None
 
-    def tolerance_of(self, traffic: str) -> float:
+    def of_goodput(self, driver: str, window: str) -> float:
         """Return the share by which goodput and packets per second may fall."""
-        return _TOLERANCES.get(traffic, _TOLERANCE) if self.tolerance is None else self.tolerance
+        return tolerance_of(driver, window) if self.tolerance is None else self.tolerance
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ def _judge_window(
         moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
         # A decrease excuses nothing: where a driver falls into another rhythm, work moves between all functions.
         shift = min(max(moved, 0.0), most)
-    limit, tolerance = limits.of_sum(a.traffic), limits.tolerance_of(a.traffic)
+    limit, tolerance = limits.of_sum(driver, a.name), limits.of_goodput(driver, a.name)
     unit = "answer" if a.traffic == REQUEST else "packet"
     found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit)
     result, why = _verdict(found)

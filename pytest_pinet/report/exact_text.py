@@ -15,6 +15,8 @@ from pytest_pinet.report.text_wrap import WIDTH, wrap
 MOST_FUNCTIONS = 10
 MARK = "emulated, exact"
 _CHANGED, _SHIFTS = "changed module", "shifts with any binary"
+# The rank of functions of a module that the build changes. Only functions that miss a limit are before them.
+_OF_CHANGE = 1
 # A larger change of a function that shifts is more than another binary does.
 _SHIFT = 50.0
 FUNCTION_HEADS = ("function", "in", "A", "B", "change")
@@ -66,19 +68,33 @@ def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
 
 
 def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
-    """Return the functions that changed in any of these results of one NIC, the most telling first."""
-    found: dict[str, tuple[int, FunctionRow]] = {}
+    """Return the functions that changed in any of these results of one NIC, the most telling first.
+
+    Each function has the window that shows its change best.
+    """
+    found: dict[str, tuple[tuple[int, float, float], FunctionRow]] = {}
     for result in results:
         exact = result.exact
         for one in exact.functions if exact is not None else ():
             assert exact is not None
-            row = FunctionRow(exact.nic, window_of(result.id), one)
-            before = found.get(one.label)
-            rank = _rank(one, exact)
-            if before is None or (rank, -abs(one.change)) < (before[0], -abs(before[1].record.change)):
-                found[one.label] = rank, row
-    ordered = sorted(found.values(), key=lambda entry: (entry[0], -abs(entry[1].record.change), entry[1].record.label))
-    return [row for _, row in ordered]
+            assert result.change is not None
+            order = _order(one, exact, result.change.tolerance)
+            if one.label not in found or order < found[one.label][0]:
+                found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one)
+    return [row for _, row in sorted(found.values(), key=lambda entry: (entry[0], entry[1].record.label))]
+
+
+def _order(one: FunctionRecord, exact: ExactChangeRecord, tolerance: float) -> tuple[int, float, float]:
+    """Return the order of a function in a window: by importance, then by how far it is beyond what is usual.
+
+    ``tolerance`` says how far this window of an unchanged build may differ. The changed code itself shows best where
+    the tolerance is small: with TCP, its counts also depend on the batches.
+    """
+    rank = _rank(one, exact)
+    if rank <= _OF_CHANGE:
+        return rank, tolerance, -abs(one.change)
+    usual = tolerance * (exact.a.instructions or 1.0)
+    return rank, 0.0, -abs(one.change) / usual
 
 
 def _rank(one: FunctionRecord, exact: ExactChangeRecord) -> int:
@@ -86,7 +102,7 @@ def _rank(one: FunctionRecord, exact: ExactChangeRecord) -> int:
     if one.missed:
         return 0
     if one.comparison == _CHANGED and "" not in exact.modules:
-        return 1
+        return _OF_CHANGE
     return 3 if one.comparison == _SHIFTS and abs(one.change) <= _SHIFT else 2
 
 

@@ -1,0 +1,71 @@
+"""File and line of functions, from the sources beside a module or in a kernel tree."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.builds.sources import find_functions, sources_of
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
+
+MAIN = """\
+static int gem_rx(struct macb_queue *queue, struct napi_struct *napi,
+\t\t  int budget);
+static void macb_tx_unmap(struct macb *bp);
+
+static int gem_rx(struct macb_queue *queue, struct napi_struct *napi,
+\t\t  int budget)
+{
+\tmacb_tx_unmap(bp);
+}
+
+static netdev_tx_t
+macb_start_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+}
+/* gem_rx_refill(queue) is elsewhere */
+"""
+
+
+def a_file(role: BuildFileRole, path: Path) -> BuildFile:
+    return BuildFile(role, path.name, str(path), "0", 1)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for folder in ("net/core", "drivers/net/ethernet/cadence", "arch/arm64/boot"):
+        (tmp_path / "linux" / folder).mkdir(parents=True)
+    for name in ("MAINTAINERS", "Kbuild"):
+        (tmp_path / "linux" / name).touch()
+    (tmp_path / "linux/drivers/net/ethernet/cadence/macb_main.c").write_text(MAIN)
+    (tmp_path / "linux/net/core/dev.c").write_text("static __latent_entropy void net_rx_action(struct a *h)\n{\n}\n")
+    return tmp_path / "linux"
+
+
+def test_functions_of_a_kernel_tree_have_its_paths(tree: Path) -> None:
+    build = Build("tree", (a_file(BuildFileRole.KERNEL, tree / "arch/arm64/boot/Image"),))
+    found = find_functions(sources_of(build), ["gem_rx", "macb_start_xmit", "net_rx_action", "gem_rx_refill"])
+    assert found == {
+        "gem_rx": "drivers/net/ethernet/cadence/macb_main.c:5",
+        "macb_start_xmit": "drivers/net/ethernet/cadence/macb_main.c:12",
+        "net_rx_action": "net/core/dev.c:1",
+    }
+
+
+def test_a_module_has_the_files_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "main.c").write_text(MAIN)
+    build = Build("module", (a_file(BuildFileRole.MODULE, tmp_path / "macb.ko"),))
+    assert find_functions(sources_of(build), ["gem_rx", "net_rx_action"]) == {"gem_rx": "main.c:5"}
+
+
+def test_installed_modules_lead_to_their_tree(tree: Path, tmp_path: Path) -> None:
+    modules = tmp_path / "lib/modules/6.1.0"
+    modules.mkdir(parents=True)
+    (modules / "build").symlink_to(tree)
+    build = Build("modules", (a_file(BuildFileRole.MODULES, modules),))
+    assert "gem_rx" in find_functions(sources_of(build), ["gem_rx"])
+
+
+def test_a_build_without_sources_has_no_places(tmp_path: Path) -> None:
+    build = Build("package", (a_file(BuildFileRole.MODULE, tmp_path / "macb.ko"),))
+    assert sources_of(build) == []
+    assert find_functions([], ["gem_rx"]) == {}
