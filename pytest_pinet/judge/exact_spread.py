@@ -2,7 +2,7 @@
 
 A boot repeats to the last digit. But with any other binary, or with another word on the command line, memory lies
 elsewhere and each timer comes at another moment. Fixed packets hardly notice it. TCP does, because acknowledgements and
-interrupts then meet other packets, and so does a driver that moderates its interrupts by what it sees (e1000e).
+interrupts then meet other packets. A driver that moderates its interrupts by the traffic (e1000e) notices it as well.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LEAST = 0.01
 def tolerance_of(driver: str, window: str) -> float:
     """Return the share by which a window of an unchanged build may differ.
 
-    A driver that was not measured has the largest range of all drivers, and so has a window that was not measured.
+    A driver or a window that was not measured has the largest range of all.
     """
     known = _MEASURED.get(driver, {})
     # Our own sender sends the same frames as pktgen.
