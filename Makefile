@@ -3,6 +3,7 @@
 # man: the man pages of all commands, from their help
 # slow: tests that take too long for CI                 soak: statements about many repetitions
 # fuzz: mangled files for every reader, for an hour
+# exact: a kernel against itself, and a driver with four more instructions, on an exact board
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # versions: try the wheel with each Python from 3.11 to 3.14 that this machine has, or uv can download
 # site: build the documentation as a web site in .pinet/site/
@@ -16,7 +17,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate versions emulated report test smoke slow soak fuzz lint bench docs man site pictures clean
+.PHONY: gate versions emulated exact report test smoke slow soak fuzz lint bench docs man site pictures clean
 .DEFAULT_GOAL := gate
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
@@ -52,6 +53,11 @@ emulated: .venv/user
 	@set -x; $(call EMULATED,lab/builds/slower.yaml); { status=$$?; set +x; } 2>/dev/null; \
 	test $$status = 1 || { echo "make emulated: the slower kernel must exit with status 1, not $$status" >&2; exit $$((status + 1)); }
 	@echo "Both results are right: the unchanged kernel passed, and the slower kernel failed."
+
+# Both judged to the instruction, in under 4 minutes: equal to the last digit; the longer function is found and named.
+exact: .venv/developer
+	@FOR=slow WANT=emulated tools/system-packages
+	$(BIN)/pytest tests/functional/exact/test_gate.py $(ARGS)
 
 report: .venv/user
 	@tools/install-allure

@@ -69,7 +69,7 @@ class Point:
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
     ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
     ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
-    the device under test; empty: not known.
+    the device under test; empty: not known. ``instructions`` are all instructions for each packet of an exact board.
     """
 
     run: str
@@ -103,6 +103,7 @@ class Point:
     scale: float = 1.0
     boot: str = ""
     link_up: str = ""
+    instructions: float | None = None
 
     @property
     def build_name(self) -> str:

@@ -67,8 +67,9 @@ def _points(record: RunRecord, folder: str) -> tuple[StoredRun, list[Point]]:
     points: list[Point] = []
     seen: Counter[str] = Counter()
     for result in record.results:
-        if result.comparison is not None or result.change is not None:
-            # Values of a state made for a comparison, or of a build that may never be accepted.
+        if result.comparison is not None or (result.change is not None and result.exact is None):
+            # Values of a state made for a comparison, or of a build that may never be accepted. Exact values depend on
+            # the build alone, so that their trend over builds says something.
             continue
         for point in _of_result(result, common, started):
             seen[point["figure"]] += 1
@@ -103,6 +104,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
         "boot": result.boot or "",
         "link_up": result.link_up or "",
         "limited_by": f"{limited.cause}: {limited.text}" if limited is not None else "",
+        "instructions": result.exact.b.instructions if result.exact is not None else None,
     }
     if not result.directions:
         yield {
@@ -134,7 +136,8 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         "interval_bps": direction.interval_bps,
         "limit_bps": direction.limit_bps,
         "rule": direction.rule,
-        "oracle_bps": direction.oracle_bps,
+        # An exact board has no physical limit.
+        "oracle_bps": direction.oracle_bps or None,
         "verdict": direction.verdict,
         "reason": next(filter(None, reasons), ""),
         "attempts": Attempts(

@@ -176,6 +176,7 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         "scale": point.scale if point.scale != 1 else None,
         "boot": _clean(point.boot),
         "link_up": _clean(point.link_up),
+        "instructions": point.instructions,
     }
     return {
         "series": series,
@@ -230,7 +231,7 @@ def _point(own: dict[str, Any]) -> Point:
     own["spread"] = SampleSpread(*more["spread"]) if "spread" in more else None
     own["artefacts"] = tuple(more.get("artefacts", ()))
     texts = {name: more.get(name, "") for name in ("limited_by", "boot", "link_up")}
-    return Point(**own, **texts, scale=more.get("scale", 1.0))
+    return Point(**own, **texts, scale=more.get("scale", 1.0), instructions=more.get("instructions"))
 
 
 @lru_cache(maxsize=10_000)

@@ -24,6 +24,10 @@ def openmetrics(points: Sequence[Point]) -> str:
     for name, text, values in rates:
         known = [(_labels(point), value) for point, value in values if value is not None]
         lines += _family(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
+    counts = [(_labels(point), point.instructions) for point in newest if point.instructions is not None]
+    if counts:
+        text = "Instructions for each packet on an exact board."
+        lines += _family("pinet_instructions_per_packet", "gauge", text, counts)
     times = [(_labels(point), point.time.timestamp()) for point in newest]
     lines += _family("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
     states = [

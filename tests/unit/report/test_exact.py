@@ -7,14 +7,20 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.records import points_of
+from pytest_pinet.history.save import keep_run
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.allure.content import attachments, description_html
+from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_text import function_lines, function_rows
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.json_file import json_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
+from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.schema import SCHEMA_FILE
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window
@@ -157,6 +163,23 @@ def test_allure_has_the_functions_as_a_table() -> None:
         "function,module,A,B,change,comparison,source",
         "gem_rx,macb,151.0,631.0,480.0,changed module,drivers/net/ethernet/cadence/macb_main.c:1302",
     ]
+
+
+def test_the_history_keeps_the_values_of_the_build_and_exports_have_its_instructions(tmp_path: Path) -> None:
+    assert keep_run(str(tmp_path / "h.db"), run_of(SLOW, "slow"), tmp_path) is None
+    with open_history(str(tmp_path / "h.db")) as store:
+        ((_, unsorted),) = store.everything()
+    points = sorted(unsorted, key=lambda point: point.figure, reverse=True)
+    assert [(one.figure.rpartition("/")[2], one.instructions, str(one.verdict)) for one in points] == [
+        ("pktgen-60-tx", 2334.0, "pass"),
+        ("pktgen-60-rx", 5233.0, "fail"),
+    ]
+    gauge = next(line for line in openmetrics(points).splitlines() if line.startswith("pinet_instructions_per_packet{"))
+    assert 'figure="exact:macb/pair/qemu=7.2.22/pktgen-60-tx"' in gauge
+    assert gauge.endswith(" 2334.0")
+    assert "emulated, exact\\n2334.00 instructions per packet" in benchmark_action(points)
+    _, _, again, *_ = lines_of([(run, own) for run, own in [points_of(run_of(SLOW, "slow"))]])
+    assert json.loads(again)["point"]["instructions"] == 2334.0
 
 
 def test_results_json_follows_the_schema_and_is_read_again(tmp_path: Path) -> None:
