@@ -10,8 +10,9 @@ from enum import StrEnum
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts, differences_of
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, compare
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
 from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.two_sets import compare_sets
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 
 
@@ -87,12 +88,23 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     if why := _mismatch(a, b):
         return Compared(figure, a_bps, b_bps, ComparisonOutcome.NOT_COMPARABLE, why)
     change = b_bps / a_bps - 1 if a_bps else None
-    if len(a) >= LEAST_RUNS and a_bps:
-        accepted = Baseline(Bitrate(a_bps), tuple(Bitrate(_rate(point)) for point in a))
-        found = compare([Bitrate(_rate(point)) for point in b], accepted, Tolerance(Share(tolerance)))
-        if found.result is not Relation.NOT_GATED:
-            return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.result.value), found.why, change)
-    return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
+    if not a_bps or not b_bps:
+        return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
+    found = compare_sets(_placed(a, a_bps), _placed(b, b_bps), Tolerance(Share(tolerance)))
+    if len(a) >= LEAST_RUNS:
+        return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.result.value), found.why, change)
+    few = _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
+    if few.outcome is ComparisonOutcome.SLOWER and found.result is not Relation.SLOWER:
+        # The intervals know nothing of other days.
+        return replace(few, outcome=ComparisonOutcome.INCONCLUSIVE, why=found.why)
+    return few
+
+
+def _placed(points: Sequence[Point], bps: float) -> Baseline:
+    """Return the runs of these points with their days, boots and link-ups."""
+    runs = [point for point in points if _rate(point) > 0]
+    places = (RunPlace(point.time.date().isoformat(), point.boot, point.link_up) for point in runs)
+    return Baseline(Bitrate(bps), tuple(Bitrate(_rate(point)) for point in runs), places=tuple(places))
 
 
 def _by_intervals(
