@@ -25,7 +25,7 @@ def days_of(runs: Baseline) -> int:
 
 
 def compare_sets(old: Baseline, new: Baseline, tolerance: Tolerance, error_rate: float = 0.01) -> Difference:
-    """Compare the runs of ``new`` with those of ``old``; both have at least one run with a value.
+    """Compare the runs of ``new`` with the runs of ``old``; both have at least one run with a value.
 
     The levels of days and sessions vary as in the gate (`day_spread`, with its prior). A day or session that both sets
     share cancels: a variance counts with the square of the difference of its weights in both means. As in the gate,
