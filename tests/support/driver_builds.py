@@ -34,13 +34,8 @@ def patched_module(patch: str | None, folder: Path) -> Path:
     ``patch`` is the name of a file in drivers/ without ``.patch``; None builds the driver unchanged. Skips the test
     without a compiler for arm64.
     """
-    missing = [name for name in TOOLS if shutil.which(name) is None]
-    if missing:
-        pytest.skip(f"a driver is built here with {', '.join(missing)}, which this machine lacks")
     text = b"" if patch is None else (PATCHES / f"{patch}.patch").read_bytes()
-    made_of = json.loads((card_image(print).parent / "made-of.json").read_text())
-    release = made_of["kernel"]
-    (version,) = {name.split("_")[1] for name in made_of["packages"] if name.startswith(f"linux-image-{release}_")}
+    release, version = _kernel()
     key = hashlib.sha256(f"{release} {version} {SOURCE} ".encode() + text).hexdigest()[:16]
     kept = cache() / "drivers" / f"{DRIVER}-{key}.ko"
     with locked(kept.parent):
@@ -48,6 +43,30 @@ def patched_module(patch: str | None, folder: Path) -> Path:
             _build(_Tree(kept.parent, release, version), text, kept)
     folder.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy(kept, folder / f"{DRIVER}.ko"))
+
+
+def driver_sources(folder: Path) -> list[str]:
+    """Copy the driver's sources to ``folder``. Return the command that builds e1000e.ko there.
+
+    Skips the test as ``patched_module`` does.
+    """
+    release, version = _kernel()
+    base = cache() / "drivers"
+    with locked(base):
+        tree = _Tree(base, release, version)
+    shutil.copytree(tree.source, folder, dirs_exist_ok=True)
+    return _make(tree, folder)
+
+
+def _kernel() -> tuple[str, str]:
+    """Return the release and the package version of the boards' own kernel."""
+    missing = [name for name in TOOLS if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"a driver is built here with {', '.join(missing)}, which this machine lacks")
+    made_of = json.loads((card_image(print).parent / "made-of.json").read_text())
+    release: str = made_of["kernel"]
+    (version,) = {name.split("_")[1] for name in made_of["packages"] if name.startswith(f"linux-image-{release}_")}
+    return release, version
 
 
 class _Tree:
@@ -106,10 +125,14 @@ def _build(tree: _Tree, patch: bytes, target: Path) -> None:
         shutil.copytree(tree.source, work, dirs_exist_ok=True)
         if patch:
             _run("patch", f"-p{SOURCE.count('/') + 2}", "--fuzz=0", "-d", work, input=patch)
-        # Without debug information the build takes two thirds of the time and a tenth of the space.
-        asked = (f"M={work}", f"CROSS_COMPILE={CROSS}", "KCFLAGS=-g0", f"-j{os.cpu_count()}")
-        _run("make", "-s", "-C", tree.headers, *asked, "modules", timeout_s=BUILD_TIMEOUT_S)
+        _run(*_make(tree, work), timeout_s=BUILD_TIMEOUT_S)
         (work / f"{DRIVER}.ko").rename(target)
+
+
+def _make(tree: _Tree, work: Path) -> list[str]:
+    # Without debug information the build takes two thirds of the time and a tenth of the space.
+    asked = [f"M={work}", f"CROSS_COMPILE={CROSS}", "KCFLAGS=-g0", f"-j{os.cpu_count()}"]
+    return ["make", "-s", "-C", str(tree.headers), *asked, "modules"]
 
 
 def _run(*argv: str | Path, input: bytes | None = None, timeout_s: float = UNPACK_TIMEOUT_S) -> str:
