@@ -29,8 +29,8 @@ from pytest_pinet.model.verdict import Verdict
 ERROR_RATE = 0.01
 # Ratios to the limit are clipped at this factor in both directions, so that the logarithm of 0 is defined.
 FARTHEST = 1000.0
-# A regression needs this share of the connections below the limit, and of many connections half and one more: a few
-# very low ones are none.
+# A regression needs this share of the connections below the limit. Of many connections, one standard deviation of their
+# number more than half is enough: a few very low ones are no regression.
 MOST_BELOW = 2 / 3
 # If a larger share of the connections is disturbed, the result cannot pass.
 MOST_DISTURBED = 1 / 3
@@ -118,7 +118,7 @@ class _Standing:
 
     @property
     def mostly_below(self) -> bool:
-        return self.below >= min(MOST_BELOW * self.n, self.n / 2 + 1)
+        return self.below >= min(MOST_BELOW * self.n, (self.n + math.sqrt(self.n)) / 2)
 
     def _least(self, asked: int, more: int) -> int:
         """Return the fewest connections for a verdict, as far as the budget allows: it has ``more`` left."""
