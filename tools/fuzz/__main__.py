@@ -1,7 +1,11 @@
-"""``python -m tools.fuzz [SECONDS] [NAME...]``: fuzzes all formats, or the named ones; by default for an hour."""
+"""``python -m tools.fuzz [SECONDS] [NAME...]``: fuzzes all formats, or the named ones; by default for an hour.
+
+The turn is the seed, so that ``--turn`` continues an earlier run, or repeats its finding.
+"""
 
 from __future__ import annotations
 
+import argparse
 import resource
 import sys
 import time
@@ -17,26 +21,29 @@ MEMORY = 3 * 2**30
 
 def main(words: list[str]) -> int:
     """Return 0 if all readers read or refused all examples, 1 with the example otherwise."""
-    seconds = float(words[0]) if words and words[0].replace(".", "").isdecimal() else HOUR_S
-    names = words[1:] if words and words[0].replace(".", "").isdecimal() else words
+    parser = argparse.ArgumentParser(prog="tools.fuzz", description=__doc__)
+    parser.add_argument("seconds", nargs="?", type=float, default=HOUR_S, help="how long (3600)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"formats (all): {', '.join(TARGETS)}")
+    parser.add_argument("--turn", type=int, default=1, help="continue with this turn of an earlier run")
+    options = parser.parse_args(words)
+    if unknown := [name for name in options.names if name not in TARGETS]:
+        parser.error(f"unknown format '{unknown[0]}'; accepted: {', '.join(TARGETS)}")
     prepare()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    chosen = {name: TARGETS[name] for name in names or TARGETS}
-    deadline = time.monotonic() + seconds
+    chosen = {name: TARGETS[name] for name in options.names or TARGETS}
+    started, turn = time.monotonic(), options.turn
     counts = dict.fromkeys(chosen, 0)
-    turn = 0
-    while time.monotonic() < deadline:
-        turn += 1
+    while (left := started + options.seconds - time.monotonic()) > 0:
         for name, target in chosen.items():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
             try:
                 counts[name] += fuzz(target, TURN, left, seed=turn)
             except Finding as finding:
-                print(f"{name}: {finding}")
+                print(f"{name}, turn {turn}: {finding}")
                 return 1
-        print(f"{seconds - deadline + time.monotonic():.0f} s: {sum(counts.values())} examples", flush=True)
+            if (left := started + options.seconds - time.monotonic()) <= 0:
+                break
+        print(f"{time.monotonic() - started:.0f} s, turn {turn}: {sum(counts.values())} examples", flush=True)
+        turn += 1
     print(", ".join(f"{name} {count}" for name, count in counts.items()))
     return 0
 

@@ -13,8 +13,10 @@ from hypothesis import seed as with_seed
 from tools.fuzz.mangle import mangled
 from tools.fuzz.targets import Target
 
-# No reader needs a tenth of this for a file of the samples' size.
+# Of processor time. No reader needs a tenth of this for a file of the samples' size.
 HANG_S = 20.0
+# A reader that waits uses no processor; a fuzzer at idle priority may wait for one.
+WAITS = 15
 
 
 class Finding(Exception):
@@ -57,20 +59,26 @@ def read(target: Target, data: bytes, hang_s: float = HANG_S) -> None:
     """Read one example. Raises Finding."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise HangError(f"not read after {hang_s:g} s")
+        raise HangError(f"not read after {hang_s:g} s of processor time, or {WAITS} times as long")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, hang_s)
+    before = [(number, signal.signal(number, stop)) for number in (signal.SIGALRM, signal.SIGPROF)]
+    _set_timers(hang_s)
     try:
         target.read(data)
     except target.refusals as refusal:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _set_timers(0)
         if not isinstance(refusal, OSError) and not str(refusal).strip():
             raise Finding(f"refused without a message\n{data!r}") from None
     except Exception as error:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _set_timers(0)
         lines = "".join(traceback.format_exception(error)[-6:])
         raise Finding(f"{type(error).__name__}: {str(error)[:300]}\n{lines}\n{data[:4000]!r}") from None
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        _set_timers(0)
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def _set_timers(hang_s: float) -> None:
+    signal.setitimer(signal.ITIMER_PROF, hang_s)
+    signal.setitimer(signal.ITIMER_REAL, hang_s * WAITS)

@@ -31,8 +31,12 @@ def test_a_traceback_is_reported_with_its_example() -> None:
 
 
 def test_a_hang_is_reported() -> None:
-    with pytest.raises(Finding, match=r"HangError: not read after 0.1 s"):
+    with pytest.raises(Finding, match=r"HangError: not read after 0.1 s of processor time"):
         read(Target(lambda: [b""], lambda data: time.sleep(30)), b"", hang_s=0.1)
+
+
+def test_a_reader_that_only_waits_for_a_processor_is_no_hang() -> None:
+    read(Target(lambda: [b""], lambda data: time.sleep(0.3)), b"", hang_s=0.1)
 
 
 def test_a_refusal_is_no_finding() -> None:
