@@ -10,6 +10,7 @@ from statistics import median
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
+from pytest_pinet.history.settings import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
@@ -74,6 +75,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
             evenness=judged.evenness,
             files=series.files,
             tunings=link.tunings,
+            settings=last.settings,
             parameters=parameters_hash(traffic, link.path.mtu, link.tunings),
             evidence=[one.evidence for one in tries],
             limited_by=_limited_by(series, last, judged.directions) if tries else None,
@@ -173,7 +175,7 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
     turns_a, turns_b = series.of(Side.A), series.of(Side.B)
     if not results & {Relation.SLOWER, Relation.FASTER} or not turns_a or not turns_b:
         return []
-    found = of_settings([turn.settings for turn in turns_a], [turn.settings for turn in turns_b])
+    found = of_settings(*([_chosen(turn) for turn in turns] for turns in (turns_a, turns_b)))
     causes = [
         _limited_by(series, turns[-1], _of_side(series, judged, side))
         for side, turns in ((Side.A, turns_a), (Side.B, turns_b))
@@ -183,6 +185,12 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
         found.append(Suspect("limited by", str(causes[0].cause), str(causes[1].cause), text))
     costs_a, costs_b = ([_costs(one) for one in series.tries(side)] for side in (Side.A, Side.B))
     return found + of_costs(costs_a, costs_b)
+
+
+def _chosen(turn: Turn) -> dict[str, str]:
+    """Return the settings of the device under test that kernel and driver chose: the build itself is no suspect."""
+    own = turn.settings.get(DUT, {})
+    return {name: value for name, value in own.items() if name not in (*OF_BUILD, "command line", "end")}
 
 
 def _of_side(series: TurnSeries, judged: MeasurementJudgement, side: Side) -> dict[Direction, DirectionJudgement]:
@@ -196,6 +204,7 @@ def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
     notes += [event.text for one in every for event in one.events]
     notes += [*kernel_notes(every), *management_notes(every)]
     notes += [note for turn in series.turns for note in turn.notes]
+    notes += [f"during the comparison: {text}" for text in peer_changes([turn.settings for turn in series.turns])]
     notes += [f"{side}: {text}" for side, ran in ran_records(boots, "").items() for text in ran.changed]
     for side in Side:
         own = [boot for boot in boots if boot.side is side]

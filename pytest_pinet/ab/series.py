@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.evidence.build import read_build, read_settings
+from pytest_pinet.evidence.build import read_build
+from pytest_pinet.history.settings import Settings
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
 from pytest_pinet.judge.difference import Difference, Relation
@@ -20,6 +21,7 @@ from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
+from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.attempt import Fresh
@@ -36,7 +38,10 @@ SAME_CALLS = "to compare builds, a test must make the same gate calls in every b
 
 @dataclass(frozen=True)
 class Turn:
-    """The connections of one boot, and the link in this boot. ``at_s`` counts from the first boot of the board."""
+    """The connections of one boot, and the link in this boot. ``at_s`` counts from the first boot of the board.
+
+    ``settings`` are those of all ends, by their role.
+    """
 
     side: Side
     boot: int
@@ -44,7 +49,7 @@ class Turn:
     link: Link
     tries: tuple[Try, ...]
     conditions: Sequence[Conditions]
-    settings: Mapping[str, str]
+    settings: Settings
     build: Mapping[str, str | None] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -108,7 +113,7 @@ class TurnSeries:
         """
         link = context.link
         lasts_s = (self.connections + DROPS_MAX) * (self.traffic.seconds + BESIDE_TRAFFIC_S)
-        settings = read_settings(link.dut.shell, link.dut.device)
+        settings = settings_of(link)
         build = read_build(link.dut.shell, link.dut.device)
         with Runs(context, lasts_s) as runs:
             while sum(not one.excluded for one in runs.tries) < self.connections:

@@ -55,7 +55,7 @@ def side_of(what: str, history_url: str) -> RunSet:
     """Return the points that ``what`` names. Raises ConfigError."""
     path = results_file(what)
     if path is not None:
-        run, points = points_of(read_results(path), str(path.parent), str(path))
+        run, points = points_of(read_results(path), str(path.parent), str(path), alternated=True)
         return RunSet(run.id if what in (LATEST, f"{LATEST}/") else what, tuple(points))
     if "/" in what or what.endswith(".json"):
         raise ConfigError(f"there is no file {what!r}; expected {FORM}")

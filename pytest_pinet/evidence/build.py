@@ -190,12 +190,6 @@ _SYSCTLS = (
 _PART = "=="
 
 
-def read_settings(shell: Shell, device: str) -> dict[str, str]:
-    """Read all settings of a device that can be read; empty if none can. Raises SshError."""
-    done = shell.run(f"PATH=$PATH:/usr/sbin:/sbin; {_settings_script(device)}; true")
-    return parse_settings(done.stdout)
-
-
 # Prints the CPUs of each interrupt of a device, in the order of the interrupts. Their names begin with the name of the
 # device (eth0-rx-0), its driver, or its place on the bus (virtio0-input.0).
 _IRQS = (
@@ -205,7 +199,7 @@ _IRQS = (
     " do cat /proc/irq/$i/smp_affinity_list; done"
 )
 _QUEUES = "cd /sys/class/net/{device}/queues && grep -H . */[rx]ps_cpus"
-# What an end reports beside `read_settings`, by the name of the setting.
+# What an end reports beside `parse_settings`, by the name of the setting.
 _WHOLE = {
     "command line": "cat /proc/cmdline",
     "kernel": "uname -rv",

@@ -19,17 +19,24 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
+# Behind the ID of a value of build or state B.
+OF_B = " (B)"
 # More than any link carries.
 MAX_BPS = 1e15
 
 
-def points_of(record: RunRecord, folder: str = "", where: str = "") -> tuple[StoredRun, list[Point]]:
+def points_of(
+    record: RunRecord, folder: str = "", where: str = "", alternated: bool = False
+) -> tuple[StoredRun, list[Point]]:
     """Return a run and its points. ``folder`` is the run folder; ``where`` names the file in messages.
+
+    ``alternated`` includes results of two builds or states that were measured alternately: their B, as a metric of its
+    own. They are no part of a history: B may be a state made for a comparison, or a build that is never accepted.
 
     Raises ConfigError if a time or a goodput is impossible.
     """
     try:
-        run, points = _points(record, folder)
+        run, points = _points(record, folder, alternated)
         for point in points:
             check_rates(point)
         return run, points
@@ -50,7 +57,7 @@ def check_rates(point: Point) -> None:
         raise ValueError(f"a goodput of {point.goodput_bps} bit/s at a scale of {point.scale:g}")
 
 
-def _points(record: RunRecord, folder: str) -> tuple[StoredRun, list[Point]]:
+def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun, list[Point]]:
     started = moment(record.started)
     session = record.session or ""
     run_id = _run_id(record)
@@ -67,11 +74,13 @@ def _points(record: RunRecord, folder: str) -> tuple[StoredRun, list[Point]]:
     points: list[Point] = []
     seen: Counter[str] = Counter()
     for result in record.results:
-        if result.comparison is not None or (result.change is not None and result.exact is None):
-            # Values of a state made for a comparison, or of a build that may never be accepted. Exact values depend on
-            # the build alone, so that their trend over builds says something.
+        # Exact values depend on the build alone, so that their trend over builds says something.
+        of_b = result.comparison is not None or (result.change is not None and result.exact is None)
+        if of_b and not alternated:
             continue
         for point in _of_result(result, common, started):
+            if of_b:
+                point["figure"] += OF_B
             seen[point["figure"]] += 1
             points.append(Point(**point, number=seen[point["figure"]]))
     verdicts = Counter(str(point.verdict) for point in points)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 Settings = Mapping[str, Mapping[str, str]]
 
 DUT = "dut"
 # The build of the device under test is compared by itself; see `history.builds`.
-_OF_BUILD = ("kernel", "driver", "driver version", "NIC firmware")
+OF_BUILD = ("kernel", "driver", "driver version", "NIC firmware")
 ONLY_PEER = "only the peer changed, not the device under test"
 
 
@@ -29,11 +29,17 @@ def settings_differences(before: Settings, after: Settings, same_dut: bool = Tru
     return tuple(found)
 
 
+def peer_changes(runs: Sequence[Settings]) -> list[str]:
+    """Return what changed at other ends than the device under test since the first of several runs."""
+    peers = [{role: own for role, own in run.items() if role != DUT} for run in runs]
+    return list(dict.fromkeys(text for one in peers[1:] for text in settings_differences(peers[0], one)))
+
+
 def _of_end(role: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
     node = after.get("end", role).partition(":")[0]
     for name in sorted(before.keys() & after.keys()):
         old, new = before[name], after[name]
-        if old == new or (role == DUT and name in _OF_BUILD):
+        if old == new or (role == DUT and name in OF_BUILD):
             continue
         if name == "end":
             yield f"{role} {old} -> {new}"

@@ -5,11 +5,14 @@ Runs with ``--pinet-build`` that alternate two builds have their own records (``
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
+from pytest_pinet.history.settings import Settings, settings_differences
 from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_against_a
 from pytest_pinet.judge.flow_limits import Bounds
+from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt, MeasurementJudgement
@@ -23,11 +26,15 @@ from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.report.sentences import tuning_notes
 
 
-def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> ResultRecord:
+def compared_record(
+    link: Link, traffic: Traffic, found: ComparisonRecord, settings: Mapping[Side, Settings]
+) -> ResultRecord:
     """Return the result of a comparison: values of state B, limits from state A, and the comparison itself.
 
-    The caller fills in ``test``, ``files`` and ``rerun``.
+    ``settings`` are those of all ends in each state. The caller fills in ``test``, ``files`` and ``rerun``.
     """
+    differs = settings_differences(settings[Side.A], settings[Side.B])
+    notes = [f"{found.a} and {found.b} differ: {'; '.join(differs)}"] if differs else []
     ways = [Direction(way) for way in found.directions]
     directions = {way: _direction_of_b(link, traffic, way, found) for way in ways}
     own = MeasurementJudgement(Verdict.PASS, "", directions)
@@ -41,13 +48,14 @@ def compared_record(link: Link, traffic: Traffic, found: ComparisonRecord) -> Re
             traffic=traffic.key,
             build=found.builds.get("B", {}),
             path=link.path,
-            notes=[*(event for run in found.runs for event in run.events), *tuning_notes(link.tried)],
+            notes=[*notes, *(event for run in found.runs for event in run.events), *tuning_notes(link.tried)],
             started=datetime.fromisoformat(found.started),
             seconds=found.seconds,
             traffic_seconds=found.traffic_seconds,
             directions=judged.directions,
             comparison=found,
             tunings=link.tried,
+            settings=settings[Side.B],
         )
     )
 

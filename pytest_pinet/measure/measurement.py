@@ -24,6 +24,7 @@ from pytest_pinet.lab.deploy.board import boot_id
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
+from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.attempt import Fresh
@@ -80,13 +81,11 @@ def _boot_of(dut: End) -> str | None:
 def _settings_of(link: Link) -> dict[str, dict[str, str]]:
     """Return the settings of the ends by their role. They are read once for each end, and for each tuning of it."""
     tuned = "+".join(str(one) for one in link.tunings)
-    return {
-        "dut" if index == 0 else "peer" if index == 1 else f"end {index}": {
-            "end": str(end.endpoint),
-            **_once_per_boot(end, f"settings {end.device} {tuned}", partial(read_end, end.shell, end.device)),
-        }
-        for index, end in enumerate(link.ends)
-    }
+
+    def read(end: End) -> dict[str, str]:
+        return _once_per_boot(end, f"settings {end.device} {tuned}", partial(read_end, end.shell, end.device))
+
+    return settings_of(link, read)
 
 
 def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:

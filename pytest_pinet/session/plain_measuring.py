@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.history.settings import Settings
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.measurement import GatePlan, fitted
 from pytest_pinet.judge.warmup import cap_for
@@ -19,6 +20,7 @@ from pytest_pinet.measure import measurement
 from pytest_pinet.measure import ping as measure_ping
 from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
 from pytest_pinet.measure.comparison_record import compared_record
+from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.ping import Ping
@@ -79,16 +81,16 @@ class PlainMeasuring:
         plan = ComparisonPlan(tolerance, self.error_rate, references=references)
         # State B may have another MTU, and the physical limit depends on the MTU.
         links, combination = {Side.B: link}, link.combination
+        settings: dict[Side, Settings] = {}
+
+        def on_state(side: Side) -> None:
+            links[side] = replace(link, combination=combination)
+            if side not in settings:
+                settings[side] = settings_of(link)
 
         def measure(raw: dict[str, str]) -> ResultRecord:
-            found = compare(
-                self.context(link.id, link, traffic, raw),
-                traffic,
-                states,
-                plan,
-                lambda side: links.update({side: replace(link, combination=combination)}),
-            )
-            return compared_record(links[Side.B], traffic, found)
+            found = compare(self.context(link.id, link, traffic, raw), traffic, states, plan, on_state)
+            return compared_record(links[Side.B], traffic, found, settings)
 
         return self._run(call, traffic, measure)
 

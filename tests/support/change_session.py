@@ -101,6 +101,8 @@ class Plan:
     traffic: Callable[[Side, int], PinetError | None] = lambda side, boot: None
     check: Callable[[Build], PinetError | None] = lambda build: None
     reports: Callable[[Side], dict[str, Any]] = lambda side: {}
+    # What the peer of a boot reports as its setting of generic-receive-offload.
+    peer_gro: Callable[[int], str] = lambda boot: "on"
     boot_noise: float = 0.001
     noise: float = 0.001
     missing: bool = False
@@ -215,7 +217,10 @@ class StandInLab:
         ratio = plan.ratio.get(link.combination.nic, 1.0) if side is Side.B else 1.0
         rates = [A_BPS * ratio * (1 + effect + plan.random.gauss(0, plan.noise)) for _ in range(series.connections)]
         tries = tuple(one_try(rate, link, series.traffic) for rate in rates)
-        settings = {"tcp-segmentation-offload": "on" if ratio == 1 else "off"}
+        settings = {
+            "dut": {"end": str(link.ends[0].endpoint), "tcp-segmentation-offload": "on" if ratio == 1 else "off"},
+            "peer": {"end": str(link.ends[1].endpoint), "generic-receive-offload": plan.peer_gro(boot.number)},
+        }
         series.add(Turn(side, boot.number, boot.started_s, link, tries, (), settings))
 
 

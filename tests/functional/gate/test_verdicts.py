@@ -239,6 +239,15 @@ def slower():
     finally:
         pinet("restore")
 
+@contextmanager
+def no_sack():
+    sack = "/proc/sys/net/ipv4/tcp_sack"
+    pinet("exec", "pi3b-1", "--", f"echo 0 > {sack}")
+    try:
+        yield
+    finally:
+        pinet("exec", "pi3b-1", "--", f"echo 1 > {sack}")
+
 def pinet(*words):
     argv = [os.environ["PINET"], "lab", words[0], "--lab", os.environ["LAB"], *words[1:]]
     subprocess.run(argv, check=True, timeout=60, stdout=subprocess.DEVNULL)
@@ -249,7 +258,7 @@ def test_slower(link, gate):
 
 @pytest.mark.pinet(board="pi3b", nic="onboard")
 def test_same(link, gate):
-    assert gate.compare(link).outcome == "same"
+    assert gate.compare(link, a=no_sack, names=("no SACK", "as it is")).outcome == "same"
 """
 
 
@@ -265,6 +274,9 @@ def test_two_states_are_measured_in_turn_and_the_slower_one_fails(new_project: N
     assert slower["comparison"]["directions"]["tx"]["change"] == pytest.approx(-0.4, abs=0.1)
     assert "".join(run["side"] for run in slower["comparison"]["runs"]).startswith("ABBABA")
     output.stdout.fnmatch_lines(["tx ??.? Mbit/s is *.? % below the limit *.? Mbit/s", "*3% below as it is*"])
+    assert {role: own["end"] for role, own in same["settings"].items()}["dut"] == "pi3b-1:onboard"
+    (note,) = (note for note in same["notes"] if " differ: " in note)
+    assert note == "no SACK and as it is differ: net.ipv4.tcp_sack 0 -> 1 at pi3b-1"
 
 
 def test_a_comparison_keeps_the_error_rate_of_the_command_line(new_project: NewProject) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pytest_pinet.cli import pinet
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
@@ -66,6 +70,30 @@ def test_a_result_has_both_builds_their_boots_and_the_running_kernel(bench: Benc
     assert {one["turn"] for one in change["connections"]} == {turn["number"] for turn in change["turns"]}
     assert result["build"]["uname"] == "Linux 6.12.1 aarch64"
     assert [file["name"] for file in (bench.head["a"], bench.head["b"])] == ["good", "new"]
+    assert {role: own["end"] for role, own in result["settings"].items()} == {
+        "dut": "one:onboard",
+        "peer": "two:onboard",
+    }
+    assert result["settings"]["dut"]["tcp-segmentation-offload"] == "off"
+    assert not any(note.startswith("during the comparison") for note in result["notes"])
+
+
+def test_a_setting_of_the_peer_that_changes_during_the_comparison_is_named(bench: Bench, tmp_path: Path) -> None:
+    bench.plan('PLAN = Plan(peer_gro=lambda boot: "on" if boot < 3 else "off")')
+    bench.run()
+    (result,) = bench.record["results"]
+    assert "during the comparison: generic-receive-offload on -> off at two" in result["notes"]
+    # `pinet compare` names it for two such runs as well.
+    before = json.loads(
+        json.dumps(bench.record).replace('"generic-receive-offload": "off"', '"generic-receive-offload": "on"')
+    )
+    files = [tmp_path / "before.json", tmp_path / "after.json"]
+    for file, record in zip(files, (before, bench.record), strict=True):
+        file.write_text(json.dumps(record))
+    done = CliRunner().invoke(pinet, ["compare", *map(str, files)])
+    assert done.exit_code == 0, done.output
+    assert "differs: generic-receive-offload on -> off at two" in done.output
+    assert "pi4b:onboard/pair/tcp-P1-tx (B)" in done.output
 
 
 def test_boots_that_differ_too_much_leave_the_comparison_undecided(bench: Bench) -> None:
