@@ -15,7 +15,10 @@ ANSWER_S = 1.0
 LEAST_SENT = 10_000
 _WORD = re.compile(r"(?<!\S)([a-z_]+):(\S+)")
 # ``skmem:(r0,rb131072,t0,tb87040,...)``: rb and tb are the effective SO_RCVBUF and SO_SNDBUF.
-_BUFFER = {"sndbuf": re.compile(r"\btb(\d+)"), "rcvbuf": re.compile(r"\brb(\d+)")}
+_BUFFER = {"sndbuf": re.compile(r"\btb([0-9]{1,18})\b"), "rcvbuf": re.compile(r"\brb([0-9]{1,18})\b")}
+# No counter of a kernel has more digits.
+_NUMBER = re.compile(r"[0-9]{1,20}(?![0-9])(?:\.[0-9]+)?")
+_SCALES = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,14 @@ class _Connection:
 
     def number(self, key: str) -> float | None:
         """Return the first number of a value such as ``2.036/0.211``; None if there is none."""
-        found = re.match(r"\d+(?:\.\d+)?", self.words.get(key, ""))
+        found = _NUMBER.match(self.words.get(key, ""))
         return None if found is None else float(found.group())
+
+    @property
+    def retransmits(self) -> int:
+        """The total of ``retrans:0/12``, after the present count; it is printed only if there were any."""
+        found = _NUMBER.fullmatch(self.words.get("retrans", "").partition("/")[2])
+        return 0 if found is None else int(float(found.group()))
 
     @property
     def sent(self) -> float:
@@ -77,8 +86,7 @@ def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets |
         rtt_min_s=min((_ms(value) for one in data if (value := one.number("minrtt")) is not None), default=None),
         cwnd_bytes=_windows(data),
         window_scales=_scales(data[0].words.get("wscale", "")),
-        # ``retrans:0/12`` is the present count and the total; it is printed only if there were any.
-        retransmits=sum(int(one.words["retrans"].partition("/")[2] or 0) for one in data if "retrans" in one.words),
+        retransmits=sum(one.retransmits for one in data),
         receiver_limited=_limited("rwnd_limited", data),
         sender_limited=_limited("sndbuf_limited", data),
         sndbuf_bytes=min((size for one in data if (size := one.buffer("sndbuf")) is not None), default=None),
@@ -112,6 +120,6 @@ def _windows(data: list[_Connection]) -> int | None:
 
 
 def _scales(text: str) -> tuple[int, int] | None:
-    sender, comma, receiver = text.partition(",")
     # ``ss`` prints the peer's shift first, which the sender applies to the window that it receives.
-    return (int(sender), int(receiver)) if comma and sender.isdigit() and receiver.isdigit() else None
+    found = _SCALES.fullmatch(text)
+    return None if found is None else (int(found[1]), int(found[2]))

@@ -126,3 +126,13 @@ def test_an_mss_above_the_mtu_is_named_with_what_the_mtu_allows() -> None:
     assert sentence == (
         "mss=8000 bytes was requested, but segments of pi4b-1 carried 1448 bytes: MTU 1500 allows no more than mss=1460"
     )
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["mss:" + "9" * 400, "rtt:" + "9" * 400, "wscale:²,10", "retrans:0/12x", "skmem:(r0,rb" + "9" * 5000 + ",t0)"],
+)
+def test_a_value_that_no_kernel_prints_is_no_value(word: str) -> None:
+    line = f"\t cubic wscale:10,10 mss:1448 bytes_sent:120104416 {word}"
+    found = parse_sockets(f"ESTAB 0 0 a:1 b:2\n{line}\n", 1)
+    assert found is None or (found.mss, found.rcvbuf_bytes, found.rtt_s, found.retransmits) == (1448, None, None, 0)
