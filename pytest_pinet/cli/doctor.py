@@ -31,7 +31,7 @@ WRONG = 1
 @click.option(
     "--clear",
     is_flag=True,
-    help="Put boards without a fault back into service, which earlier runs have put out of service.",
+    help="Put boards without a fault, which earlier runs have put out of service or suspect, back into service.",
 )
 @HISTORY_OPTION
 @click.argument("nodes", metavar="[NODE]...", nargs=-1, shell_complete=lab_names.nodes)
@@ -60,8 +60,8 @@ def doctor(lab_file: str, as_json: bool, tryboot: bool, clear: bool, history_url
         lab_is_bad = any(finding.node is None and finding.status is Status.WRONG for _, finding in found)
         chosen = set(nodes or lab.nodes)
         if clear:
-            for name in memory.clear(history_url, lab.name, set() if lab_is_bad else chosen - bad):
-                echo(f"{name} is back in service", err=as_json)
+            for text in memory.clear(history_url, lab.name, set() if lab_is_bad else chosen - bad):
+                echo(text, err=as_json)
         if findings := memory.remembered(history_url, lab.name, chosen):
             found += [(memory.EARLIER_RUNS, finding) for finding in findings]
             print_lines(lines(memory.EARLIER_RUNS, findings) if not as_json else ())

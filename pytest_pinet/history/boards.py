@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
 
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.settings import DUT
@@ -35,29 +37,38 @@ class OddBoard:
         )
 
 
-def odd_boards(points: Iterable[Point]) -> list[OddBoard]:
+def kind_of(combination: str) -> str:
+    """Return the kind of the device under test, such as ``pi4b:onboard``."""
+    return combination.partition("/")[0]
+
+
+def odd_boards(points: Iterable[Point], cleared: Mapping[str, datetime] = MappingProxyType({})) -> list[OddBoard]:
     """Return boards that fail more often than others that measured the same: one metric, way of measuring, and build.
 
-    A change under test fails on all boards of a kind; so one board that fails alone says something about the board.
+    Points of a node up to the time when a user ``cleared`` it do not count. A change under test fails on all boards of a
+    kind; so one board that fails alone says something about the board.
     """
     found: dict[str, dict[str, list[bool]]] = {}
-    for group in _comparable(points).values():
+    for group in _comparable(points, cleared).values():
         boards = {node for node, _ in group}
         if len(boards) < 2:
             continue
         for node, point in group:
-            kind = point.combination.partition("/")[0]
-            found.setdefault(kind, {}).setdefault(node, []).append(point.verdict is Verdict.FAIL)
+            found.setdefault(kind_of(point.combination), {}).setdefault(node, []).append(point.verdict is Verdict.FAIL)
     return sorted(
         (odd for kind, boards in found.items() for odd in _odd(kind, boards)),
         key=lambda odd: (odd.kind, odd.node),
     )
 
 
-def _comparable(points: Iterable[Point]) -> dict[tuple[str, ...], list[tuple[str, Point]]]:
+def _comparable(
+    points: Iterable[Point], cleared: Mapping[str, datetime]
+) -> dict[tuple[str, ...], list[tuple[str, Point]]]:
     groups: dict[tuple[str, ...], list[tuple[str, Point]]] = {}
     for point in points:
         node = point.settings.get(DUT, {}).get("end", "").partition(":")[0]
+        if node in cleared and point.time <= cleared[node]:
+            continue
         if node and point.direction and counts(point):
             key = point.figure, point.parameters, str(point.emulated), point.build_name
             groups.setdefault(key, []).append((node, point))

@@ -161,16 +161,38 @@ class Trend:
 
 
 @dataclass(frozen=True)
-class OutOfService:
-    """A board that did not come up in ``run``, and is not used until a user clears it."""
+class RememberedBoard:
+    """What ``run`` found out about a board (node), for later runs and other runners."""
 
     node: str
     since: datetime
     run: str
     reason: str
 
+    @property
+    def _origin(self) -> str:
+        return f"since {self.since:%Y-%m-%d %H:%M} UTC (run {self.run}): {self.reason}"
+
+
+@dataclass(frozen=True)
+class OutOfService(RememberedBoard):
+    """A board that did not come up, and is not used until a user clears it."""
+
     def __str__(self) -> str:
-        return f"out of service since {self.since:%Y-%m-%d %H:%M} UTC (run {self.run}): {self.reason}"
+        return f"out of service {self._origin}"
+
+
+@dataclass(frozen=True)
+class Suspicion(RememberedBoard):
+    """A board that failed where others of its kind pass. It is used all the same. ``cleared``: at ``since``, by a user.
+
+    Runs before that time say nothing about the board any more.
+    """
+
+    cleared: bool = False
+
+    def __str__(self) -> str:
+        return f"suspected {self._origin}"
 
 
 @dataclass(frozen=True)

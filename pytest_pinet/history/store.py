@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Row,
     Select,
     Table,
     bindparam,
@@ -24,13 +25,23 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import Database
-from pytest_pinet.history.points import USUAL_LENGTH, Figure, OutOfService, Point, StoredRun, Trend
+from pytest_pinet.history.points import (
+    USUAL_LENGTH,
+    Figure,
+    OutOfService,
+    Point,
+    RememberedBoard,
+    StoredRun,
+    Suspicion,
+    Trend,
+)
 from pytest_pinet.history.tables import (
     BOARDS,
     CONTEXTS,
     POINTS,
     RUNS,
     SERIES,
+    SUSPICIONS,
     board_of,
     board_row,
     context_row,
@@ -41,6 +52,7 @@ from pytest_pinet.history.tables import (
     run_row,
     select_points,
     series_row,
+    suspicion_of,
 )
 from pytest_pinet.history.trends import trend
 
@@ -118,12 +130,19 @@ class HistoryStore:
 
     def put_out_of_service(self, lab: str, boards: Iterable[OutOfService]) -> None:
         """Remember these boards of a lab; the newest reason of a board stays."""
-        rows = {one.node: board_row(lab, one.node, one.since, one.run, one.reason) for one in boards}
+        self._remember(BOARDS, lab, boards)
+
+    def suspect(self, lab: str, boards: Iterable[Suspicion]) -> None:
+        """Remember these suspicions, or that they are cleared; the newest one of a board stays."""
+        self._remember(SUSPICIONS, lab, boards)
+
+    def _remember(self, table: Table, lab: str, boards: Iterable[RememberedBoard]) -> None:
+        rows = {one.node: board_row(lab, one) for one in boards}
         with self._database.writing() as connection:
-            BOARDS.create(connection, checkfirst=True)
-            connection.execute(delete(BOARDS).where(BOARDS.c.lab == lab, BOARDS.c.node.in_(list(rows))))
+            table.create(connection, checkfirst=True)
+            connection.execute(delete(table).where(table.c.lab == lab, table.c.node.in_(list(rows))))
             if rows:
-                connection.execute(insert(BOARDS), list(rows.values()))
+                connection.execute(insert(table), list(rows.values()))
 
     def put_into_service(self, lab: str, nodes: Iterable[str]) -> None:
         """Forget why these boards of a lab were out of service."""
@@ -135,11 +154,17 @@ class HistoryStore:
 
     def out_of_service(self, lab: str) -> list[OutOfService]:
         """Return the boards of a lab that are out of service, by name."""
+        return [board_of(row) for row in self._remembered(BOARDS, lab)]
+
+    def suspicions(self, lab: str) -> list[Suspicion]:
+        """Return what is suspected of boards of a lab, also what is cleared, by name."""
+        return [suspicion_of(row) for row in self._remembered(SUSPICIONS, lab)]
+
+    def _remembered(self, table: Table, lab: str) -> Sequence[Row[Any]]:
         with self._database.reading() as connection:
-            if not inspect(connection).has_table(BOARDS.name):
+            if not inspect(connection).has_table(table.name):
                 return []
-            query = select(BOARDS).where(BOARDS.c.lab == lab).order_by(BOARDS.c.node)
-            return [board_of(row) for row in connection.execute(query)]
+            return connection.execute(select(table).where(table.c.lab == lab).order_by(table.c.node)).all()
 
     def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None, changes: bool = True) -> Trend:
         """Return the last points of a metric with its baseline, and where its level moved.

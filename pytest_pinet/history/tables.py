@@ -30,7 +30,17 @@ from sqlalchemy import (
     select,
 )
 
-from pytest_pinet.history.points import Attempts, Figure, OutOfService, Point, SampleSpread, StoredAttempt, StoredRun
+from pytest_pinet.history.points import (
+    Attempts,
+    Figure,
+    OutOfService,
+    Point,
+    RememberedBoard,
+    SampleSpread,
+    StoredAttempt,
+    StoredRun,
+    Suspicion,
+)
 from pytest_pinet.model.verdict import Verdict
 
 VERSION = 1
@@ -113,6 +123,18 @@ BOARDS = Table(
     Column("since", BigInteger, nullable=False),
     Column("run", Text, nullable=False),
     Column("reason", Text, nullable=False),
+)
+
+# Boards that failed where others of their kind pass, and when a user has cleared them. Made as `BOARDS` is.
+SUSPICIONS = Table(
+    "pinet_suspicions",
+    METADATA,
+    Column("lab", String(200), primary_key=True),
+    Column("node", String(200), primary_key=True),
+    Column("since", BigInteger, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("cleared", Boolean, nullable=False),
 )
 
 # Migrations from the version before: version -> a step within one transaction.
@@ -254,11 +276,16 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
 
 
-def board_row(lab: str, node: str, since: datetime, run: str, reason: str) -> dict[str, Any]:
-    """Return a board out of service as a row of BOARDS."""
-    return {"lab": _clean(lab), "node": node, "since": _instant(since), "run": run, "reason": _clean(reason)}
+def board_row(lab: str, board: RememberedBoard) -> dict[str, Any]:
+    """Return a board as a row of BOARDS or SUSPICIONS."""
+    return vars(board) | {"lab": _clean(lab), "since": _instant(board.since), "reason": _clean(board.reason)}
 
 
 def board_of(row: Row[Any]) -> OutOfService:
     """Return the board of a row of BOARDS."""
     return OutOfService(row.node, _time_of(row.since), row.run, row.reason)
+
+
+def suspicion_of(row: Row[Any]) -> Suspicion:
+    """Return the board of a row of SUSPICIONS."""
+    return Suspicion(row.node, _time_of(row.since), row.run, row.reason, row.cleared)

@@ -1,14 +1,18 @@
-"""Remembers boards that did not come up, in the history, so that later runs and other runners skip them, too."""
+"""Remembers boards in the history, for later runs and other runners: which did not come up, and which are suspected."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import OFF, open_history
-from pytest_pinet.history.points import OutOfService
+from pytest_pinet.history.points import OutOfService, Suspicion
+from pytest_pinet.history.suspicions import after_run, standing
 from pytest_pinet.lab.node.node_pool import Quarantine
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import Verdict
 
 # The folder of a run's quarantine; see `lab.node.node_pool`.
 QUARANTINE = "quarantine"
@@ -28,14 +32,19 @@ class BoardMemory:
         self._lab = lab
         self._folder = folder / QUARANTINE
         self._known: set[str] = set()
+        self._suspected: dict[str, Suspicion] = {}
 
     def recall(self) -> None:
-        """Put the boards that earlier runs and other runners remember into the quarantine of this run."""
+        """Put the boards that earlier runs and other runners remember into the quarantine of this run.
+
+        A suspected board is used; see `noted`.
+        """
         if self._url is None or ("://" not in self._url and not Path(self._url).exists()):
             return
         try:
             with open_history(self._url) as store:
                 boards = store.out_of_service(self._lab)
+                self._suspected = standing(store.suspicions(self._lab))
         except ConfigError:
             return
         now = datetime.now(UTC)
@@ -44,8 +53,19 @@ class BoardMemory:
                 self._known.add(one.node)
                 Quarantine(self._folder).add(one.node, f"{one}; {ACT}")
 
-    def remember(self, run: str) -> list[str]:
-        """Remember the boards that this run has put out of service. Return a message if that failed."""
+    def noted(self, result: ResultRecord) -> ResultRecord:
+        """Return a failure on a suspected board with a note on the suspicion; another result as it is."""
+        node = result.combination.dut.partition(":")[0]
+        if result.verdict is not Verdict.FAIL or node not in self._suspected:
+            return result
+        note = f"{node} is {self._suspected[node]}; {ACT}"
+        return result if note in result.notes else result.replace(notes=[*result.notes, note])
+
+    def remember(self, run: str, results: Sequence[ResultRecord]) -> list[str]:
+        """Remember the boards that this run has put out of service or suspects. Return a message if that failed.
+
+        Call it after the run is in the history.
+        """
         names = [path.name for path in self._folder.iterdir()] if self._folder.is_dir() else []
         now = datetime.now(UTC)
         new = [
@@ -53,11 +73,13 @@ class BoardMemory:
             for name in sorted(names)
             if not name.startswith(".") and name not in self._known
         ]
-        if self._url is None or not new:
+        if self._url is None or not (new or any(one.verdict is Verdict.FAIL for one in results)):
             return []
         try:
             with open_history(self._url, create=True) as store:
-                store.put_out_of_service(self._lab, new)
+                if new:
+                    store.put_out_of_service(self._lab, new)
+                after_run(store, self._lab, run, results, now)
         except ConfigError as error:
-            return [f"boards out of service are not remembered: {error}"]
+            return [f"boards out of service or suspected are not remembered: {error}"]
         return []

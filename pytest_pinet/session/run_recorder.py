@@ -215,6 +215,8 @@ class RunRecorder:
 
     def keep(self, result: ResultRecord) -> None:
         """Keep one result: write it to disk and call the hook."""
+        if self._boards is not None:
+            result = self._boards.noted(result)
         if result.second_board is not None and self._completed(result):
             return
         self._results.append(result)
@@ -272,10 +274,10 @@ class RunRecorder:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             return
 
-        if self._boards is not None:
-            self._warnings += self._boards.remember(run.run)
         if trouble := keep_run(self._chosen_history or None, run, self.folder.path):
             self._warnings.append(trouble)
+        if self._boards is not None:
+            self._warnings += self._boards.remember(run.run, self._results)
         self.hooks.run_finished(run, self.folder.path)
 
     @property

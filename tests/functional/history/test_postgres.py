@@ -11,14 +11,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from pytest_pinet.doctor import memory
+from pytest_pinet.doctor.finding import Status
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.points import OutOfService, Suspicion
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.history.suspicions import standing
 from tests.support.history_records import FIGURE, day, kept
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, result, run_record
 
@@ -146,6 +151,27 @@ def test_a_trend_comes_from_the_server(url: str) -> None:
     assert [figure.id for figure, _ in store.latest(7, "elsewhere")] == []
     store.close()
     assert change.differs == ("kernel 6.12.0 -> 6.12.1",)
+
+
+def test_boards_are_remembered_for_all_runners_until_they_are_cleared(url: str) -> None:
+    since = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
+    with open_history(url, create=True) as runner:
+        runner.put_out_of_service("bench", [OutOfService("pi4b-2", since, "night-1", "no login")])
+        runner.suspect("bench", [Suspicion(node, since, "night-1", "it fails alone") for node in ("pi4b-3", "pi5-1")])
+    shown = memory.remembered(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})
+    assert [(one.node, one.status) for one in shown] == [
+        ("pi4b-2", Status.WRONG),
+        ("pi4b-3", Status.UNKNOWN),
+        ("pi5-1", Status.UNKNOWN),
+    ]
+    assert memory.clear(url, "bench", {"pi4b-2", "pi5-1"}) == [
+        "pi4b-2 is back in service",
+        "pi5-1 is no longer suspected",
+    ]
+    assert [one.node for one in memory.remembered(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})] == ["pi4b-3"]
+    with open_history(url) as other:
+        assert other.out_of_service("bench") == []
+        assert standing(other.suspicions("bench")).keys() == {"pi4b-3"}
 
 
 WRITER = """

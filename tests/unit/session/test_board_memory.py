@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,8 +12,12 @@ from pytest_pinet.doctor import memory
 from pytest_pinet.doctor.finding import Status
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import OutOfService
+from pytest_pinet.history.save import keep_run
 from pytest_pinet.lab.node.node_pool import Quarantine
+from pytest_pinet.model.record.result import ResultRecord, SecondBoardRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session.board_memory import HOLDS, QUARANTINE, BoardMemory
+from tests.support.history_records import day, kept, with_result
 
 LAB = "bench"
 
@@ -24,7 +29,7 @@ def run(url: str | None, folder: Path, *broken: str) -> Quarantine:
     quarantine = Quarantine(folder / QUARANTINE)
     for node in broken:
         quarantine.add(node, f"{node} does not boot")
-    assert boards.remember(folder.name) == []
+    assert boards.remember(folder.name, ()) == []
     return Quarantine(folder / QUARANTINE)
 
 
@@ -45,7 +50,7 @@ def test_the_doctor_shows_and_clears_boards_of_its_lab(tmp_path: Path) -> None:
     found = memory.remembered(url, LAB, {"pi4b-1", "pi4b-2"})
     assert [(one.node, one.status) for one in found] == [("pi4b-2", Status.WRONG)]
     assert memory.remembered(url, "other lab", {"pi4b-2"}) == []
-    assert memory.clear(url, LAB, {"pi4b-1", "pi4b-2"}) == ["pi4b-2"]
+    assert memory.clear(url, LAB, {"pi4b-1", "pi4b-2"}) == ["pi4b-2 is back in service"]
     assert run(url, tmp_path / "two").reason("pi4b-2") is None
     assert run(url, tmp_path / "three").reason("pi4b-3") is not None
 
@@ -72,5 +77,64 @@ def test_a_history_that_cannot_be_read_is_no_trouble_of_the_run(tmp_path: Path) 
     boards = BoardMemory(str(tmp_path / "h.db"), LAB, tmp_path / "one")
     boards.recall()
     Quarantine(tmp_path / "one" / QUARANTINE).add("pi4b-2", "no login")
-    (message,) = boards.remember("one")
-    assert message.startswith("boards out of service are not remembered: history ")
+    (message,) = boards.remember("one", ())
+    assert message.startswith("boards out of service or suspected are not remembered: history ")
+
+
+def failed_run(url: str, folder: Path, number: int, second: str = "", verdict: str = "fail") -> ResultRecord:
+    """Make a run of pi4b-2 as a runner does. ``second`` is the verdict of a second board. Return its kept result."""
+    boards = BoardMemory(url, LAB, folder)
+    boards.recall()
+    run = with_result(day(number, verdict=verdict), settings={"dut": {"end": "pi4b-2:onboard"}})
+    (result,) = run.results
+    other = SecondBoardRecord(end="pi4b-1:onboard", verdict=Verdict(second)) if second else None
+    where = result.combination.replace(dut="pi4b-2:onboard")
+    result = boards.noted(result.replace(combination=where, second_board=other))
+    assert keep_run(url, run.replace(lab=LAB, results=(result,)), folder) is None
+    assert boards.remember(folder.name, [result]) == []
+    return result
+
+
+def test_a_board_that_fails_where_a_second_board_passes_is_suspected_until_a_user_clears_it(tmp_path: Path) -> None:
+    url = str(tmp_path / "h.db")
+    assert not any("suspected" in note for note in failed_run(url, tmp_path / "one", 1, "pass").notes)
+    # Another runner of the same store. Its run fails on both boards, which says nothing new about this one.
+    note = next(note for note in failed_run(url, tmp_path / "two", 2, "fail").notes if "suspected" in note)
+    assert re.fullmatch(
+        r"pi4b-2 is suspected since 20\d\d-\S+ \S+ UTC \(run one\): pi4b:onboard/pair/tcp-P1-tx failed on "
+        r"pi4b-2:onboard, but not on pi4b-1:onboard, of the same kind; when it is well, 'pinet doctor --clear' puts "
+        r"it back",
+        note,
+    )
+    # A suspected board is used, and a good result is no one's business.
+    assert not any("suspected" in note for note in failed_run(url, tmp_path / "three", 3, verdict="pass").notes)
+    BoardMemory(url, LAB, tmp_path / "four").recall()
+    assert Quarantine(tmp_path / "four" / QUARANTINE).reason("pi4b-2") is None
+    (finding,) = memory.remembered(url, LAB, {"pi4b-1", "pi4b-2"})
+    assert (finding.node, finding.status) == ("pi4b-2", Status.UNKNOWN)
+    assert finding.message.startswith("pi4b-2 is suspected since ")
+    assert memory.clear(url, LAB, {"pi4b-1"}) == []
+    assert memory.clear(url, LAB, {"pi4b-2"}) == ["pi4b-2 is no longer suspected"]
+    assert memory.clear(url, LAB, {"pi4b-2"}) == []
+    assert memory.remembered(url, LAB, {"pi4b-2"}) == []
+    assert not any("suspected" in note for note in failed_run(url, tmp_path / "five", 5).notes)
+
+
+def test_a_board_that_fails_over_many_runs_is_suspected_and_only_later_runs_count_after_it_was_cleared(
+    tmp_path: Path,
+) -> None:
+    url = str(tmp_path / "h.db")
+    good = [with_result(day(n), settings={"dut": {"end": "pi4b-1:onboard"}}).replace(lab=LAB) for n in range(12)]
+    with open_history(url, create=True) as store:
+        store.add_all(kept(good))
+    for n in range(12, 18):
+        failed_run(url, tmp_path / str(n), n)
+    (finding,) = memory.remembered(url, LAB, {"pi4b-2"})
+    assert "(run 17): pi4b-2 failed in 6 of 6 values of pi4b:onboard, other boards of its kind in 0 of 12" in (
+        finding.message
+    )
+    # The values of these runs lie in the past; clearing ends what they say.
+    assert memory.clear(url, LAB, {"pi4b-2"}) == ["pi4b-2 is no longer suspected"]
+    assert memory.remembered(url, LAB, {"pi4b-2"}) == []
+    failed_run(url, tmp_path / "18", 18)
+    assert memory.remembered(url, LAB, {"pi4b-2"}) == []
