@@ -17,6 +17,7 @@ from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import quoted, shown, unknown
 from pytest_pinet.lab.switch.switchport import Capability
+from pytest_pinet.model.forms import PORT
 
 # The groups that patterns may have, by kind of fact. For pairs such as `up` and `down`, the matching group is the
 # value.
@@ -218,7 +219,12 @@ class Family(FamilyEntry):
         return getattr(self.show, kind) or []
 
     def spelled(self, port: str) -> str:
-        """Return a port's name as the commands spell it."""
+        """Return a port's name as the commands spell it. Raises ConfigError if it is no name of a port.
+
+        Some switches run a command line in a Linux shell.
+        """
+        if not PORT.pattern.fullmatch(port):
+            raise ConfigError(f"expected {PORT.text}, got {shown(port)}")
         for pattern, replacement in self.spell.items():
             port = re.sub(pattern, replacement, port)
         return port

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.builds.initramfs import archive
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, LabError, UnsupportedError
+from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, LabError, PinetError, UnsupportedError
 from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import put_back
@@ -305,6 +307,57 @@ def test_a_build_of_settings_boots_the_known_good_kernel(board: CardBoard, tmp_p
     assert running.version == KNOWN_VERSION
     assert "slub_debug=FZPU" in running.cmdline.split()
     assert (board.firmware / "pytest-pinet" / build.key / "initramfs8").read_bytes() == b"known-good initramfs"
+    deployment.take_back()
+
+
+# Each makes this file if a shell on the board reads it as more than a word.
+CANARY = "/run/canary"
+HOSTILE = (
+    f"$(>{CANARY})",
+    f"`>{CANARY}`",
+    f";>{CANARY};",
+    f"'$(>{CANARY})'",
+    f'"$(>{CANARY})"',
+    f"&>{CANARY}&",
+    "'",
+    "*",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_proved")
+def test_no_text_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path: Path) -> None:
+    words = [f"word{number}={text}" for number, text in enumerate(HOSTILE)]
+    name = "-".join(HOSTILE).replace("/", "_").replace(CANARY.replace("/", "_"), "canary")
+    settings: dict[str, object] = {"name": name, "cmdline": " ".join(words), "config": [f"#{word}" for word in words]}
+    settings["options"] = {"e1000e": {f"p{number}": text for number, text in enumerate(HOSTILE)}}
+    build_of(tmp_path / "new")
+    kept = [line for line in (tmp_path / "new" / "build.yaml").read_text().splitlines() if not line.startswith("name:")]
+    (tmp_path / "new" / "build.yaml").write_text(
+        "\n".join([*kept, *(f"{k}: {json.dumps(v)}" for k, v in settings.items())])
+    )
+    build = load_build(str(tmp_path / "new"))
+    deployment = Deployment(board)
+    deployment.check(build)
+    running = deployment.start(build)
+    assert [word for word in running.cmdline.split() if word.startswith("word")] == words
+    assert [text.strip() for text in running.parameters.values()] == list(HOSTILE)
+    assert board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout == ""
+    deployment.take_back()
+    board.power_cycle()
+    assert board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_proved")
+def test_no_sysctl_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path: Path) -> None:
+    deployment = Deployment(board)
+    for text in HOSTILE:
+        (tmp_path / "build.yaml").write_text(f"sysctls: {{net.ipv4.tcp_sack: {json.dumps(text)}}}\n")
+        # The kernel refuses each of these values.
+        with suppress(PinetError):
+            deployment.start(load_build(str(tmp_path / "build.yaml")))
+        assert board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout == "", text
     deployment.take_back()
 
 

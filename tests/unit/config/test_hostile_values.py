@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.config.labfile import resolve
 from pytest_pinet.config.schema import PinetSection
 from pytest_pinet.config.switches import _SETTINGS
-from pytest_pinet.errors import ConfigError, SwitchError, Where
+from pytest_pinet.errors import ConfigError, SshError, SwitchError, Where
 from pytest_pinet.evidence.nics import parse_board
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.ssh import ssh_words
+from pytest_pinet.lab.switch import cli_family
+from pytest_pinet.lab.switch.cli import CliSwitch
 from pytest_pinet.lab.switch.linux import Bridges, LinuxSwitch
+from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model import forms
 from pytest_pinet.model.lab import Switch
@@ -32,6 +37,7 @@ HOSTILE = (
     "-oProxyCommand=>canary", "--option", "-x", "..", "../../x", "*", "pi*", "[a-z]", "~", "x y", "x\ty", "x\0y", "",
     "eth0 ; reboot", "#x", "a" * 5000, "\u202ex", "\x1b]0;x\x07", "host -oProxyCommand=x", "${IFS}", "x\u2028y",
 )  # fmt: skip
+CANARIES = [text for text in HOSTILE if "canary" in text and "\0" not in text]
 # Texts for people, and paths that only Python opens. They are in no command.
 FREE = {
     ("boards", "title"), ("boards", "model"), ("boards", "sources"), ("nics", "title"), ("nics", "chip"),
@@ -187,7 +193,7 @@ class RunningShell:
         return Completed(0, "", done.stderr.decode(errors="replace"))
 
 
-@pytest.mark.parametrize("hostile", [text for text in HOSTILE if "canary" in text and "\0" not in text])
+@pytest.mark.parametrize("hostile", CANARIES)
 def test_commands_for_a_linux_switch_quote_ports_and_bridges(hostile: str, tmp_path: Path) -> None:
     """Even if the reader of lab files accepted such names."""
     switch = Switch("sw", "linux", (hostile,), {}, Where("lab.yaml"))
@@ -200,6 +206,56 @@ def test_commands_for_a_linux_switch_quote_ports_and_bridges(hostile: str, tmp_p
         linux.counters([hostile])
     with pytest.raises(ConfigError):
         ssh_words(hostile, None)
+
+
+class LinuxSession(RunningShell):
+    """The command line of a switch whose command line is a Linux shell. It answers with the port's own lines."""
+
+    def ask(self, command: str) -> str:
+        self.run(command)
+        return ""
+
+    def change(self, commands: Iterable[str]) -> None:
+        for command in commands:
+            self.run(command)
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("family", sorted(built_in()))
+def test_no_command_line_of_a_switch_gets_a_hostile_port(family: str, hostile: str, tmp_path: Path) -> None:
+    where = Where("lab.yaml")
+    session = LinuxSession(tmp_path)
+    switch = CliSwitch(Switch("sw", "cli", (hostile,), {}, where), cli_family.load(family, where, None), session)
+    state = PortState(admin_up=True, carrier=None, speed_mbps=None, duplex=None, vlan=1, poe=None)
+    for act in (switch.states, switch.counters, switch.neighbours, lambda ports: switch.configure({hostile: state})):
+        with pytest.raises((ConfigError, SwitchError)):
+            act([hostile])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("hostile", CANARIES)
+def test_the_ssh_proxy_of_an_snmp_switch_quotes_its_agent(
+    hostile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ssh`` runs its last word in a shell, as the other end would."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "far").mkdir()
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.write_text(
+        '#!/bin/sh\nfor last; do :; done\ncd "${0%/bin/ssh}/far" || exit\nPATH=/nowhere exec /bin/sh -c "$last"\n'
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path / "far")
+    proxy = SnmpProxy("sw", "ssh://admin@proxy", hostile, (hostile, 161), Where("lab.yaml"))
+    try:
+        with pytest.raises((SshError, SwitchError), match="python3"):
+            proxy.open()
+    finally:
+        proxy.close()
+    assert list((tmp_path / "far").iterdir()) == []
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))

@@ -1,0 +1,112 @@
+"""What a run finds out about boards outlives it: another runner of the same history sees it until a user clears it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.doctor_command import CommandAnswer, pinet
+from tests.support.gate_project import GateLab, Project
+
+pytestmark = pytest.mark.slow
+
+TEST = """
+import pytest
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", min="60 Mbit/s")
+def test_rate(link, gate):
+    gate.tcp(link, direction="tx")
+"""
+BROKEN = "pi3b-1"
+Runner = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "shared.db"
+
+
+@pytest.fixture
+def runner(tmp_path_factory: pytest.TempPathFactory, full_rate_lab: GateLab, store: Path) -> Callable[[str], Runner]:
+    """Make a runner: a folder of its own with a lab file without launcher, whose values count as measured."""
+
+    def make(name: str) -> Runner:
+        project = Project(tmp_path_factory.mktemp(name), full_rate_lab)
+        project.write("test_it.py", TEST)
+        (project.path / "bench.yaml").write_text(full_rate_lab.text_without_launcher())
+
+        def run() -> list[dict[str, Any]]:
+            project.pytest(
+                f"--pinet-history={store}",
+                lab_file=project.path / "bench.yaml",
+                **full_rate_lab.environment,  # type: ignore[arg-type]
+            )
+            results: list[dict[str, Any]] = project.results["results"]
+            return results
+
+        return run
+
+    return make
+
+
+@pytest.fixture
+def doctor(tmp_path: Path, full_rate_lab: GateLab, store: Path) -> Callable[..., CommandAnswer]:
+    file = tmp_path / "bench.yaml"
+    file.write_text(full_rate_lab.text_without_launcher())
+    words = ("doctor", "--lab", str(file), "--history", str(store), "--json", BROKEN)
+    return lambda *more: pinet(full_rate_lab, *words, *more)
+
+
+def of_earlier_runs(answer: CommandAnswer) -> list[tuple[object, object]]:
+    return [(one["node"], one["status"]) for one in answer.findings if one["check"] == "earlier runs"]
+
+
+def suspicions(result: dict[str, Any]) -> list[str]:
+    return [note for note in result["notes"] if f"{BROKEN} is suspected since " in note]
+
+
+def test_a_suspicion_reaches_another_runner_until_the_doctor_clears_it(
+    runner: Callable[[str], Runner], doctor: Callable[..., CommandAnswer], full_rate_lab: GateLab
+) -> None:
+    one, other = runner("one"), runner("other")
+    full_rate_lab.pinet("degrade", f"{BROKEN}:onboard", "--rate", "0.4", "--direction", "tx")
+    try:
+        (first,) = one()
+        assert (first["verdict"], first["second_board"]["verdict"], suspicions(first)) == ("fail", "pass", [])
+        (second,) = other()
+        (note,) = suspicions(second)
+        assert "failed on pi3b-1:onboard, but not on pi3b-2:onboard, of the same kind" in note
+    finally:
+        full_rate_lab.pinet("restore")
+    assert of_earlier_runs(doctor()) == [(BROKEN, "unknown")]
+    cleared = doctor("--clear")
+    assert f"{BROKEN} is no longer suspected" in cleared.errors
+    assert of_earlier_runs(cleared) == []
+
+
+def test_a_board_out_of_service_is_skipped_by_another_runner_until_the_doctor_clears_it(
+    runner: Callable[[str], Runner], doctor: Callable[..., CommandAnswer], full_rate_lab: GateLab
+) -> None:
+    one, other = runner("one"), runner("other")
+    full_rate_lab.switch_power(False, BROKEN)
+    full_rate_lab.pinet("degrade", BROKEN, "--panic", "boot")
+    try:
+        (first,) = one()
+        assert first["verdict"] == "error"
+        (second,) = other()
+        assert second["verdict"] == "error"
+        assert f"{BROKEN} is skipped" in second["message"]
+        assert "out of service since " in second["message"]
+        # The doctor does not put back a board that is broken.
+        answer = doctor("--clear")
+        assert (BROKEN, "wrong") in of_earlier_runs(answer)
+    finally:
+        full_rate_lab.pinet("restore")
+    cleared = doctor("--clear")
+    assert f"{BROKEN} is back in service" in cleared.errors
+    assert of_earlier_runs(cleared) == []
+    (third,) = other()
+    assert third["verdict"] == "pass"
