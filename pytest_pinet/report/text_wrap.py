@@ -19,8 +19,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 # The blank between a number and its unit. In ``wrap``, a character at which no line ends replaces this blank.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMG]?bit/s|m?s|min|MHz)(?![a-z]))")
 _TIED = "\N{NO-BREAK SPACE}"
-# A word of a shell command, with quoted spaces.
-_SHELL_WORD = re.compile(r"""(?:[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*"|\\.|['"\\])+""")
+# A word of a shell command, with quoted spaces. What an atomic group has matched is not tried in another way.
+_SHELL_WORD = re.compile(r"""(?>(?:[^\s'"\\]|'[^']*'|"(?:\\.|[^"\\])*"|\\.|['"\\])+)""")
 
 
 def plain(text: str) -> str:

@@ -330,7 +330,7 @@ def test_no_text_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path:
     words = [f"word{number}={text}" for number, text in enumerate(HOSTILE)]
     name = "-".join(HOSTILE).replace("/", "_").replace(CANARY.replace("/", "_"), "canary")
     settings: dict[str, object] = {"name": name, "cmdline": " ".join(words), "config": [f"#{word}" for word in words]}
-    settings["options"] = {"e1000e": {f"p{number}": text for number, text in enumerate(HOSTILE)}}
+    settings["options"] = {"e1000e": dict(zip(("debug", "InterruptThrottleRate"), HOSTILE[:2], strict=True))}
     build_of(tmp_path / "new")
     kept = [line for line in (tmp_path / "new" / "build.yaml").read_text().splitlines() if not line.startswith("name:")]
     (tmp_path / "new" / "build.yaml").write_text(
@@ -341,7 +341,7 @@ def test_no_text_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path:
     deployment.check(build)
     running = deployment.start(build)
     assert [word for word in running.cmdline.split() if word.startswith("word")] == words
-    assert [text.strip() for text in running.parameters.values()] == list(HOSTILE)
+    assert sorted(running.parameters.values()) == sorted(HOSTILE[:2])
     assert board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout == ""
     deployment.take_back()
     board.power_cycle()
