@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from pytest_pinet.evidence.counting import grown
+from pytest_pinet.evidence.counting import grown, is_count
 from pytest_pinet.model.measurement import Event, EventKind
 
 # Some drivers refresh their counters once a second, so a difference can include one more second of traffic.
@@ -47,20 +47,20 @@ class CarrierReading:
 def parse_reading(line: str) -> CarrierReading | None:
     """Parse a line such as ``12.34 1000 2000 1 2 up 1000``; None for a line of another form."""
     words = line.split()
-    if len(words) != 7 or not all(word.isdigit() for word in words[1:3]):
+    if len(words) != 7 or not all(is_count(word) for word in words[1:3]):
         return None
     try:
         uptime_s = float(words[0])
     except ValueError:
         return None
-    speed = int(words[6]) if words[6].isdigit() else 0
+    speed = int(words[6]) if is_count(words[6]) else 0
     return CarrierReading(
         uptime_s,
         int(words[1]),
         int(words[2]),
         # Reading the carrier of a device that is down fails.
         carrier=words[3] == "1",
-        changes=int(words[4]) if words[4].isdigit() else None,
+        changes=int(words[4]) if is_count(words[4]) else None,
         speed_mbps=speed or None,
     )
 

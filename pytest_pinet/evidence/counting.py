@@ -11,6 +11,11 @@ from collections.abc import Mapping
 NARROW = 1 << 32
 
 
+def is_count(text: str) -> bool:
+    """Return whether a text is a counter of a kernel: ASCII digits, at most 2^64 - 1."""
+    return text.isascii() and text.isdigit() and len(text) <= 20
+
+
 def since(old: int, new: int) -> int:
     """Return the bytes between two readings.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError
-from pytest_pinet.evidence.counting import since
+from pytest_pinet.evidence.counting import is_count, since
 from pytest_pinet.execution.shell import Shell
 
 _NO_SUCH_DEVICE = 44
@@ -74,7 +74,7 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
     missing = {"flags", "mtu", "timestamps", *_COUNTERS} - {key for key, value in values.items() if value}
     if missing:
         raise LinkError(f"{shell.name} does not report {', '.join(sorted(missing))} of its network device {device}")
-    speed = int(values["speed"]) if values["speed"].lstrip("-").isdigit() else -1
+    speed = int(values["speed"]) if is_count(values["speed"].removeprefix("-")) else -1
     duplex = values["duplex"] if values["duplex"] in ("full", "half") else None
     if values.get("driver", "").rpartition("/")[2] in _DUPLEX_UNKNOWN_TO:
         duplex = None
@@ -91,7 +91,7 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
         rx_bytes=int(values["statistics/rx_bytes"]),
         tx_bytes=int(values["statistics/tx_bytes"]),
         **{
-            name.removeprefix("statistics/"): int(values[name]) if values.get(name, "").isdigit() else None
+            name.removeprefix("statistics/"): int(values[name]) if is_count(values.get(name, "")) else None
             for name in _LOSSES
         },
         # armv6l, armv7l, i686: the machine of the kernel. The programs can be built for another machine.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.evidence.counting import rise, rises
+from pytest_pinet.evidence.counting import is_count, rise, rises
 from pytest_pinet.evidence.sources import EvidenceSource, Texts, added
 from pytest_pinet.model.evidence import EndEvidence
 
@@ -32,4 +32,4 @@ class InterfaceCounters(EvidenceSource):
 
 def _parse(text: str) -> dict[str, int]:
     pairs = (line.rpartition("/")[2].partition(":") for line in text.splitlines())
-    return {name: int(value) for name, _, value in pairs if value.strip().isdigit()}
+    return {name: int(value) for name, _, value in pairs if is_count(value.strip())}

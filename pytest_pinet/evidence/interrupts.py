@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.sources import CpuCounters, cpu_table
 
 # "GICv2 189 Level eth0", "PCI-MSI 524288-edge eth0-rx-0", "BRCM STB PCIe MSI 524288 Edge xhci_hcd".
@@ -28,7 +29,7 @@ class Interrupts(CpuCounters):
 
 
 def _action(number: str, described: str) -> str:
-    if not number.isdigit():
+    if not is_count(number):
         # LOC, IPI0: interrupts of the architecture, described by a sentence.
         return described or number
     trigger = list(_TRIGGER.finditer(described))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.evidence.counting import rise
+from pytest_pinet.evidence.counting import is_count, rise
 from pytest_pinet.evidence.sources import EvidenceSource, Texts, added
 from pytest_pinet.model.evidence import EndEvidence
 
@@ -33,4 +33,4 @@ class NicCounters(EvidenceSource):
 def _parse(text: str) -> dict[str, int]:
     # "     rx_packets: 5"; some names contain colons and blanks: "[0]:  rx_bytes: 7".
     pairs = (line.rpartition(":") for line in text.splitlines())
-    return {name.strip(): int(value) for name, _, value in pairs if name and value.strip().isdigit()}
+    return {name.strip(): int(value) for name, _, value in pairs if name and is_count(value.strip())}

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from pytest_pinet.errors import PinetError
 from pytest_pinet.evidence.carrier import CarrierReading, carrier_events, parse_reading
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import Process, Shell
 from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.measurement import Event, Sample, rate_of
@@ -284,7 +285,7 @@ class Observer:
         self._lines += lines
         for line in lines:
             name, _, count = line.partition(" ")
-            if name == _RETRANSMITS and count.isdigit():
+            if name == _RETRANSMITS and is_count(count):
                 self._retransmits = int(count)
         if not readings:
             return

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.sources import EvidenceSource, Texts
 from pytest_pinet.model.evidence import EndEvidence, OtherWork, Program
 
@@ -108,11 +109,11 @@ def parse(text: str) -> Snapshot | None:
     throttled_s: float | None = None
     for line in lines[1:]:
         words = line.split(maxsplit=4)
-        if len(words) == 2 and words[1].isdigit():
+        if len(words) == 2 and is_count(words[1]):
             unit = 1e-9 if words[0] == "throttled_time" else 1e-6
             if words[0] in ("throttled_time", "throttled_usec"):
                 throttled_s = (throttled_s or 0.0) + int(words[1]) * unit
-        elif len(words) == 5 and all(word.isdigit() for word in words[:4]):
+        elif len(words) == 5 and all(is_count(word) for word in words[:4]):
             pid, parent, used, children = map(int, words[:4])
             processes[pid] = Process(parent, used / TICKS_PER_S, children / TICKS_PER_S, words[4])
     return Snapshot(uptime_s, shell, processes, throttled_s) if processes else None

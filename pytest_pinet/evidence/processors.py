@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.sources import EvidenceSource, Texts, added
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 
@@ -60,7 +61,7 @@ def _times(text: str) -> dict[int, list[int]]:
     for line in text.splitlines():
         name, *words = line.split() or [""]
         number = name.removeprefix("cpu")
-        if name.startswith("cpu") and number.isdigit() and len(words) > _IOWAIT and all(map(str.isdigit, words)):
+        if name.startswith("cpu") and is_count(number) and len(words) > _IOWAIT and all(map(is_count, words)):
             ticks = [int(word) for word in words[:_FIELDS]]
             found[int(number)] = ticks + [0] * (_FIELDS - len(ticks))
     return found

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Protocol, cast
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.evidence.counting import rises_by_cpu
+from pytest_pinet.evidence.counting import is_count, rises_by_cpu
 from pytest_pinet.execution.entry_points import EVIDENCE_SOURCES
 from pytest_pinet.model.evidence import EndEvidence
 
@@ -91,12 +91,12 @@ def cpu_table(text: str) -> Iterator[tuple[str, dict[int, int], str]]:
     Lines without a count for each CPU are left out, such as ERR and MIS of the interrupts.
     """
     header, *lines = text.splitlines() or [""]
-    cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and word[3:].isdigit()]
+    cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and is_count(word[3:])]
     for line in lines:
         name, colon, rest = line.partition(":")
         words = rest.split()
         counts = words[: len(cpus)]
-        if colon and len(counts) == len(cpus) and all(map(str.isdigit, counts)):
+        if colon and len(counts) == len(cpus) and all(map(is_count, counts)):
             yield name.strip(), dict(zip(cpus, map(int, counts), strict=True)), " ".join(words[len(cpus) :])
 
 

@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,8 +23,11 @@ from pytest_pinet.config.baselines import read_baselines
 from pytest_pinet.config.calibration import read_calibration
 from pytest_pinet.errors import PinetError, Where
 from pytest_pinet.evidence import management_octets, sockets
+from pytest_pinet.evidence.build import parse_settings, parse_whole
+from pytest_pinet.evidence.collecting import script, sections, sources
 from pytest_pinet.evidence.fdt import NotDeviceTree, read_device_tree
 from pytest_pinet.evidence.nics import parse_board
+from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.evidence.temperature import parse_temperature, parse_throttled
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.history.compare import RunSet, compared
@@ -35,6 +39,7 @@ from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.lab.console.kernel_log import plain_line, recognise
 from pytest_pinet.lab.node import management
 from pytest_pinet.lab.switch import cli_family
+from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.comparison_table import comparison_table
 from pytest_pinet.report.markdown import summary_markdown
@@ -151,6 +156,22 @@ def _console(data: bytes) -> None:
         recognise(plain_line(line))
 
 
+def _readings() -> list[bytes]:
+    """Return what this machine says of its loopback before and after traffic, in one text."""
+    shell = ["sh", "-c", f"{script('lo')}\necho {PARTS}\n{script('lo', 1.0)}"]
+    return [subprocess.run(shell, capture_output=True, timeout=60, check=False).stdout]
+
+
+def _evidence(data: bytes) -> None:
+    before, _, after = data.decode("utf-8", "replace").partition(PARTS)
+    first, last = sections(before, "lo"), sections(after, "lo")
+    for source in sources():
+        source.add(EndEvidence("pi:lo", "lo"), Texts(first.get(source.name, ""), last.get(source.name, "")))
+    for read_text in (parse_settings, parse_whole):
+        read_text(before)
+
+
+PARTS = "=== after ==="
 RUNS = (day(1), run_record(NIGHT))
 BOARD = b"model=Raspberry Pi 4\nown=/x\ndevice=eth0\nmac=dc:a6:32:01:02:03\ndriver: bcmgenet\nbus-info: fd58.ethernet\n"
 MANAGED = b"server 192.0.2.1\nroute 192.0.2.9 dev eth0\naddress eth0 192.0.2.1/24\nlower br0 eth0\neth0.5 VID: 5\n"
@@ -213,6 +234,7 @@ TARGETS: Mapping[str, Target] = {
         lambda: [b"temp=48.3'C\nthrottled=0x50005\n", b"48300\n"],
         _text(lambda text: (parse_temperature(text), parse_throttled(text))),
     ),
+    "evidence": Target(_readings, _evidence),
     "console": Target(lambda: [KERNEL_LINES], _console),
 }
 
