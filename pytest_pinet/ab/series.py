@@ -40,7 +40,7 @@ SAME_CALLS = "to compare builds, a test must make the same gate calls in every b
 class Turn:
     """The connections of one boot, and the link in this boot. ``at_s`` counts from the first boot of the board.
 
-    ``settings`` are those of all ends, by their role.
+    ``settings`` has the settings of all ends, by their role.
     """
 
     side: Side

@@ -45,8 +45,8 @@ def kind_of(combination: str) -> str:
 def odd_boards(points: Iterable[Point], cleared: Mapping[str, datetime] = MappingProxyType({})) -> list[OddBoard]:
     """Return boards that fail more often than others that measured the same: one metric, way of measuring, and build.
 
-    Points of a node up to the time when a user ``cleared`` it do not count. A change under test fails on all boards of a
-    kind; so one board that fails alone says something about the board.
+    Points of a node up to the time when a user ``cleared`` it do not count. A change under test fails on all boards of
+    a kind; so one board that fails alone says something about the board.
     """
     found: dict[str, dict[str, list[bool]]] = {}
     for group in _comparable(points, cleared).values():

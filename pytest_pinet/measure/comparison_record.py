@@ -31,7 +31,7 @@ def compared_record(
 ) -> ResultRecord:
     """Return the result of a comparison: values of state B, limits from state A, and the comparison itself.
 
-    ``settings`` are those of all ends in each state. The caller fills in ``test``, ``files`` and ``rerun``.
+    ``settings`` has the settings of all ends in each state. The caller fills in ``test``, ``files`` and ``rerun``.
     """
     differs = settings_differences(settings[Side.A], settings[Side.B])
     notes = [f"{found.a} and {found.b} differ: {'; '.join(differs)}"] if differs else []

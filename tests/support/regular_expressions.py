@@ -64,7 +64,7 @@ def calls_in(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _evaluated(call: ast.Call, namespace: dict[str, Any]) -> tuple[str | bytes | None, int]:
-    # Of flags, only those that change what a pattern matches: of a template's arguments, none does.
+    # Of flags, only the ones that change what a pattern matches: of a template's arguments, none does.
     flags = [word for word in call.args[1:] + [key.value for key in call.keywords] if "re." in ast.unparse(word)]
     value = sum(int(eval(ast.unparse(word), dict(namespace))) for word in flags)
     first = ast.unparse(call.args[0])

@@ -14,7 +14,7 @@ from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.traffic.iperf3_trouble import _CLIENT_RULES, _COMMON_RULES, _SERVER_RULES
 from tests.support.regular_expressions import expressions, find_attack
 
-# Patterns that a call takes from a table or a file. `of_tables` has those of the package.
+# Patterns that a call takes from a table or a file. `of_tables` has the patterns of the package.
 VARIABLE = {
     ("pytest_pinet/init/login.py", "cause.pattern"),
     ("pytest_pinet/lab/switch/cli.py", "pattern"),
