@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_pinet.builds.sources import _DEFINITION
 from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.errors import Where
 from pytest_pinet.init.login import _CAUSES
@@ -16,6 +17,7 @@ from tests.support.regular_expressions import expressions, find_attack
 
 # Patterns that a call takes from a table or a file. `of_tables` has the patterns of the package.
 VARIABLE = {
+    ("pytest_pinet/builds/sources.py", "pattern"),
     ("pytest_pinet/init/login.py", "cause.pattern"),
     ("pytest_pinet/lab/switch/cli.py", "pattern"),
     ("pytest_pinet/lab/switch/cli_family.py", "harmless"),
@@ -27,6 +29,7 @@ VARIABLE = {
 
 
 def of_tables() -> Iterator[tuple[str, str, int]]:
+    yield "sources", _DEFINITION.format(names="one|other"), re.MULTILINE
     for cause in _CAUSES:
         yield "login", cause.pattern, re.IGNORECASE
     for rule in (*_COMMON_RULES, *_CLIENT_RULES, *_SERVER_RULES):
