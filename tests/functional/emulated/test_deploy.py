@@ -126,13 +126,14 @@ def power_cycles(node: NodeSession) -> int:
     return node.record.tail(2000).count("power off")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameter", "why"),
     [
         # The initramfs finds no root file system, and ends: a panic.
-        pytest.param("root=mtd0", "kernel panic on virt-1 while it booted", marks=pytest.mark.smoke),
+        ("root=mtd0", "kernel panic on virt-1 while it booted"),
         # Too little memory for the kernel itself: it hangs before it has a console.
-        pytest.param("mem=16M", "virt-1 does not answer on its serial console", marks=pytest.mark.slow),
+        ("mem=16M", "virt-1 does not answer on its serial console"),
     ],
 )
 def test_a_board_that_does_not_boot_with_a_tuning_is_healed_by_one_power_cycle(

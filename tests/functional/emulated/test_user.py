@@ -19,7 +19,7 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.session import LabSession
 from tests.support.emulated_gate import NEEDS, emulated_gate, emulated_session
 
-pytestmark = [pytest.mark.emulated, *NEEDS]
+pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
 NODE, OTHER = "virt-2", "virt-1"
 # The last rule that matches decides: sudo asks for a password, except to remove this file.
 LOCKED = "/etc/sudoers.d/020_locked"
@@ -38,7 +38,6 @@ def node(lab: LabSession) -> NodeSession:
     return session
 
 
-@pytest.mark.smoke
 def test_a_build_is_booted_and_removed_without_root_login(node: NodeSession, tmp_path: Path) -> None:
     assert node.shell.run("id -un; echo $PATH").stdout.split() == ["pi", "/usr/local/bin:/usr/bin:/bin"]
     (tmp_path / "build.yaml").write_text("name: same\ncmdline: pinet.same=1\n")
@@ -51,7 +50,6 @@ def test_a_build_is_booted_and_removed_without_root_login(node: NodeSession, tmp
     assert "pytest-pinet" not in node.shell.run("ls /boot/firmware /lib/modules /var/lib").stdout
 
 
-@pytest.mark.slow
 def test_root_cannot_log_in(node: NodeSession) -> None:
     # Without the open connection of the user pi.
     control = [word for word in node.shell.argv if word.startswith("ControlPath")]
@@ -64,7 +62,6 @@ def test_root_cannot_log_in(node: NodeSession) -> None:
     assert [line.split(":")[1] for line in shadow if line.startswith("root:")] == ["*"]
 
 
-@pytest.mark.slow
 def test_a_user_without_sudo_is_named_and_keeps_the_power(node: NodeSession) -> None:
     bench = cast(
         Bench,
@@ -84,7 +81,6 @@ def test_a_user_without_sudo_is_named_and_keeps_the_power(node: NodeSession) -> 
         node.reset_due = True
 
 
-@pytest.mark.slow
 def test_power_is_cut_after_the_halt(node: NodeSession, lab: LabSession) -> None:
     assert node.record is not None
     before = node.record.number
@@ -102,7 +98,6 @@ def _exchanged(text: str) -> str:
     return text.replace(OTHER, "third").replace(NODE, OTHER).replace("third", NODE)
 
 
-@pytest.mark.slow
 def test_a_gate_without_root_login(tmp_path_factory: pytest.TempPathFactory) -> None:
     gates = emulated_gate(tmp_path_factory, _exchanged)
     gate = next(gates)
