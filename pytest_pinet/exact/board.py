@@ -18,19 +18,26 @@ CMDLINE = "console=ttyAMA0,115200 loglevel=4 panic=-1 nokaslr ipv6.disable=1"
 
 @dataclass(frozen=True)
 class ExactMachine:
-    """A machine type of QEMU. ``processors`` is the number of its processors, ``cmdline`` are words for its kernel."""
+    """A machine type of QEMU.
+
+    ``kernel_at`` is the physical address of the kernel image: QEMU loads it 2 MiB above the begin of the memory.
+    ``processors`` is the number of its processors, ``cmdline`` are words for its kernel.
+    """
 
     name: str
     arguments: tuple[str, ...]
     memory_mib: int
+    kernel_at: int
     processors: int = 1
     cmdline: str = ""
 
 
 # dtb-randomness: QEMU would write random seeds into the device tree.
-VIRT = ExactMachine("virt", ("-machine", "virt,gic-version=2,dtb-randomness=off", "-cpu", "cortex-a72"), 512)
+VIRT = ExactMachine(
+    "virt", ("-machine", "virt,gic-version=2,dtb-randomness=off", "-cpu", "cortex-a72"), 512, 0x40200000
+)
 # The machine always has four processors. Only one of them is used.
-VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 4, "maxcpus=1")
+VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 0x200000, 4, "maxcpus=1")
 
 
 @dataclass(frozen=True)

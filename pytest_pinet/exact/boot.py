@@ -44,7 +44,7 @@ def boot(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s
     results = _checked(board, payload, ran, wall_s)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
-        windows = with_functions(results, read_counts(ran.counts))
+        windows = with_functions(results, read_counts(ran.counts), board.machine.kernel_at)
     identity = ExactIdentity(
         board=board.name,
         machine=board.machine.name,

@@ -6,7 +6,7 @@ import os
 import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
@@ -19,21 +19,26 @@ PAGE = 4096
 _CHUNK = 1 << 24
 _HEAD = struct.Struct("<II")
 _SNAPSHOT = struct.Struct("=4sQ")
-# Addresses of the kernel have the highest bit set.
-_KERNEL = 1 << 63
+# Addresses of the kernel have the highest bit set. Addresses below 64 GiB are physical: QEMU 9 and later share translated
+# code between all addresses of a page, so code that also runs before the kernel has set up its address space (memset) is
+# counted there. The traffic program is above.
+_KERNEL, _PHYSICAL = 1 << 63, 1 << 36
+_START = "_text"
 
 
 @dataclass(frozen=True)
 class GuestResults:
     """What the traffic program gave: the kernel's version line, the NIC's driver, windows and functions.
 
-    The windows have no functions. ``symbols`` are (address, function), sorted by address.
+    The windows have no functions. ``symbols`` are (address, function), sorted by address. ``start`` is the address of
+    the kernel image.
     """
 
     banner: str
     driver: str
     windows: tuple[ExactWindow, ...]
     symbols: tuple[tuple[int, Function], ...]
+    start: int
 
 
 def read_pages(memory: int) -> str:
@@ -69,7 +74,6 @@ def read_results(text: str) -> GuestResults:
     banner = driver = ""
     windows: list[ExactWindow] = []
     lines = iter(text.splitlines())
-    symbols: list[tuple[int, Function]] = []
     for line in lines:
         kind, _, rest = line.partition(" ")
         if kind == "banner":
@@ -79,8 +83,8 @@ def read_results(text: str) -> GuestResults:
         elif kind == "window":
             windows.append(_window(rest))
         elif kind == "symbols":
-            symbols = _symbols(lines)
-            return GuestResults(banner, driver, tuple(windows), tuple(symbols))
+            symbols, start = _symbols(lines)
+            return GuestResults(banner, driver, tuple(windows), tuple(symbols), start)
     raise LabError("the results of the exact board are incomplete")
 
 
@@ -92,14 +96,20 @@ def _window(text: str) -> ExactWindow:
     )
 
 
-def _symbols(lines: Iterator[str]) -> list[tuple[int, Function]]:
-    """Read lines such as ``ffff800008000000 name`` and ``ffff80007a000000 name [module]``, up to ``end``."""
+def _symbols(lines: Iterator[str]) -> tuple[list[tuple[int, Function]], int]:
+    """Read lines such as ``ffff800008000000 name`` and ``ffff80007a000000 name [module]``, up to ``end``.
+
+    Also return the address of the kernel image.
+    """
     found: dict[int, Function] = {}
+    start = 0
     for line in lines:
         words = line.replace("\t", " ").split()
         if words == ["end"]:
-            return sorted(found.items())
+            return sorted(found.items()), start
         address = int(words[0], 16)
+        if words[1:] == [_START]:
+            start = address
         function = Function(words[2].strip("[]") if len(words) > 2 else "", words[1])
         other = found.get(address)
         if other is None or _rank(function) < _rank(other):
@@ -130,25 +140,28 @@ def read_counts(data: bytes) -> list[dict[int, int]]:
     return found
 
 
-def by_function(counts: dict[int, int], symbols: Sequence[tuple[int, Function]]) -> dict[Function, int]:
-    """Return the counts by function."""
-    starts = [address for address, _ in symbols]
+def by_function(counts: Mapping[int, int], results: GuestResults, kernel_at: int) -> dict[Function, int]:
+    """Return the counts by function. ``kernel_at`` is the physical address of the kernel image."""
+    starts = [address for address, _ in results.symbols]
     found: Counter[Function] = Counter()
     for address, count in counts.items():
-        if address < _KERNEL:
+        if _PHYSICAL <= address < _KERNEL:
             found[Function("", USER)] += count
             continue
-        index = bisect_right(starts, address) - 1
-        found[symbols[index][1] if index >= 0 else Function("", UNKNOWN)] += count
+        virtual = address if address >= _KERNEL else address - kernel_at + results.start
+        index = bisect_right(starts, virtual) - 1
+        found[results.symbols[index][1] if index >= 0 else Function("", UNKNOWN)] += count
     return dict(found)
 
 
-def with_functions(results: GuestResults, counts: Sequence[dict[int, int]]) -> tuple[ExactWindow, ...]:
+def with_functions(
+    results: GuestResults, counts: Sequence[Mapping[int, int]], kernel_at: int
+) -> tuple[ExactWindow, ...]:
     """Return the windows with instructions and functions. Raises LabError if windows and counts differ in number."""
     if len(counts) != len(results.windows):
         raise LabError(f"the exact board has {len(results.windows)} windows, but the plugin counted {len(counts)}")
     found = []
     for window, own in zip(results.windows, counts, strict=True):
-        functions = by_function(own, results.symbols)
+        functions = by_function(own, results, kernel_at)
         found.append(replace(window, instructions=sum(functions.values()), functions=functions))
     return tuple(found)

@@ -67,19 +67,29 @@ def test_incomplete_results_are_an_error(end: str) -> None:
 
 
 def test_counts_belong_to_the_function_before_the_address() -> None:
-    counts = {0x400100: 7, 0xFFFF800008010004: 20, 0xFFFF8000080103FC: 1, 0xFFFF80007A000000: 30, 0xFFFF000000000000: 2}
-    found = by_function(counts, read_results(TEXT).symbols)
+    counts = {
+        0x5500000100: 7,
+        0xFFFF800008010004: 20,
+        0xFFFF8000080103FC: 1,
+        0xFFFF80007A000000: 30,
+        0xFFFF000000000000: 2,
+    }
+    found = by_function(counts, read_results(TEXT), 0x40200000)
     assert found == {Function("", USER): 7, MEMSET: 21, RECEIVE: 30, Function("", "[unknown]"): 2}
+
+
+def test_counts_at_physical_addresses_belong_to_the_kernel_image() -> None:
+    assert by_function({0x40210004: 5, 0xFFFF800008010004: 20}, read_results(TEXT), 0x40200000) == {MEMSET: 25}
 
 
 def test_each_window_gets_its_counts() -> None:
     results = read_results(TEXT)
-    data = snapshot({0xFFFF800008010004: 20, 0xFFFF80007A000000: 30}) + snapshot({0x400100: 7})
-    first, second = with_functions(results, read_counts(data))
+    data = snapshot({0xFFFF800008010004: 20, 0xFFFF80007A000000: 30}) + snapshot({0x5500000100: 7})
+    first, second = with_functions(results, read_counts(data), 0x40200000)
     assert (first.instructions, dict(first.functions)) == (50, {MEMSET: 20, RECEIVE: 30})
     assert second.instructions == 7
     with pytest.raises(LabError, match="has 2 windows, but the plugin counted 1"):
-        with_functions(results, read_counts(snapshot({})))
+        with_functions(results, read_counts(snapshot({})), 0x40200000)
 
 
 @pytest.mark.parametrize("size", [3, 12, 20])
