@@ -19,9 +19,9 @@ PAGE = 4096
 _CHUNK = 1 << 24
 _HEAD = struct.Struct("<II")
 _SNAPSHOT = struct.Struct("=4sQ")
-# Addresses of the kernel have the highest bit set. Addresses below 64 GiB are physical: QEMU 9 and later share translated
-# code between all addresses of a page, so code that also runs before the kernel has set up its address space (memset) is
-# counted there. The traffic program is above.
+# Addresses of the kernel have the highest bit set. Addresses below 64 GiB are physical: QEMU 9 and later share
+# translated code between all addresses of a page, so code that also runs before the kernel has set up its address space
+# (memset) is counted there. The traffic program is above.
 _KERNEL, _PHYSICAL = 1 << 63, 1 << 36
 _START = "_text"
 

@@ -1,0 +1,184 @@
+"""Real exact boards: equal boots, a change of four instructions, and builds that fail on the board."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import BuildError, LabError
+from pytest_pinet.exact import store
+from pytest_pinet.exact.board import BOARDS, ExactBoard
+from pytest_pinet.exact.boot import boot
+from pytest_pinet.exact.measure import known_good, measured, stock_build
+from pytest_pinet.exact.payload import make_payload
+from pytest_pinet.exact.qemu import PROGRAM, Plugin, build_plugin, find_qemu
+from pytest_pinet.model.build import Build
+from pytest_pinet.model.exact import USER, ExactBoot, Function
+from tests.support.build_files import write
+from tests.support.driver_builds import patched_module
+
+# An ordinary user can run these tests.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.emulated,
+    pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is missing"),
+]
+E1000E = BOARDS["e1000e"]
+WINDOWS = ["pktgen-60-tx", "pktgen-60-rx", "pktgen-1514-tx", "pktgen-1514-rx", "tcp-tx", "tcp-rx", "request-tx"]
+
+
+@pytest.fixture(scope="module")
+def stock() -> Build:
+    return stock_build(print)
+
+
+@pytest.fixture(scope="module")
+def newer() -> Build:
+    return stock_build(print, "linux-image-6.12-arm64")
+
+
+@pytest.fixture(autouse=True)
+def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "exact_cache", lambda: tmp_path / "exact")
+
+
+@pytest.fixture(params=BOARDS)
+def board(request: pytest.FixtureRequest) -> ExactBoard:
+    found = BOARDS[request.param]
+    try:
+        find_qemu(found)
+    except LabError as error:
+        pytest.skip(error.message)
+    return found
+
+
+def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:
+    found = known_good(board, stock)
+    assert isinstance(found, ExactBoot), str(found)
+    assert [window.name for window in found.windows] == WINDOWS
+    assert found.identity.driver == board.driver
+    for window in found.windows:
+        assert window.packets > 0
+        assert window.instructions is not None
+        assert sum(window.functions.values()) == window.instructions
+        # The traffic program is no part of the kernel: it only starts pktgen.
+        share = window.functions.get(Function("", USER), 0) / window.instructions
+        assert share < 0.01
+        if window.pmu_instructions is not None and window.traffic == "pktgen":
+            # The counter of the processor begins and ends some instructions outside of the window.
+            assert window.instructions == pytest.approx(window.pmu_instructions, rel=0.01)
+    assert known_good(board, stock) == found
+
+
+def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
+    found = measured(board, newer, None)
+    assert [window.name for window in found.windows] == WINDOWS
+    assert found.identity.kernel.startswith("6.12")
+
+
+def test_four_instructions_more_are_counted(stock: Build, tmp_path: Path) -> None:
+    build = load_build(str(patched_module("four-instructions", tmp_path / "b")))
+    same = load_build(str(patched_module(None, tmp_path / "a")))
+    a, b = (measured(E1000E, stock, one).window("pktgen-1514-rx") for one in (same, build))
+    assert a is not None
+    assert b is not None
+    function = Function("e1000e", "e1000_receive_skb")
+    change = b.functions[function] / b.packets - a.functions[function] / a.packets
+    assert change == 4.0
+
+
+def test_without_a_compiler_the_board_runs_without_functions(stock: Build) -> None:
+    qemu = find_qemu(E1000E)
+    found = boot(E1000E, make_payload(E1000E, stock, None), qemu, Plugin(None, None, missing="no compiler"))
+    assert found.identity.no_functions == "no compiler"
+    assert [window.name for window in found.windows] == WINDOWS
+    assert all(window.instructions is None and not window.functions for window in found.windows)
+    # The virtual time does not depend on the plugin.
+    counted = measured(E1000E, stock, None)
+    assert [w.virtual_ns for w in found.windows] == [w.virtual_ns for w in counted.windows]
+    assert [w.pmu_instructions for w in found.windows] == [w.pmu_instructions for w in counted.windows]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("cmdline: rdinit=/none root=/dev/none", "panic", "panicked: VFS: Unable to mount root fs on"),
+        (
+            "cmdline: initcall_blacklist=e1000_init_module",
+            "no traffic",
+            r"failed at `module /modules/e1000e.ko`: the kernel refuses the module \(errno 1\)",
+        ),
+        (
+            "sysctls: {net.core.no_such_value: 1}",
+            "no traffic",
+            r"failed at `write /proc/sys/net/core/no_such_value 1`: no such parameter \(errno 2\)",
+        ),
+    ],
+)
+def test_a_build_that_fails_is_one_sentence(stock: Build, tmp_path: Path, text: str, kind: str, message: str) -> None:
+    build = load_build(str(write(tmp_path / "b", {"build.yaml": text.encode()})))
+    with pytest.raises(BuildError, match=rf"^kernel {stock.release} on the exact board e1000e {message}") as raised:
+        measured(E1000E, stock, build)
+    assert raised.value.kind == kind
+    assert "\n" not in raised.value.message
+    assert raised.value.excerpt
+    assert not list((tmp_path / "exact" / "boots").glob("*/boot.json.gz"))
+
+
+def test_a_hang_ends_at_the_limit_of_wall_time(stock: Build) -> None:
+    qemu = find_qemu(E1000E)
+    with pytest.raises(BuildError, match="on the exact board e1000e did not end within 1 s") as raised:
+        boot(E1000E, make_payload(E1000E, stock, None), qemu, build_plugin(qemu), wall_s=1.0)
+    assert raised.value.kind == "hang"
+
+
+@pytest.fixture
+def gate_process() -> Iterator[subprocess.Popen[bytes]]:
+    program = (
+        "from pytest_pinet.exact.board import BOARDS; from pytest_pinet.exact.measure import measured, stock_build; "
+        "measured(BOARDS['e1000e'], stock_build(print), None, fresh=True)"
+    )
+    process = subprocess.Popen([sys.executable, "-X", "pinet", "-c", program], stdout=subprocess.DEVNULL)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_killed_gate_leaves_no_qemu(gate_process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while not (found := _qemu_of(gate_process.pid)):
+        assert time.monotonic() < deadline, "the gate started no QEMU within 60 s"
+        time.sleep(0.05)
+    os.kill(gate_process.pid, signal.SIGKILL)
+    gate_process.wait()
+    while any(_alive(pid) for pid in found):
+        assert time.monotonic() < deadline, f"QEMU {found} outlived its gate"
+        time.sleep(0.05)
+
+
+def _qemu_of(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == parent and b"qemu" in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
