@@ -24,6 +24,8 @@ _SNAPSHOT = struct.Struct("=4sQ")
 # (memset) is counted there. The traffic program is above.
 _KERNEL, _PHYSICAL = 1 << 63, 1 << 36
 _START = "_text"
+# Plugin and counter begin and end some instructions apart, around a window of at least a million.
+AGREE = 0.01
 
 
 @dataclass(frozen=True)
@@ -163,5 +165,19 @@ def with_functions(
     found = []
     for window, own in zip(results.windows, counts, strict=True):
         functions = by_function(own, results, kernel_at)
-        found.append(replace(window, instructions=sum(functions.values()), functions=functions))
+        counted = replace(window, instructions=sum(functions.values()), functions=functions)
+        _cross_check(counted)
+        found.append(counted)
     return tuple(found)
+
+
+def _cross_check(window: ExactWindow) -> None:
+    """Compare the plugin with the processor's own counter, which counts in kernel mode. Raises LabError."""
+    kernel = sum(count for function, count in window.functions.items() if function.name != USER)
+    other = window.pmu_instructions
+    if other is not None and abs(kernel - other) > AGREE * max(kernel, other):
+        raise LabError(
+            f"{window.name}: the plugin counted {kernel} instructions in the kernel, "
+            f"but the processor's counter {other}",
+            "report this with the version of QEMU",
+        )

@@ -13,7 +13,7 @@ from pytest_pinet.model.traffic import Direction
 TEXT = """\
 banner Linux version 6.1.0-56-arm64 (debian-kernel@lists.debian.org) #1 SMP
 driver e1000e
-window pktgen tx 60 2500 130225000 8302105
+window pktgen tx 60 2500 130225000 50
 window request tx 128 300 246160000 -
 symbols
 ffff800008000000 _text
@@ -55,7 +55,7 @@ def test_results_are_windows_and_functions() -> None:
     assert results.banner.startswith("Linux version 6.1.0-56-arm64 ")
     sent, asked = results.windows
     assert (sent.name, sent.direction, sent.packets, sent.virtual_ns) == ("pktgen-60-tx", Direction.TX, 2500, 130225000)
-    assert (sent.pmu_instructions, asked.pmu_instructions) == (8302105, None)
+    assert (sent.pmu_instructions, asked.pmu_instructions) == (50, None)
     # Of several names of one address, the plainest.
     assert (0xFFFF800008010000, MEMSET) in results.symbols
 
@@ -90,6 +90,13 @@ def test_each_window_gets_its_counts() -> None:
     assert second.instructions == 7
     with pytest.raises(LabError, match="has 2 windows, but the plugin counted 1"):
         with_functions(results, read_counts(snapshot({})), 0x40200000)
+
+
+def test_plugin_and_processor_must_agree() -> None:
+    data = snapshot({0xFFFF800008010004: 20, 0xFFFF80007A000000: 31}) + snapshot({})
+    message = "pktgen-60-tx: the plugin counted 51 instructions in the kernel, but the processor's counter 50"
+    with pytest.raises(LabError, match=message):
+        with_functions(read_results(TEXT), read_counts(data), 0x40200000)
 
 
 @pytest.mark.parametrize("size", [3, 12, 20])
