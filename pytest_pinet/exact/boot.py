@@ -6,8 +6,10 @@ import os
 import re
 import selectors
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 # The guest ends itself after 300 virtual seconds. This limit is for a guest that hangs with interrupts disabled, and
 # leaves room for a machine that does other work: a boot takes 20 to 60 s.
 WALL_S = 600.0
+_POLL_S = 0.2
 _EXCERPT_LINES = 30
 _END, _FAILED = "exact-end", "exact-failed: "
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
@@ -38,9 +41,30 @@ class _Ran:
     in_time: bool
 
 
-def boot(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float = WALL_S) -> ExactBoot:
-    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does."""
-    ran = _run(board, payload, qemu, plugin, wall_s)
+def boot_twice(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin) -> tuple[ExactBoot, ExactBoot]:
+    """Boot twice at once. If one boot fails, or at Ctrl-C, the other ends at once. Raises BuildError, LabError."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(2) as threads:
+        boots = [threads.submit(boot, board, payload, qemu, plugin, stop=stop) for _ in range(2)]
+        try:
+            for made in as_completed(boots):
+                made.result()
+        finally:
+            stop.set()
+    first, second = (made.result() for made in boots)
+    return first, second
+
+
+def boot(
+    board: ExactBoard,
+    payload: Payload,
+    qemu: Qemu,
+    plugin: Plugin,
+    wall_s: float = WALL_S,
+    stop: threading.Event | None = None,
+) -> ExactBoot:
+    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does, or if ``stop`` is set."""
+    ran = _run(board, payload, qemu, plugin, wall_s, stop or threading.Event())
     results = _checked(board, payload, ran, wall_s)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
@@ -86,7 +110,7 @@ def _checked(board: ExactBoard, payload: Payload, ran: _Ran, wall_s: float) -> G
     raise BuildError(f"{what} reset the board without a panic; its last line: {last[:200]}", "hang", excerpt)
 
 
-def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float) -> _Ran:
+def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float, stop: threading.Event) -> _Ran:
     size = board.machine.memory_mib << 20
     with _file("memory") as memory, _file("kernel") as kernel, _file("initramfs") as initramfs, _file("counts") as out:
         os.ftruncate(memory, size)
@@ -97,7 +121,7 @@ def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s
         argv += arguments(board, _path(kernel), _path(initramfs), payload.cmdline, memory)
         if plugin.path is not None:
             argv += ["-plugin", f"{plugin.path},out={_path(out)}"]
-        console, in_time = _console(argv, qemu.environment, (memory, kernel, initramfs, out), wall_s)
+        console, in_time = _console(argv, qemu.environment, (memory, kernel, initramfs, out), wall_s, stop)
         results = read_pages(memory)
         os.lseek(out, 0, os.SEEK_SET)
         counts = os.read(out, os.fstat(out).st_size)
@@ -105,11 +129,16 @@ def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s
 
 
 def _console(
-    argv: list[str], environment: Mapping[str, str], descriptors: tuple[int, ...], wall_s: float
+    argv: list[str],
+    environment: Mapping[str, str],
+    descriptors: tuple[int, ...],
+    wall_s: float,
+    stop: threading.Event,
 ) -> tuple[str, bool]:
     """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
 
-    The second value is False if QEMU was killed because it took longer than ``wall_s``.
+    The second value is False if QEMU was killed because it took longer than ``wall_s``. Raises LabError if ``stop`` is
+    set.
     """
     deadline = time.monotonic() + wall_s
     try:
@@ -131,7 +160,9 @@ def _console(
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:
-                if not selector.select(left):
+                if stop.is_set():
+                    raise LabError("the boot was stopped, because the other boot failed")
+                if not selector.select(min(left, _POLL_S)):
                     continue
                 data = os.read(process.stdout.fileno(), 65536)
                 text += data.replace(b"\r", b"")

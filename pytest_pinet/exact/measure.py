@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import KERNEL, kernel_package
 from pytest_pinet.exact.board import ExactBoard, arguments
-from pytest_pinet.exact.boot import boot
+from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.payload import Payload, make_payload
 from pytest_pinet.exact.qemu import Plugin, Qemu, build_plugin, find_qemu
 from pytest_pinet.exact.store import boot_once, key_of
@@ -48,8 +47,7 @@ def known_good(board: ExactBoard, base: Build, say: Callable[[str], None] = _qui
 
     def proved() -> ExactBoot:
         say(f"{board.name}: booting {base} twice, to prove that its values repeat")
-        with ThreadPoolExecutor(2) as threads:
-            first, second = threads.map(lambda _: boot(board, payload, qemu, plugin), range(2))
+        first, second = boot_twice(board, payload, qemu, plugin)
         if (difference := first_difference(first, second)) is not None:
             raise _Differs(difference)
         return first

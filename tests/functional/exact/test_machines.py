@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,13 @@ def test_without_a_compiler_the_board_runs_without_functions(stock: Build) -> No
     counted = measured(E1000E, stock, None)
     assert [w.virtual_ns for w in found.windows] == [w.virtual_ns for w in counted.windows]
     assert [w.pmu_instructions for w in found.windows] == [w.pmu_instructions for w in counted.windows]
+
+
+def test_without_pktgen_our_own_sender_sends_the_frames(stock: Build) -> None:
+    without = replace(stock, modules={name: module for name, module in stock.modules.items() if name != "pktgen"})
+    found = measured(E1000E, without, None)
+    assert [window.name for window in found.windows] == [name.replace("pktgen", "sender") for name in WINDOWS]
+    assert [window.packets for window in found.windows[:4]] == [2500] * 4
 
 
 @pytest.mark.parametrize(
