@@ -18,6 +18,8 @@ from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
 from pytest_pinet.exact.traffic import AMOUNTS, TURNS
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
+# A boot takes 5 to 40 virtual seconds after the start of the traffic program.
+LIMIT_S = 300
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
@@ -47,11 +49,11 @@ def traffic_program() -> bytes:
     return resources.files("pytest_pinet.exact").joinpath("guest", "traffic").read_bytes()
 
 
-def make_payload(board: ExactBoard, base: Build, build: Build | None) -> Payload:
+def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: int = LIMIT_S) -> Payload:
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
-    A build without a kernel consists of modules, which replace modules of ``base``. Raises BuildError for a build that
-    this board cannot run.
+    All traffic must end within ``limit_s`` of virtual time. A build without a kernel consists of modules, which replace
+    modules of ``base``. Raises BuildError for a build that this board cannot run.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
@@ -77,7 +79,7 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None) -> Payload
     has_pktgen = "pktgen" in known or "pktgen" in built_in
     sender = "pktgen" if has_pktgen else "sender"
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
-    script, archive, hashes = [], Archive(), {}
+    script, archive, hashes = [f"limit {limit_s}"], Archive(), {}
     for folder in ("proc", "dev"):
         archive.add(folder, stat.S_IFDIR | 0o755)
     archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))

@@ -3,6 +3,7 @@
  * writes results into its memory, where the host finds them (PAGE below). It needs no library, no device of its own and
  * no other program, so that the same instructions run in every boot.
  *
+ *   limit S                  end with an error after S virtual seconds
  *   module PATH PARAMETERS   load a kernel module
  *   pair MAC MAC             find both NICs, move the second one to a network namespace, set addresses, wait for carrier
  *   write PATH VALUE         set a parameter of the kernel, in both namespaces
@@ -46,8 +47,6 @@ const char source_hash[] __attribute__((used)) = "pinet-exact-source:" SOURCE_HA
 #define SIGCHLD 17
 #define POWER_OFF 0x4321fedc
 #define SECOND 1000000000ull
-/* All commands together may take so long, in virtual time. */
-#define LIMIT_S 300
 
 typedef unsigned char u8;
 typedef uint64_t u64;
@@ -898,13 +897,16 @@ static void set(char **words)
     }
 }
 
-/* Ends the board when all commands together take too long. */
-static void watch(void)
+/* Ends the board when it takes too long in virtual time, also while a command waits. */
+static void limit(char **words)
 {
+    char text[64];
+
     if (fork())
         return;
-    sleep_ns(LIMIT_S * SECOND);
-    fail("no end within 300 virtual seconds", 0);
+    sleep_ns(number_in(words[1]) * SECOND);
+    print(text, sizeof(text), "no end within %s virtual seconds", words[1]);
+    fail(text, 0);
 }
 
 static void run(char *line)
@@ -921,7 +923,9 @@ static void run(char *line)
         if (*at)
             *at++ = 0;
     }
-    if (equal(words[0], "module"))
+    if (equal(words[0], "limit"))
+        limit(words);
+    else if (equal(words[0], "module"))
         load(words[1], words[2]);
     else if (equal(words[0], "pair"))
         pair(words);
@@ -950,7 +954,6 @@ void start(void)
     doing = (char *)sys(mmap, 0, PAGE_SIZE, 3, 0x21 /* shared, anonymous */, -1, 0);
     memcpy(doing, "start", 6);
     say("exact-begin\n");
-    watch();
     if (!read_text("/proc/version", banner, sizeof(banner)))
         fail("the kernel has no /proc (CONFIG_PROC_FS)", 0);
     result("banner %s", banner);

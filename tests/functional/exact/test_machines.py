@@ -150,6 +150,13 @@ def test_a_hang_ends_at_the_limit_of_wall_time(stock: Build) -> None:
     assert raised.value.kind == "hang"
 
 
+def test_a_stall_ends_at_the_limit_of_virtual_time(stock: Build) -> None:
+    qemu = find_qemu(E1000E)
+    with pytest.raises(BuildError, match=r"failed at `.*`: no end within 1 virtual seconds$") as raised:
+        boot(E1000E, make_payload(E1000E, stock, None, limit_s=1), qemu, build_plugin(qemu))
+    assert raised.value.kind == "hang"
+
+
 @pytest.fixture
 def gate_process() -> Iterator[subprocess.Popen[bytes]]:
     program = (

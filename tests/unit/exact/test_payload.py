@@ -38,9 +38,9 @@ def test_modules_are_loaded_after_the_modules_that_they_need(base: Build) -> Non
     payload = make_payload(VIRTIO, base, None)
     assert [*payload.modules] == ["virtio_pci", "pktgen", "failover", "net_failover", "virtio_net"]
     lines = script(payload.initramfs)
-    assert lines[0] == "module /modules/virtio_pci.ko"
-    assert lines[5] == "pair 02:00:00:00:00:01 02:00:00:00:00:02"
-    assert lines[6:9] == ["pktgen tx 60 2500"] * 3
+    assert lines[:2] == ["limit 300", "module /modules/virtio_pci.ko"]
+    assert lines[6] == "pair 02:00:00:00:00:01 02:00:00:00:00:02"
+    assert lines[7:10] == ["pktgen tx 60 2500"] * 3
     assert lines[-1] == "request tx 64 300"
     assert payload.release == RELEASE
 
