@@ -24,9 +24,10 @@
 #include <string.h>
 
 #define PUBLIC __attribute__((visibility("default")))
-#define PAGES 16384 /* a power of 2: 64 MiB of code, 128 MiB of counters, taken as they are used */
-#define WORDS 1024  /* instructions of a page of 4 KiB */
-#define SIZE ((size_t)PAGES * WORDS * sizeof(uint64_t))
+#define PAGES 16384  /* a power of 2: 64 MiB of code */
+#define WORDS 1024   /* instructions of a page of 4 KiB */
+#define CELLS 65536  /* of a chunk; each instruction that QEMU translates takes one cell */
+#define CHUNKS 256
 
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
@@ -47,48 +48,92 @@ extern void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *board, u
 extern void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, int op,
                                                                 struct cell cell, uint64_t add);
 extern int qemu_plugin_num_vcpus(void);
-static struct qemu_plugin_scoreboard *board;
 #endif
 
 PUBLIC int qemu_plugin_version = API;
 
-static uint64_t pages[PAGES]; /* address >> 12, plus 1; 0: free */
-static uint64_t *counts;      /* [PAGES][WORDS] */
+static uint64_t pages[PAGES];      /* address >> 12, plus 1; 0: free */
+static uint32_t *cells_of[PAGES];  /* of each page: the number of the cell of each instruction, plus 1; 0: none */
+static uint64_t *addresses[CHUNKS]; /* of the cells */
+static uint32_t cells;              /* in use */
 static FILE *out;
 
-/* Returns the counts of a processor, or NULL. */
-static uint64_t *counts_of(int cpu)
+#if API < 3
+static uint64_t *chunks[CHUNKS];
+#else
+/* QEMU reserves 16 processors in a scoreboard and clears all of it. Therefore, cells are made as they are needed. */
+static struct qemu_plugin_scoreboard *chunks[CHUNKS];
+#endif
+
+static void stop(const char *why)
+{
+    fprintf(stderr, "exact-failed: plugin: %s\n", why);
+    exit(1);
+}
+
+/* Returns the counts of a processor in a chunk, or NULL if there is no such processor. */
+static uint64_t *counts_of(int cpu, size_t chunk)
 {
 #if API < 3
-    return cpu ? NULL : counts;
+    return cpu ? NULL : chunks[chunk];
 #else
-    return cpu < qemu_plugin_num_vcpus() ? qemu_plugin_scoreboard_find(board, (unsigned)cpu) : NULL;
+    return cpu < qemu_plugin_num_vcpus() ? qemu_plugin_scoreboard_find(chunks[chunk], (unsigned)cpu) : NULL;
 #endif
 }
 
-static size_t cell_of(uint64_t address)
+static uint32_t new_cell(uint64_t address)
+{
+    size_t chunk = cells / CELLS;
+
+    if (chunk == CHUNKS)
+        stop("the guest ran too many instructions");
+    if (!addresses[chunk]) {
+        addresses[chunk] = calloc(CELLS, sizeof(uint64_t));
+#if API < 3
+        chunks[chunk] = calloc(CELLS, sizeof(uint64_t));
+#else
+        chunks[chunk] = qemu_plugin_scoreboard_new(CELLS * sizeof(uint64_t));
+#endif
+        if (!addresses[chunk] || !chunks[chunk])
+            stop("out of memory");
+    }
+    addresses[chunk][cells % CELLS] = address;
+    return cells++;
+}
+
+static uint32_t cell_of(uint64_t address)
 {
     uint64_t page = (address >> 12) + 1;
     size_t slot = (page * 0x9E3779B97F4A7C15u) >> 50;
 
     for (size_t tries = 0; tries < PAGES; tries++, slot = (slot + 1) % PAGES) {
-        if (!pages[slot])
+        uint32_t *cell;
+
+        if (!pages[slot]) {
             pages[slot] = page;
-        if (pages[slot] == page)
-            return slot * WORDS + (address & 0xfff) / 4;
+            cells_of[slot] = calloc(WORDS, sizeof(uint32_t));
+            if (!cells_of[slot])
+                stop("out of memory");
+        }
+        if (pages[slot] != page)
+            continue;
+        cell = &cells_of[slot][(address & 0xfff) / 4];
+        if (!*cell)
+            *cell = new_cell(address) + 1;
+        return *cell - 1;
     }
-    fprintf(stderr, "exact-failed: the guest ran more than %d pages of code\n", PAGES);
-    exit(1);
+    stop("the guest ran too many pages of code");
+    return 0;
 }
 
 /* Takes the count of a cell from all processors, and sets it to 0. */
-static uint64_t take(size_t cell)
+static uint64_t take(uint32_t cell)
 {
     uint64_t sum = 0, *own;
 
-    for (int cpu = 0; (own = counts_of(cpu)); cpu++) {
-        sum += own[cell];
-        own[cell] = 0;
+    for (int cpu = 0; (own = counts_of(cpu, cell / CELLS)); cpu++) {
+        sum += own[cell % CELLS];
+        own[cell % CELLS] = 0;
     }
     return sum;
 }
@@ -96,14 +141,12 @@ static uint64_t take(size_t cell)
 static void begin(unsigned cpu, void *data)
 {
     (void)cpu, (void)data;
-    for (size_t p = 0; p < PAGES; p++)
-        for (size_t i = 0; pages[p] && i < WORDS; i++)
-            take(p * WORDS + i);
+    for (uint32_t cell = 0; cell < cells; cell++)
+        take(cell);
 }
 
 static void end(unsigned cpu, void *data)
 {
-    static uint64_t entries[WORDS][2];
     uint64_t n = 0;
     long at;
 
@@ -111,42 +154,37 @@ static void end(unsigned cpu, void *data)
     fwrite("SNAP", 4, 1, out);
     at = ftell(out);
     fwrite(&n, sizeof(n), 1, out);
-    for (size_t p = 0; p < PAGES; p++) {
-        size_t found = 0;
+    for (uint32_t cell = 0; cell < cells; cell++) {
+        uint64_t entry[2] = {addresses[cell / CELLS][cell % CELLS], take(cell)};
 
-        for (size_t i = 0; pages[p] && i < WORDS; i++) {
-            uint64_t count = take(p * WORDS + i);
-
-            if (!count)
-                continue;
-            entries[found][0] = ((pages[p] - 1) << 12) + i * 4;
-            entries[found++][1] = count;
+        if (entry[1]) {
+            fwrite(entry, sizeof(entry), 1, out);
+            n++;
         }
-        fwrite(entries, sizeof(entries[0]), found, out);
-        n += found;
     }
     fseek(out, at, SEEK_SET);
     fwrite(&n, sizeof(n), 1, out);
     fseek(out, 0, SEEK_END);
-    if (fflush(out) || ferror(out)) {
-        fprintf(stderr, "exact-failed: the counts cannot be written\n");
-        exit(1);
-    }
+    if (fflush(out) || ferror(out))
+        stop("the counts cannot be written");
 }
 
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 {
+    (void)id;
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        size_t cell = cell_of(qemu_plugin_insn_vaddr(insn));
+        uint32_t cell = cell_of(qemu_plugin_insn_vaddr(insn));
+        size_t chunk = cell / CELLS, place = cell % CELLS;
         uint32_t word = 0;
 
 #if API < 3
         memcpy(&word, qemu_plugin_insn_data(insn), 4);
-        qemu_plugin_register_vcpu_insn_exec_inline(insn, 0 /* add */, &counts[cell], 1);
+        qemu_plugin_register_vcpu_insn_exec_inline(insn, 0 /* add */, &chunks[chunk][place], 1);
 #else
         qemu_plugin_insn_data(insn, &word, 4);
-        qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, 0, (struct cell){board, cell * sizeof(*counts)}, 1);
+        qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+            insn, 0, (struct cell){chunks[chunk], place * sizeof(uint64_t)}, 1);
 #endif
         if (word == 0xd5032e1f) /* hint #0x70 */
             qemu_plugin_register_vcpu_insn_exec_cb(insn, begin, 0, NULL);
@@ -159,21 +197,13 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
 {
     const char *path = "counts";
 
+    (void)info;
     for (int i = 0; i < argc; i++)
         if (!strncmp(argv[i], "out=", 4))
             path = argv[i] + 4;
     out = fopen(path, "wb");
-#if API < 3
-    counts = calloc(1, SIZE);
-    if (!counts)
-        return -1;
-#else
-    board = qemu_plugin_scoreboard_new(SIZE);
-#endif
-    if (!out) {
-        fprintf(stderr, "exact-failed: the counts cannot be written\n");
-        return -1;
-    }
+    if (!out)
+        stop("the counts cannot be written");
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     return 0;
 }

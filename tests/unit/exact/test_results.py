@@ -42,6 +42,8 @@ def test_result_pages_are_found_in_any_order_in_sparse_memory() -> None:
         os.ftruncate(memory, 1 << 26)
         os.pwrite(memory, page(1, b"the second page\n"), 40 * PAGE)
         os.pwrite(memory, page(0, b"the first page, "), 9000 * PAGE)
+        # An earlier state of that page.
+        os.pwrite(memory, page(0, b"the first"), 9001 * PAGE)
         # The same words at another place in a page, as in the program's own code.
         os.pwrite(memory, b"x" * 64 + MAGIC, 77 * PAGE)
         assert read_pages(memory) == "the first page, the second page\n"
@@ -94,7 +96,7 @@ def test_each_window_gets_its_counts() -> None:
 
 def test_plugin_and_processor_must_agree() -> None:
     data = snapshot({0xFFFF800008010004: 20, 0xFFFF80007A000000: 31}) + snapshot({})
-    message = "pktgen-60-tx: the plugin counted 51 instructions in the kernel, but the processor's counter 50"
+    message = "the plugin counted 51 instructions in the kernel, but the processor's counter 50"
     with pytest.raises(LabError, match=message):
         with_functions(read_results(TEXT), read_counts(data), 0x40200000)
 
