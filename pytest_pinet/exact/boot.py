@@ -19,7 +19,7 @@ from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, read_results, with_functions
-from pytest_pinet.exact.traffic import middle_turns
+from pytest_pinet.exact.traffic import joined_turns
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 
 # The guest ends itself after 300 virtual seconds. This limit is for a guest that hangs with interrupts disabled, and
@@ -85,7 +85,7 @@ def boot(
         cmdline=payload.cmdline,
         modules=payload.modules,
     )
-    return ExactBoot(identity, middle_turns(windows))
+    return ExactBoot(identity, joined_turns(windows))
 
 
 def _checked(board: ExactBoard, payload: Payload, ran: _Ran, wall_s: float) -> GuestResults:

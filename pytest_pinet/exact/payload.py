@@ -15,7 +15,7 @@ from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
-from pytest_pinet.exact.traffic import AMOUNTS, TURNS
+from pytest_pinet.exact.traffic import AMOUNTS
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.
@@ -92,7 +92,7 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
         script.append(" ".join(["module", f"/modules/{module.name}.ko", *options.get(module.name, [])]))
     script.append(f"pair {' '.join(MACS)}")
     script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
-    script += [amount.command(sender) for amount in AMOUNTS for _ in range(TURNS)]
+    script += [amount.command(sender) for amount in AMOUNTS for _ in range(amount.turns)]
     script.append("symbols")
     archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in hashes)]
