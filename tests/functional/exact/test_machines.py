@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import BuildError, LabError
+from pytest_pinet.errors import BuildError, CapabilityError
 from pytest_pinet.exact import store
 from pytest_pinet.exact.board import BOARDS, ExactBoard
 from pytest_pinet.exact.boot import boot
@@ -58,7 +58,7 @@ def board(request: pytest.FixtureRequest) -> ExactBoard:
     found = BOARDS[request.param]
     try:
         find_qemu(found)
-    except LabError as error:
+    except CapabilityError as error:
         pytest.skip(error.message)
     return found
 
