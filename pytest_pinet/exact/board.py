@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
@@ -20,14 +20,15 @@ CMDLINE = "console=ttyAMA0,115200 loglevel=4 panic=-1 nokaslr ipv6.disable=1"
 class ExactMachine:
     """A machine type of QEMU.
 
-    ``kernel_at`` is the physical address of the kernel image: QEMU loads it 2 MiB above the begin of the memory.
-    ``processors`` is the number of its processors, ``cmdline`` are words for its kernel.
+    ``kernel_at`` is the physical address of the kernel image: QEMU loads it 2 MiB above the begin of the memory. It has
+    ``smp`` processors, of which the kernel uses ``processors``. ``cmdline`` are words for its kernel.
     """
 
     name: str
     arguments: tuple[str, ...]
     memory_mib: int
     kernel_at: int
+    smp: int = 1
     processors: int = 1
     cmdline: str = ""
 
@@ -36,8 +37,10 @@ class ExactMachine:
 VIRT = ExactMachine(
     "virt", ("-machine", "virt,gic-version=2,dtb-randomness=off", "-cpu", "cortex-a72"), 512, 0x40200000
 )
+# Both processors share one clock, so each of them has half of its instructions.
+VIRT_2 = replace(VIRT, smp=2, processors=2)
 # The machine always has four processors. Only one of them is used.
-VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 0x200000, 4, "maxcpus=1")
+VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 0x200000, 4, 1, "maxcpus=1")
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, me
     size = f"{board.machine.memory_mib}M"
     argv = ["-machine", f"{machine},memory-backend=ram", *more, "-m", size]
     argv += ["-object", f"memory-backend-file,id=ram,size={size},mem-path=/proc/self/fd/{memory},share=on"]
-    argv += ["-smp", str(board.machine.processors)]
+    argv += ["-smp", str(board.machine.smp)]
     # sleep=off: while the guest is idle, its clock jumps to the next timer, so the host's time plays no part.
     argv += ["-icount", f"shift={INSTRUCTION_SHIFT},sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-nodefaults", "-no-user-config", "-display", "none"]

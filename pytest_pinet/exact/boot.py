@@ -75,7 +75,7 @@ def boot(
         nic=board.device,
         driver=results.driver,
         qemu=qemu.version_text,
-        processors=1,
+        processors=board.machine.processors,
         traffic=payload.traffic,
         plugin_api=plugin.api,
         no_functions=plugin.missing,

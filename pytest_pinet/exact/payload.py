@@ -13,7 +13,7 @@ from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
-from pytest_pinet.errors import BuildError, ConfigError, LabError
+from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
 from pytest_pinet.exact.traffic import AMOUNTS
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
@@ -53,7 +53,8 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
     All traffic must end within ``limit_s`` of virtual time. A build without a kernel consists of modules, which replace
-    modules of ``base``. Raises BuildError for a build that this board cannot run.
+    modules of ``base``. Raises BuildError for a build that this board cannot run, CapabilityError for a build that does
+    not concern this board.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
@@ -65,10 +66,9 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
     built_in = _built_in(kernel_of)
     order = _load_order(board, build, known, built_in)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
-        raise BuildError(
+        raise CapabilityError(
             f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
-            f"{', '.join(module.name for module in order)}",
-            "no driver",
+            f"{', '.join(module.name for module in order)}"
         )
     for module in order:
         if module.release != kernel_of.release:
@@ -90,6 +90,8 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
         hashes[module.name] = hashlib.sha256(data).hexdigest()
         archive.add(f"modules/{module.name}.ko", _FILE, data)
         script.append(" ".join(["module", f"/modules/{module.name}.ko", *options.get(module.name, [])]))
+    if board.machine.processors == 1:
+        script.append("counter")
     script.append(f"pair {' '.join(MACS)}")
     script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
     script += [amount.command(sender) for amount in AMOUNTS for _ in range(amount.turns)]

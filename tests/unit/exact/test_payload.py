@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import BuildError
+from pytest_pinet.errors import BuildError, CapabilityError
 from pytest_pinet.exact.board import BOARDS
 from pytest_pinet.exact.payload import make_payload, traffic_program
 from pytest_pinet.model.build import Build
@@ -39,8 +39,8 @@ def test_modules_are_loaded_after_the_modules_that_they_need(base: Build) -> Non
     assert [*payload.modules] == ["virtio_pci", "pktgen", "failover", "net_failover", "virtio_net"]
     lines = script(payload.initramfs)
     assert lines[:2] == ["limit 300", "module /modules/virtio_pci.ko"]
-    assert lines[6] == "pair 02:00:00:00:00:01 02:00:00:00:00:02"
-    assert lines[7:10] == ["pktgen tx 60 2500"] * 3
+    assert lines[6:8] == ["counter", "pair 02:00:00:00:00:01 02:00:00:00:00:02"]
+    assert lines[8:11] == ["pktgen tx 60 2500"] * 3
     assert lines[-1] == "request tx 64 300"
     assert payload.release == RELEASE
 
@@ -90,7 +90,7 @@ def test_a_build_without_the_driver_of_the_nic_is_refused(base: Build, tmp_path:
     assert raised.value.kind == "no driver"
     other = load_build(str(write(tmp_path / "b", {"lan78xx.ko": module("lan78xx")}) / "lan78xx.ko"))
     with pytest.raises(
-        BuildError, match=r"^build lan78xx.ko changes only lan78xx, but the board e1000e loads pktgen, e1000e$"
+        CapabilityError, match=r"^build lan78xx.ko changes only lan78xx, but the board e1000e loads pktgen, e1000e$"
     ):
         make_payload(E1000E, base, other)
 
