@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact_functions import FunctionPair, is_shifting, pairs, whole
-from pytest_pinet.judge.exact_spread import tolerance_of
+from pytest_pinet.judge.exact_spread import Spread, change_of_rhythm, tolerance_of
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
 from pytest_pinet.model.limits import InstructionLimit
@@ -76,21 +76,21 @@ class ExactLimits:
     instructions: tuple[InstructionLimit, ...] = ()
     tolerance: float | None = None
 
-    def of_sum(self, driver: str, window: str) -> InstructionLimit:
+    def of_sum(self, usual: Spread) -> InstructionLimit:
         """Return the limit on the sum of all functions. The limit that was written last counts."""
         own = [limit for limit in self.instructions if not limit.function]
         if own:
             return own[-1]
-        return InstructionLimit(Growth(Share(tolerance_of(driver, window)), _LEAST_GROWTH), DEFAULT_SOURCE)
+        return InstructionLimit(Growth(Share(usual.instructions), _LEAST_GROWTH), DEFAULT_SOURCE)
 
     def of_function(self, function: Function) -> InstructionLimit | None:
         """Return the limit on one function, or None. Of several globs, the one that was written last counts."""
         own = [one for one in self.instructions if one.function and fnmatchcase(function.name, one.function)]
         return own[-1] if own else None
 
-    def of_goodput(self, driver: str, window: str) -> float:
+    def of_goodput(self, usual: Spread) -> float:
         """Return the share by which goodput and packets per second may fall."""
-        return tolerance_of(driver, window) if self.tolerance is None else self.tolerance
+        return usual.goodput if self.tolerance is None else self.tolerance
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class WindowChange:
 
     ``sum_a`` and ``sum_b`` are all instructions for each packet, None if neither the plugin nor the guest counted them.
     ``shift`` is the part of their change that any other binary has. ``functions`` are all that changed, the most
-    telling first. ``unit`` is ``packet`` or ``answer``.
+    telling first. ``unit`` is ``packet`` or ``answer``. ``rhythm`` is the change of the interrupts for each packet if
+    the driver is in another rhythm with B, else None.
     """
 
     a: ExactWindow
@@ -111,6 +112,7 @@ class WindowChange:
     functions: tuple[FunctionChange, ...]
     tolerance: float
     limit: InstructionLimit
+    rhythm: float | None = None
     result: Relation = Relation.GO_ON
     why: str = ""
 
@@ -191,9 +193,11 @@ def _judge_window(
         moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
         # A decrease excuses nothing: where a driver falls into another rhythm, work moves between all functions.
         shift = min(max(moved, 0.0), most)
-    limit, tolerance = limits.of_sum(driver, a.name), limits.of_goodput(driver, a.name)
+    rhythm = change_of_rhythm(a, b)
+    usual = tolerance_of(driver, a.name, rhythm is None)
+    limit, tolerance = limits.of_sum(usual), limits.of_goodput(usual)
     unit = "answer" if a.traffic == REQUEST else "packet"
-    found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit)
+    found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit, rhythm)
     result, why = _verdict(found)
     return replace(found, result=result, why=why)
 
@@ -284,4 +288,6 @@ def _facts(found: WindowChange) -> str:
         parts.append(f"{found.sum_b:.2f} instructions per {found.unit}" + (f" ({grown:+.2f})" if grown else ""))
     change = found.change
     parts.append("goodput unchanged" if abs(change) < _SEEN else f"goodput {change * 100:+.2f} %")
+    if found.rhythm is not None:
+        parts.append(f"another rhythm, {found.rhythm * 100:+.0f} % interrupts per {found.unit}")
     return "; ".join(parts)

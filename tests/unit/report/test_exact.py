@@ -93,8 +93,8 @@ def test_a_failure_shows_the_functions_of_its_window() -> None:
     assert failure_text(failed).splitlines() == [
         "macb pktgen-60-rx: gem_rx [macb] 151.00 -> 631.00 instructions per packet",
         "    (+480.00); sum 4752.00 -> 5233.00 (+481.00); goodput -7.68 %: instructions",
-        "    grow by more than 1% and 20 instructions (default), and goodput falls by",
-        "    more than 1.0 %",
+        "    grow by more than 3.2% and 20 instructions (default), and goodput falls by",
+        "    more than 3.2 %",
         "  function          in                 A       B   change",
         "  gem_rx [macb]     pktgen-60-rx  151.00  631.00  +480.00",
         "      drivers/net/ethernet/cadence/macb_main.c:1302",
