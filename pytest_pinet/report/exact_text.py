@@ -44,7 +44,8 @@ class FunctionRow:
         found = [one.source] if one.source else []
         found += [f"was {one.was}"] if one.was else []
         found += [f"misses the limit {one.missed}"] if one.missed else []
-        return [*found, *([f"{_SHIFTS}: not judged by itself"] if one.comparison == _SHIFTS else [])]
+        usual = one.comparison == _SHIFTS and abs(one.change) <= _SHIFT
+        return [*found, *([f"{_SHIFTS}: not judged by itself"] if usual else [])]
 
 
 def window_of(result_id: str) -> str:
