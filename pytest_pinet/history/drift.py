@@ -22,6 +22,10 @@ from pytest_pinet.history.levels import (
 LEAST_LENGTH = 30
 _GRID = 16
 _ROUNDS = 4
+# A drift needs this share of the certainty of a jump: noise whose neighbours are alike looks like a jump more often.
+_SLOW = 5 / 6
+# A jump of this share of the certainty is a hint of a drift.
+_HINT = 0.5
 # The BIC parameters of a jump (place and size) and of a drift (two places and a size).
 _JUMP = 3
 _DRIFT = 4
@@ -59,17 +63,18 @@ def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
     values = drawn_in(logs) if len(logs) > 1 else list(logs)
     cuts = [shift.at for shift in found]
     jumped = SeriesCourse(tuple(found), None, tuple(levels(values, cuts)) if values else ())
-    if not found or len(logs) < 2 * LEAST_LENGTH:
-        # A drift that matters shows up as jumps at first, so without a jump there is no drift.
+    slow = certain * _SLOW
+    if len(logs) < 2 * LEAST_LENGTH or not (found or shifts(logs, certain * _HINT, matters)):
+        # A drift that matters shows up as jumps at first, if only as uncertain ones: without them there is no drift.
         return jumped
     best, least = jumped, _cost(values, cuts, 0.0, ()) - _MARGIN
     alone: Told = (*_best_ramp(values, ()), [])
     for ramp, size, own in (
         alone,
-        *(_together(logs, values, start, certain * _BESIDE, matters) for start in ([], cuts)),
+        *(_together(logs, values, start, slow * _BESIDE, matters) for start in ([], cuts)),
     ):
         cost = _cost(values, [shift.at for shift in own], size, ramp)
-        if cost < least and _is_drift(values, own, ramp, size, certain, matters):
+        if cost < least and _is_drift(values, own, ramp, size, slow, matters):
             line = [size * part for part in _ramp(len(values), ramp)]
             flat = [value - part for value, part in zip(values, line, strict=True)]
             fitted = [a + b for a, b in zip(levels(flat, [shift.at for shift in own]), line, strict=True)]

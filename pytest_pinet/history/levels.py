@@ -9,6 +9,7 @@ correlation of neighbours.
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from itertools import pairwise
 from pytest_pinet.judge.statistics import robust_sd
 
 # How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
-CERTAIN = 5.0
+CERTAIN = 6.0
 # A smaller shift is no regression (`judge.spread.TOLERATED`).
 MATTERS = 0.01
 # A level of one or two runs can be a bad day.
@@ -204,11 +205,30 @@ def _strength(
     begin, at, end = edges[index : index + 3]
     low, high = statistics.fmean(values[begin:at]), statistics.fmean(values[at:end])
     # A few bad days in a row are no level, because they also differ from each other.
-    error = 0.0
-    for first, last, mean in ((begin, at, low), (at, end, high)):
-        own = max(_squares(values[first:last], mean), (noise * widened(alike, last - first)) ** 2)
-        error += own / (last - first)
-    return abs(high - low) / math.sqrt(error), high - low
+    unlike = max(
+        _squares(values[first:last], mean) / (noise * widened(alike, last - first)) ** 2
+        for first, last, mean in ((begin, at, low), (at, end, high))
+    )
+    step, weight = _step(values[begin:end], at - begin, alike)
+    fresh = noise * math.sqrt((1 - alike * alike) * max(unlike, 1.0))
+    return abs(step) * math.sqrt(weight) / fresh, high - low
+
+
+def _step(values: Sequence[float], at: int, alike: float) -> tuple[float, float]:
+    """Return the step of a level before run ``at``, and the inverse of its variance in units of the runs' new noise.
+
+    It is the best estimate for runs of which each keeps the share ``alike`` of the deviation of the run before (least
+    squares on what is new in each run, Prais and Winsten 1954). A step within one run is new as a whole, so it stands
+    out more than the difference of the means.
+    """
+    first = math.sqrt(1 - alike * alike)
+    level = [first] + [1 - alike] * (len(values) - 1)
+    step = [1 - alike if index > at else float(index == at) for index in range(len(values))]
+    new = [first * values[0], *(b - alike * a for a, b in pairwise(values))]
+    share = math.fsum(map(operator.mul, step, level)) / math.fsum(one * one for one in level)
+    rest = [one - share * two for one, two in zip(step, level, strict=True)]
+    weight = math.fsum(one * one for one in rest)
+    return math.fsum(map(operator.mul, rest, new)) / weight, weight
 
 
 def _squares(values: Sequence[float], mean: float) -> float:

@@ -88,8 +88,8 @@ def test_a_planted_step_is_found_where_it_is(size: float, noise: float, after: i
     assert inside >= 0.96 * hits
 
 
-@pytest.mark.parametrize(("alike", "most"), [(0.0, 0), (0.5, 2), (0.7, 2), (0.8, 3)])
-def test_a_growing_series_raises_about_one_false_alarm_per_thousand_runs_or_fewer(alike: float, most: int) -> None:
+@pytest.mark.parametrize(("alike", "most"), [(0.0, 0), (0.5, 1), (0.7, 2), (0.8, 2)])
+def test_a_growing_series_raises_at_most_one_false_alarm_per_thousand_runs(alike: float, most: int) -> None:
     """Each run is looked at when it is new, as after each night: 25 series of 100 runs are 2,500 runs."""
     alarms = 0
     for seed in range(25):
@@ -109,6 +109,7 @@ def test_a_loss_of_five_percent_is_found_within_four_runs(alike: float) -> None:
         whole = [value - (0.0513 if number >= 60 else 0) for number, value in enumerate(series(seed, 80, 0.01, alike))]
         delays.append(next((n - 60 for n in range(61, 81) if any(abs(s.at - 60) < 4 for s in shifts(whole[:n]))), 99))
     assert median(delays) <= 4
+    assert max(delays) <= 10
 
 
 def test_an_improvement_and_its_loss_are_both_found() -> None:
