@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
@@ -37,8 +37,6 @@ class ExactMachine:
 VIRT = ExactMachine(
     "virt", ("-machine", "virt,gic-version=2,dtb-randomness=off", "-cpu", "cortex-a72"), 512, 0x40200000
 )
-# Both processors share one clock, so each of them has half of its instructions.
-VIRT_2 = replace(VIRT, smp=2, processors=2)
 # The machine always has four processors. Only one of them is used.
 VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 0x200000, 4, 1, "maxcpus=1")
 

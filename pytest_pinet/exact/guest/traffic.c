@@ -560,6 +560,26 @@ static void settle(void)
     }
 }
 
+/*
+ * Lets the threads for soft interrupts run before all others. If such a thread waits for its turn behind pktgen's, the
+ * kernel handles no received frame in between, and how many frames then come at once depends on the scheduler.
+ */
+static void softirqs_first(void)
+{
+    int priority = 1, found = 0;
+
+    for (u64 pid = 2; pid < 200; pid++) {
+        char path[32], name[32];
+
+        print(path, sizeof(path), "/proc/%d/comm", pid);
+        read_text(path, name, sizeof(name));
+        if (begins(name, "ksoftirqd/"))
+            found += sys(sched_setscheduler, pid, 1 /* SCHED_FIFO */, &priority) == 0;
+    }
+    if (!found)
+        fail("the kernel has no thread ksoftirqd", 0);
+}
+
 static void pair(char **words)
 {
     long sock = udp_socket();
@@ -590,6 +610,7 @@ static void pair(char **words)
     carrier(1);
     enter(0);
     sys(close, sock);
+    softirqs_first();
     settle();
 }
 
