@@ -1,13 +1,16 @@
 """Reads which user processes of an end, other than ours, used its processors; and how long a quota stopped them.
 
-Kernel threads are left out: a driver that burns a CPU in a kernel thread must not be excused by it.
+Ours are the processes of this run (below its process, or its ssh session at an end), the processes that wait for it
+(above its process), the processes that a run or a lab of pytest-pinet has marked by its environment, and all below
+those. Kernel threads are left out: a driver that burns a CPU in a kernel thread must not be excused by it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,17 +25,20 @@ TICKS_PER_S = 100
 LEAST_WINDOW_S = 1.0
 # More programs would say nothing more.
 NAMED = 3
-# Programs of a lab that are not started by its runs.
-_OF_LABS = ("labgrid", "ser2net", "qemu-system", "snmpd")
-# On the machine that runs the tests: a command line cannot tell a run of ours from another run of pytest.
-OURS = (b"pinet", b"labgrid", b"pytest")
+# Programs of a lab that are services of their machine, so that no run starts them.
+_OF_LABS = ("labgrid", "ser2net")
+# Variables in the environment of all that a run starts, and of all processes of a virtual or emulated lab.
+RUN_VARIABLE = "PINET_RUN"
+LAB_VARIABLE = "PINET_VLAB"
 # Prints the uptime and the shell's PID, a line for each user process (PID, parent, ticks, ticks of its ended children,
-# name), and the throttled time of each group of the shell that may have a quota (cgroup v2: us, v1: ns).
+# name), the marked processes, and the throttled time of each group of the shell that may have a quota (cgroup v2: us,
+# v1: ns).
 COMMAND = r"""read -r up x </proc/uptime; echo "$up $$"
 cat /proc/[0-9]*/stat 2>/dev/null | awk '{ s = $0; sub(/^.*\) /, "", s); split(s, f, " ")
  if (int(f[7] / 2097152) % 2) next
  c = $0; sub(/^[0-9]+ \(/, "", c); c = substr(c, 1, length(c) - length(s) - 2)
  print $1, f[2], f[12] + f[13], f[14] + f[15], c }'
+grep -l 'PINET_\(RUN\|VLAB\)=' /proc/[0-9]*/environ 2>/dev/null
 while IFS=: read -r n c p; do
  case $n,$c, in 0,,) d=/sys/fs/cgroup ;; *,cpu,*) d=/sys/fs/cgroup/cpu ;; *) continue ;; esac
  while :; do
@@ -41,6 +47,7 @@ while IFS=: read -r n c p; do
   p=${p%/*}
  done
 done </proc/self/cgroup"""
+_ENVIRON = re.compile(r"/proc/([0-9]{1,9})/environ")
 
 
 @dataclass(frozen=True)
@@ -60,12 +67,13 @@ class Process:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All user processes at one moment; ``shell`` is the process that read them."""
+    """All user processes at one moment; ``shell`` is the process that read them, ``marked`` are processes of ours."""
 
     uptime_s: float
     shell: int
     processes: dict[int, Process]
     throttled_s: float | None
+    marked: frozenset[int] = frozenset()
 
     def with_children(self, roots: Collection[int]) -> set[int]:
         """Return these processes and all below them."""
@@ -84,17 +92,24 @@ class Snapshot:
     def session(self) -> int:
         """The process at the head of our session: below the ssh server or the init process of this machine."""
         here = self.shell
-        while (process := self.processes.get(here)) is not None:
-            above = self.processes.get(process.parent)
-            if above is None or above.parent <= 1:
-                return here
-            here = process.parent
-        return self.shell
+        for above in self.waiting:
+            if self.processes[above].parent <= 1:
+                break
+            here = above
+        return here
+
+    @property
+    def waiting(self) -> Iterator[int]:
+        """The processes above the shell, the nearest first, without PID 1."""
+        here = self.processes.get(self.shell)
+        while here is not None and here.parent > 1 and here.parent in self.processes:
+            yield here.parent
+            here = self.processes[here.parent]
 
     @property
     def of_labs(self) -> set[int]:
-        """The processes of programs that only labs run."""
-        return {pid for pid, process in self.processes.items() if process.name.startswith(_OF_LABS)}
+        """The marked processes, and those of programs that only labs run."""
+        return {*self.marked, *(pid for pid, one in self.processes.items() if one.name.startswith(_OF_LABS))}
 
 
 def parse(text: str) -> Snapshot | None:
@@ -107,27 +122,33 @@ def parse(text: str) -> Snapshot | None:
         return None
     processes: dict[int, Process] = {}
     throttled_s: float | None = None
+    marked = set()
     for line in lines[1:]:
         words = line.split(maxsplit=4)
         if len(words) == 2 and is_count(words[1]):
             unit = 1e-9 if words[0] == "throttled_time" else 1e-6
             if words[0] in ("throttled_time", "throttled_usec"):
                 throttled_s = (throttled_s or 0.0) + int(words[1]) * unit
+        elif len(words) == 1 and (found := _ENVIRON.fullmatch(line)):
+            marked.add(int(found[1]))
         elif len(words) == 5 and all(is_count(word) for word in words[:4]):
             pid, parent, used, children = map(int, words[:4])
             processes[pid] = Process(parent, used / TICKS_PER_S, children / TICKS_PER_S, words[4])
-    return Snapshot(uptime_s, shell, processes, throttled_s) if processes else None
+    return Snapshot(uptime_s, shell, processes, throttled_s, frozenset(marked)) if processes else None
 
 
-def used_between(before: Snapshot, after: Snapshot, own: Collection[int]) -> OtherWork | None:
-    """Return what processes other than ``own`` used between two snapshots, as shares of one CPU.
+def used_between(
+    before: Snapshot, after: Snapshot, own: Collection[int], waiting: Collection[int] = ()
+) -> OtherWork | None:
+    """Return what other processes used between two snapshots, as shares of one CPU.
 
-    A child that ended is counted at its parent, except at PID 1, which also takes our orphans.
+    Ours are ``own`` with all processes below, and ``waiting`` without. A child that ended is counted at its parent,
+    except at PID 1, which also takes our orphans.
     """
     window_s = after.uptime_s - before.uptime_s
     if window_s < LEAST_WINDOW_S:
         return None
-    own = {*before.with_children(own), *after.with_children(own)}
+    own = {*before.with_children(own), *after.with_children(own), *waiting}
     spent: dict[int, float] = {}
     for pid, process in after.processes.items():
         old = before.processes.get(pid)
@@ -196,8 +217,8 @@ class ThisMachine:
         after = _read_here() if here and before is not None else None
         if before is None or after is None:
             return tuple(found)
-        own = {os.getpid(), *before.of_labs, *after.of_labs, *_ours(before), *_ours(after)}
-        others, throttled = used_between(before, after, own), throttled_between(before, after)
+        own = {os.getpid(), *before.of_labs, *after.of_labs}
+        others, throttled = used_between(before, after, own, {*after.waiting}), throttled_between(before, after)
         return tuple(
             replace(one, others=others, throttled=max(throttled or 0.0, one.throttled or 0.0)) if one in here else one
             for one in found
@@ -210,17 +231,6 @@ def _read_here() -> Snapshot | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse(done.stdout)
-
-
-def _ours(snapshot: Snapshot) -> set[int]:
-    """Return the processes whose command line names one of OURS: runs, their workers, and labs that they use."""
-    found = set()
-    for pid in snapshot.processes:
-        with suppress(OSError):
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if any(word in line for word in OURS):
-                found.add(pid)
-    return found
 
 
 def _boot_id() -> str | None:

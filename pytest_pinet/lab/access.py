@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import PinetError
+from pytest_pinet.evidence.other_work import RUN_VARIABLE
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.launcher import LabUse, environment, launcher_of
 from pytest_pinet.model.combination import Combination
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pytest_pinet.model.traffic import Traffic
     from pytest_pinet.traffic.tool import TrafficTool
 
-RUN_VARIABLE = "PINET_RUN"
 # How long a command waits for nodes that other runs hold; pytest waits for the same time.
 ACQUIRE_TIMEOUT_S = 300.0
 
@@ -49,6 +49,7 @@ class LabAccess:
         # lab is left, because reports read it until the run ends.
         self.scale = Scale()
         self._environment = ExitStack()
+        self._started = False
         # Returns the folder for the console records of the run. Called when we connect to the lab.
         self.folder: Callable[[], Path] | None = None
         # Makes the nodes run the build under test before their link is opened.
@@ -80,15 +81,19 @@ class LabAccess:
     def start(self) -> None:
         """Start the lab if it is down, and keep it up while this process uses it. Raises PinetError."""
         lab = self._used_lab
-        launcher = launcher_of(lab)
-        if launcher is None or self._use is not None:
+        if self._started:
             return
+        launcher = launcher_of(lab)
         # xdist workers inherit the variable of their controller; all of them are one run.
         run = os.environ.get(RUN_VARIABLE, "")
         run = run if run.isdigit() else str(os.getpid())
-        self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
-        self.scale = self._use.scale
-        self._environment.enter_context(environment({**self._use.environment, RUN_VARIABLE: run}))
+        variables = {RUN_VARIABLE: run}
+        if launcher is not None:
+            self._use = launcher.use(lab, run, lambda: self._on_wait(f"starting lab {lab.name}"))
+            self.scale = self._use.scale
+            variables |= self._use.environment
+        self._environment.enter_context(environment(variables))
+        self._started = True
 
     def _connect(self) -> LabSession:
         if self._error is not None:
@@ -174,6 +179,7 @@ class LabAccess:
             except PinetError as error:
                 warnings.append(f"could not stop lab {self._used_lab.name}: {error}")
         self._environment.close()
+        self._started = False
         return warnings
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_pinet.errors import CoordinatorError, LabError
+from pytest_pinet.evidence.other_work import LAB_VARIABLE
 from pytest_pinet.lab.launcher import LabUse, Launcher
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.virtual import labgrid_files
@@ -249,7 +250,7 @@ def _labgrid(tool: str, *words: str) -> list[str]:
 
 def _spawn(runtime: Runtime, name: str, argv: list[str], directory: Path) -> subprocess.Popen[bytes]:
     """Start a process in its own session, with a log file and the lab's directory in its environment."""
-    environment = {**os.environ, "PINET_VLAB": str(runtime.path), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, LAB_VARIABLE: str(runtime.path), "PYTHONUNBUFFERED": "1"}
     environment["PATH"] = f"{environment.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
     with runtime.log(name).open("wb") as log:
         process = subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.evidence import other_work
 from pytest_pinet.evidence.other_work import COMMAND, OtherPrograms, Snapshot, ThisMachine, parse, used_between
 from pytest_pinet.evidence.processors import Processors
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.model.evidence import EndEvidence
 from tests.support.local_shell import LocalShell
 
+MACHINE = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 END = EndEvidence("two:onboard", "eth0", traffic_s=3.0)
 # A Raspberry Pi: systemd, sshd (listener, two processes of our session, our shell, iperf3), a build in another session.
 BEFORE = """100.00 905
@@ -75,11 +78,11 @@ def test_programs_of_other_sessions_are_counted_and_named() -> None:
 def test_our_session_its_traffic_and_programs_of_the_lab_are_ours() -> None:
     before, after = snapshot(BEFORE), snapshot(AFTER)
     assert (before.session, after.session) == (900, 900)
-    lab = "11 1 0 0 qemu-system-aarch64\n12 1 0 0 labgrid-exporte\n"
+    lab = "11 1 0 0 python3\n12 1 0 0 labgrid-exporte\n13 11 0 0 qemu-system-aarch64\n/proc/11/environ\n"
     busy = lab.replace(" 0 0 q", " 900 0 q").replace(" 0 0 l", " 50 0 l")
-    with_lab = used_between(snapshot(BEFORE + lab), snapshot(AFTER + busy), {900, 11, 12})
-    assert with_lab == used_between(before, after, {900})
     assert snapshot(BEFORE + lab).of_labs == {11, 12}
+    found = OtherPrograms().add(END, Texts(BEFORE + lab, AFTER + busy))
+    assert found.others == used_between(before, after, {900})
 
 
 def test_orphans_that_init_takes_are_nobody_s() -> None:
@@ -127,12 +130,50 @@ def test_this_process_and_what_it_starts_are_ours() -> None:
     here.before()
     process = subprocess.Popen([sys.executable, "-c", burn(1.1)])
     process.wait()
-    machine = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    (one, other) = here.added([replace(END, machine=machine), END])
+    (one, other) = here.added([replace(END, machine=MACHINE), END])
     assert other.others is None
     assert one.others is not None
     assert process.pid not in [program.pid for program in one.others.programs]
     assert os.getpid() not in [program.pid for program in one.others.programs]
+
+
+def orphan(environment: dict[str, str], *argv: str) -> None:
+    """Start a program that belongs to no process here: its parent ends. It sees only this environment."""
+    command = ["sh", "-c", 'exec setsid "$0" "$@" >/dev/null 2>&1 &', *argv]
+    subprocess.run(command, check=True, env={"PATH": os.environ["PATH"], **environment})
+
+
+@pytest.mark.parametrize(
+    ("environment", "ours"), [({}, False), ({"PINET_RUN": "4711"}, True), ({"PINET_VLAB": "/tmp/pinet-0/x"}, True)]
+)
+def test_a_program_belongs_to_a_run_by_its_environment_not_by_its_words(
+    environment: dict[str, str], ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_work, "NAMED", 1000)
+    # A user's own run of pytest, of a project called pinet.
+    (tmp_path / "test_pinet.py").write_text(f"def test_labgrid():\n    {burn(60).replace(chr(10), chr(10) + '    ')}\n")
+    pid_file = tmp_path / "pid"
+    script = 'echo $$ >"$0"; exec "$@"'
+    program = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "test_pinet.py")]
+    orphan(environment, "sh", "-c", script, str(pid_file), *program)
+    pid = wait_for_pid(pid_file)
+    try:
+        here = ThisMachine()
+        here.before()
+        time.sleep(1.2)
+        (found,) = here.added([replace(END, machine=MACHINE)])
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert found.others is not None
+    assert (pid in [program.pid for program in found.others.programs]) is not ours
+
+
+def wait_for_pid(file: Path) -> int:
+    until = time.monotonic() + 20
+    while not (text := file.read_text() if file.exists() else "").endswith("\n"):
+        assert time.monotonic() < until, "the program did not start"
+        time.sleep(0.02)
+    return int(text)
 
 
 @pytest.fixture
