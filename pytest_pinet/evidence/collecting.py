@@ -141,8 +141,8 @@ class EndReader:
         since = last_stamp(self._after.get(KernelMessages.name, ""))
         self._since = self._since if since is None else since
         found = self._differences(self._after, number, traffic_s)
-        # The CPU times include the work between the attempts, so they are left out.
-        return replace(found, processors=None, others=None, throttled=None, first_try=first)
+        # The CPU times include our own work between the attempts, so they are left out.
+        return replace(found, processors=None, first_try=first)
 
     def _differences(self, before: Mapping[str, str], number: int, traffic_s: float) -> EndEvidence:
         self._after = self._read(number, "after", self._since)
@@ -240,8 +240,13 @@ class Collector:
         """
         first, number = self._passed_from, self._number
         found = [] if first is None else self._timed(lambda end: end.rest(first, number, traffic_s))
-        self._passed_from, self._read, self.spent_s = None, 0, 0.0
-        return tuple(found)
+        self._passed_from = None
+        self.renew()
+        return self._here.added(found)
+
+    def renew(self) -> None:
+        """Start the time budget again, so that the next attempt is read separately."""
+        self._read, self.spent_s = 0, 0.0
 
     def _timed(self, do: Callable[[EndReader], T]) -> list[T]:
         started = time.monotonic()

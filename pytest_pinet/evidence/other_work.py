@@ -211,12 +211,16 @@ class ThisMachine:
         self._before = _read_here()
 
     def added(self, ends: Iterable[EndEvidence]) -> tuple[EndEvidence, ...]:
-        """Read the processes right after the traffic, and add what others used to the ends on this machine."""
+        """Read the processes right after the traffic, and add what others used to the ends on this machine.
+
+        The next call counts from here if no ``before`` comes between.
+        """
         found, machine, before = list(ends), _boot_id(), self._before
         here = [one for one in found if machine is not None and one.machine == machine]
         after = _read_here() if here and before is not None else None
         if before is None or after is None:
             return tuple(found)
+        self._before = after
         own = {os.getpid(), *before.of_labs, *after.of_labs}
         others, throttled = used_between(before, after, own, {*after.waiting}), throttled_between(before, after)
         return tuple(

@@ -65,6 +65,7 @@ class _Gathering:
     ) -> None:
         self._link = link
         self._traffic = traffic
+        self._all = tries
         self._tries = [one for one in tries if not one.excluded] or list(tries)
         self._conditions = conditions
         self._ceilings = ceilings
@@ -119,7 +120,7 @@ class _Gathering:
     def _end(self, index: int, path: Path) -> EndFacts:
         end = self._link.ends[index]
         conditions = self._conditions[index] if index < len(self._conditions) else None
-        seen = [one.evidence[index] for one in self._tries if index < len(one.evidence)]
+        seen = _at(index, self._tries)
         pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(end.bus)
         traffic = self._traffic
         leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, traffic.segment)
@@ -134,7 +135,8 @@ class _Gathering:
             usb_mbps=None if conditions is None else conditions.usb_mbps,
             pcie=pcie,
             pcie_leaves=leaves,
-            load=_typical([one.busiest for one in seen]),
+            # A measurement on a busy machine may have read the load only of an attempt that it set aside.
+            load=_typical([one.busiest for one in seen]) or _typical([one.busiest for one in _at(index, self._all)]),
             tool_percent=self._tool_percent(index),
             throttled=tuple(dict.fromkeys(name for one in seen for name in _throttled(one))),
             heat=next((one.under_load for one in reversed(seen) if one.under_load is not None), None),
@@ -157,6 +159,10 @@ class _Gathering:
             known = [percent for percent in used if percent is not None]
             found.append(sum(known) if known and len(known) == len(used) else None)
         return _mean(found)
+
+
+def _at(index: int, tries: Sequence[Try]) -> list[EndEvidence]:
+    return [one.evidence[index] for one in tries if index < len(one.evidence)]
 
 
 def _share(work: OtherWork) -> float:

@@ -57,14 +57,19 @@ _KINDS = ((is_busy, _busy), (is_robbed, _stolen))
 def _sentences(
     tries: Sequence[Try], applies: Callable[[EndEvidence], bool], say: Callable[[EndEvidence, str], str], act: str
 ) -> list[str]:
-    counted = [one for one in tries if not one.excluded] or list(tries)
+    numbered = list(enumerate(tries, 1))
+    counted = [(number, one) for number, one in numbered if not one.excluded] or numbered
     worst: dict[str, list[EndEvidence]] = {}
-    for one in counted:
+    seen: dict[str, set[int]] = {}
+    for number, one in counted:
         for who, end in _machines(one):
             if applies(end):
                 worst.setdefault(who, []).append(end)
+                # Attempts that were not read separately have one reading together.
+                seen.setdefault(who, set()).update(range(end.first_try or number, number + 1))
     return [
-        f"{say(max(ends, key=_size), who)} in {len(ends)} of {len(counted)} connections\n  -> {act}"
+        f"{say(max(ends, key=_size), who)} in {sum(number in seen[who] for number, _ in counted)} of {len(counted)} "
+        f"connections\n  -> {act}"
         for who, ends in worst.items()
     ]
 

@@ -54,10 +54,13 @@ def excused(
 ) -> DirectionJudgement:
     """Make a value below its limit invalid, not a failure, if an end was busy or peers cannot reach the limit.
 
+    A busy end is also said to be the likely reason of an inconclusive result.
     ``capacities`` are the values of this flow's peers; for the sum of several flows, one value for all peers. Other
     failures stay.
     """
     limit = found.limit
+    if found.verdict is Verdict.INCONCLUSIVE and circumstances.busy:
+        return replace(found, reason="; ".join([found.reason, *first_lines(circumstances.busy)]))
     if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:
         return found
     loopback = [

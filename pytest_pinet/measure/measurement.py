@@ -151,10 +151,12 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         busy: list[str] = []
         capacities: dict[str, Bitrate] = {}
         doubts: list[str] = []
+        if found.verdict not in GOOD:
+            runs.read_rest()
+            busy = excuses(runs.tries)
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):
                 capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
-            busy = excuses(runs.tries)
         broke = runs.finish(traffic)
         found = judged(busy, capacities, broke)
         if plan.strict:

@@ -126,7 +126,7 @@ class Runs:
             self._forget_carriers()
         if self._sent not in (None, traffic):
             # Each step of a ladder is a measurement of its own.
-            self._read_rest()
+            self.read_rest()
         self._sent = traffic
         number = len(self.tries) + 1
         what = f"{traffic.key} {traffic.direction} #{number}"
@@ -145,7 +145,8 @@ class Runs:
         return one
 
     def set_aside(self, why: str) -> None:
-        """Do not count the latest try, for a reason that has nothing to do with the link."""
+        """Do not count the latest try, for a reason beside the link, which is looked for in the next one, too."""
+        self.collector.renew()
         self.tries[-1] = replace(self.tries[-1], excluded=why)
 
     def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
@@ -230,7 +231,7 @@ class Runs:
                 "check cable, connector and power supply; if other kernels hold the link, the driver is at fault",
             )
         # The evidence of a dropped try explains no value, so the next try gets its own evidence.
-        self._read_rest()
+        self.read_rest()
         self.restart_counting()
 
     def _dropped_again(self) -> DroppedLink:
@@ -269,7 +270,7 @@ class Runs:
         Raises InvalidMeasurement or TrafficError if the values do not measure the requested traffic.
         """
         with doing("check ends and cables again"):
-            self._read_rest()
+            self.read_rest()
             broke = self.conditions.check_after(self.tries, traffic, self._links)
             counted = self.tries[self._counted_from :]
             ran = [both for one in counted for both in (one, one.discarded) if both is not None]
@@ -282,7 +283,7 @@ class Runs:
                     raise
             return [*broke, *own]
 
-    def _read_rest(self) -> None:
+    def read_rest(self) -> None:
         """Store the counters of tries without evidence of their own in the evidence of the last try."""
         if self.tries and (found := self.collector.rest(_lasted_s(self.tries[-1].measurements))):
             own = [one.management for one in self.tries[-1].evidence]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import SshError
+from pytest_pinet.evidence import other_work
 from pytest_pinet.evidence.collecting import Collector, EndReader, script, sections
 from pytest_pinet.execution.shell import Completed, Process
 from pytest_pinet.model.conditions import Throttling
@@ -144,7 +145,10 @@ def test_readings_of_many_tries_stay_within_what_is_allowed(tmp_path: Path) -> N
     assert all(one.under_load is not None and one.under_load.throttling == Throttling(0) for one in found)
 
 
-def test_attempts_not_read_separately_are_read_together_at_the_end(tmp_path: Path) -> None:
+def test_attempts_not_read_separately_are_read_together_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_work, "LEAST_WINDOW_S", 0.1)
     collector = Collector([EndReader(node(tmp_path), "lo", "pi:lo")], allowed_s=0.0)
     assert tried(collector, 1).nic is not None
     node(tmp_path, {"dmesg": f"{PI['dmesg']}; echo '[    0.500001] eth0: hw csum failure'"})
@@ -158,9 +162,15 @@ def test_attempts_not_read_separately_are_read_together_at_the_end(tmp_path: Pat
     assert rest.under_load is not None
     assert rest.after is not None
     assert "# after try 3, " in collector.raw()["0-kernel.txt"]
+    # What other programs took between the attempts counts, too.
+    assert rest.others is not None
     # No reading is pending, and the next attempt is read again.
     assert collector.rest(0.1) == ()
     assert tried(collector, 4).processors is not None
+    # So is the repetition of an attempt that was set aside.
+    collector.renew()
+    assert tried(collector, 5).processors is not None
+    assert tried(collector, 6).processors is None
 
 
 def test_log_lines_of_an_earlier_try_are_not_repeated_in_the_rest(tmp_path: Path) -> None:

@@ -70,6 +70,24 @@ def test_stolen_time_makes_a_low_value_invalid_and_is_named() -> None:
     assert disturbed(slow(replace(ONE, throttled=0.2), TWO)) == "a hypervisor or a quota took 20 % of a CPU of one"
 
 
+def test_attempts_that_were_read_together_count_each() -> None:
+    together = slow(ONE, replace(compiling(TWO, 1.2), first_try=3))
+    excluded = replace(slow(ONE, compiling(TWO, 0.5)), excluded="other programs")
+    (found,) = excuses([slow(ONE, TWO), excluded, slow(), slow(), together])
+    assert found.partition("\n")[0] == (
+        "other programs took 120 % of a CPU of two (cc1plus (pid 812) 120 %) in 3 of 4 connections"
+    )
+
+
+def test_an_inconclusive_result_names_other_programs() -> None:
+    rates = [111_600_000, 113_400_000] * 3
+    tries = [replace(one_try(flow(payload=rate)), evidence=(ONE, compiling(TWO, 0.8))) for rate in rates]
+    verdict, reason = judged(tries)
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "noise" in reason
+    assert reason.endswith("; other programs took 80 % of a CPU of two (cc1plus (pid 812) 80 %) in 6 of 6 connections")
+
+
 def test_ends_on_one_machine_are_one_machine() -> None:
     other = replace(compiling(TWO, 0.8), machine="a")
     (found,) = excuses([slow(compiling(ONE, 0.8), other)])
