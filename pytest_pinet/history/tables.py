@@ -113,29 +113,25 @@ POINTS = Table(
     Index("pinet_points_of_run", "run"),
 )
 
-# Boards that are out of service until a user clears them. A history of an earlier release lacks this table; the
-# first board makes it.
-BOARDS = Table(
-    "pinet_boards",
-    METADATA,
-    Column("lab", String(200), primary_key=True),
-    Column("node", String(200), primary_key=True),
-    Column("since", BigInteger, nullable=False),
-    Column("run", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-)
 
-# Boards that failed where others of their kind pass, and when a user has cleared them. Made as `BOARDS` is.
-SUSPICIONS = Table(
-    "pinet_suspicions",
-    METADATA,
-    Column("lab", String(200), primary_key=True),
-    Column("node", String(200), primary_key=True),
-    Column("since", BigInteger, nullable=False),
-    Column("run", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("cleared", Boolean, nullable=False),
-)
+def _boards(name: str, *more: Column[Any]) -> Table:
+    """Return a table of boards by lab. A history of an earlier release lacks it; the first board makes it."""
+    return Table(
+        name,
+        METADATA,
+        Column("lab", String(200), primary_key=True),
+        Column("node", String(200), primary_key=True),
+        Column("since", BigInteger, nullable=False),
+        Column("run", Text, nullable=False),
+        Column("reason", Text, nullable=False),
+        *more,
+    )
+
+
+# Boards that are out of service until a user clears them.
+BOARDS = _boards("pinet_boards")
+# Boards that failed where others of their kind pass, and when a user has cleared them.
+SUSPICIONS = _boards("pinet_suspicions", Column("cleared", Boolean, nullable=False))
 
 # Migrations from the version before: version -> a step within one transaction.
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}

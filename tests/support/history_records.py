@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.records import points_of
+from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.record.run import RunRecord
 from tests.support.report_records import direction, result, run_record
 
@@ -44,3 +48,31 @@ def with_goodput(run: RunRecord, mbps: float) -> RunRecord:
 
 def kept(records: Sequence[RunRecord]) -> list[tuple[StoredRun, list[Point]]]:
     return [points_of(record) for record in records]
+
+
+_WRITER = """
+import sys
+from tests.support.history_records import day, kept
+from pytest_pinet.history.store import HistoryStore
+first, url = int(sys.argv[1]), sys.argv[2]
+for number in range(first, first + 20):
+    store = HistoryStore.open(url, create=True)
+    store.add_all(kept([day(number), day(0)]))
+    store.close()
+"""
+
+
+def write_at_once(url: str) -> None:
+    """Let four processes write 20 days each, and all of them day 0, into one history; check what is in it then."""
+    root = Path(__file__).parents[2]
+    running = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, str(first), url], cwd=root, stderr=subprocess.PIPE, text=True)
+        for first in (100, 200, 300, 400)
+    ]
+    for process in running:
+        _, said = process.communicate(timeout=180)
+        assert process.returncode == 0, said
+    store = HistoryStore.open(url)
+    (figure,) = store.figures()
+    assert figure.points == len(store.runs()) == len(store.points(FIGURE, "virtual", 1000)) == 81
+    store.close()

@@ -145,6 +145,13 @@ class Bench:
     def restore(self, target: str | None = None) -> None:
         self.runtime.ask("restore", target=target)
 
+    def connect_pair(self) -> None:
+        """Boot left (port 1) and right (port 2), and give them addresses."""
+        self.boot("left", "right")
+        self.ssh("left", "ip addr replace 10.1.0.1/24 dev eth0")
+        self.ssh("right", "ip addr replace 10.1.0.2/24 dev eth0")
+        wait_until("right to answer", self.pings)
+
     def pings(self, target: str = "right") -> bool:
         address = {"right": "10.1.0.2", "left": "10.1.0.1"}[target]
         source = {"right": "left", "left": "right"}[target]

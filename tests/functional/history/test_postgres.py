@@ -7,7 +7,6 @@ import pwd
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from pytest_pinet.history.points import OutOfService, Suspicion
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.suspicions import standing
-from tests.support.history_records import FIGURE, day, kept
+from tests.support.history_records import FIGURE, day, kept, write_at_once
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, result, run_record
 
 pytestmark = pytest.mark.smoke
@@ -174,28 +173,5 @@ def test_boards_are_remembered_for_all_runners_until_they_are_cleared(url: str) 
         assert standing(other.suspicions("bench")).keys() == {"pi4b-3"}
 
 
-WRITER = """
-import sys
-sys.path[:0] = sys.argv[3:]
-from tests.support.history_records import day, kept
-from pytest_pinet.history.store import HistoryStore
-first, url = int(sys.argv[1]), sys.argv[2]
-for number in range(first, first + 20):
-    store = HistoryStore.open(url, create=True)
-    store.add_all(kept([day(number), day(0)]))
-    store.close()
-"""
-
-
 def test_several_runners_write_at_once_into_tables_that_are_not_there_yet(url: str) -> None:
-    running = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(first), url, str(ROOT)], stderr=subprocess.PIPE, text=True)
-        for first in (100, 200, 300, 400)
-    ]
-    for process in running:
-        _, said = process.communicate(timeout=180)
-        assert process.returncode == 0, said
-    store = HistoryStore.open(url)
-    (figure,) = store.figures()
-    assert figure.points == len(store.runs()) == len(store.points(FIGURE, "virtual", 1000)) == 81
-    store.close()
+    write_at_once(url)

@@ -37,10 +37,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture
 def pair(bench: Bench) -> Iterator[Bench]:
     """Yield a bench where left and right are on and have addresses."""
-    bench.boot("left", "right")
-    bench.ssh("left", "ip addr replace 10.1.0.1/24 dev eth0")
-    bench.ssh("right", "ip addr replace 10.1.0.2/24 dev eth0")
-    wait_until("right to answer", bench.pings)
+    bench.connect_pair()
     yield bench
     bench.restore()
 

@@ -55,10 +55,7 @@ def agent(bench: Bench) -> Snmp:
 @pytest.fixture
 def pair(bench: Bench) -> Iterator[Bench]:
     """Yield a bench where left (port 1) and right (port 2) are on and have addresses. All ports are in VLAN 1."""
-    bench.boot("left", "right")
-    bench.ssh("left", "ip addr replace 10.1.0.1/24 dev eth0")
-    bench.ssh("right", "ip addr replace 10.1.0.2/24 dev eth0")
-    wait_until("right to answer", bench.pings)
+    bench.connect_pair()
     yield bench
     agent = Snmp(bench.environment)
     agent.many((EGRESS, 1, "x", "FC"), (UNTAGGED, 1, "x", "FC"))

@@ -10,27 +10,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
 
-from pytest_pinet.cli import main, pinet
+from pytest_pinet.cli import main
+from tests.support.commands import mistake, run
 from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES
 
 LAB = str(ROOT / "lab" / "virtual.yaml")
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(pinet, arguments, catch_exceptions=False)
-
-
-def mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """Return the message of ``pinet`` on a mistake."""
-    monkeypatch.setattr(sys, "argv", ["pinet", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    assert caught.value.code == 4
-    out, err = capsys.readouterr()
-    assert out == ""
-    return err
 
 
 def test_the_matrix_has_pairs_by_default() -> None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import random
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from pytest_pinet.cli import main, pinet
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.direction import FlowRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
+from tests.support.commands import mistake, run
 from tests.support.history_records import FIGURE, day, kept, with_result
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result, run_record
 
@@ -31,18 +30,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PINET_HISTORY", raising=False)
     return tmp_path
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(pinet, arguments, catch_exceptions=False)
-
-
-def mistake(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    monkeypatch.setattr(sys, "argv", ["pinet", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    assert caught.value.code == 4
-    return capsys.readouterr().err
 
 
 def keep(records: Sequence[RunRecord], url: str = ".pinet/history.db") -> None:
@@ -130,7 +117,7 @@ def test_an_unknown_result_is_a_mistake(capsys: pytest.CaptureFixture[str], monk
         capsys, monkeypatch, "history", "--history", "x.db"
     )
     assert "missing.json: No such file or directory; expected a results.json, a results.jsonl or" in mistake(
-        capsys, monkeypatch, "history", "import", "missing.json"
+        capsys, monkeypatch, "history", "import", "missing.json", output="0 runs read, 0 of them new\n"
     )
 
 

@@ -17,6 +17,7 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.trends import THIS_RUN, all_series, run_facts, series_of_runs, series_with
+from tests.support.commands import go_without_allure
 from tests.support.half_year_history import half_year, keep
 
 RUNS = half_year(1, runs=12)
@@ -25,11 +26,7 @@ RUNS = half_year(1, runs=12)
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder from which Allure cannot be found."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr("sys.prefix", str(tmp_path / "venv"))
-    for name in ("PINET_HISTORY", "PINET_ALLURE"):
-        monkeypatch.delenv(name, raising=False)
+    go_without_allure(tmp_path, monkeypatch)
     return tmp_path
 
 

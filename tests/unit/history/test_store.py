@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +22,7 @@ from pytest_pinet.history.records import points_of
 from pytest_pinet.history.save import import_results, keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import Verdict
-from tests.support.history_records import FIGURE, day, kept
+from tests.support.history_records import FIGURE, day, kept, write_at_once
 from tests.support.report_records import COMPARISON, NIGHT, NIGHT_SKIPPED, result, run_record
 
 DATA = Path(__file__).parents[2] / "data"
@@ -120,36 +119,8 @@ def test_what_fails_half_way_leaves_nothing(store: HistoryStore) -> None:
     assert [figure.id for figure in store.figures()] == [FIGURE]
 
 
-WRITER = """
-import sys
-sys.path[:0] = sys.argv[3:]
-from tests.support.history_records import day, kept
-from pytest_pinet.history.store import HistoryStore
-first, url = int(sys.argv[1]), sys.argv[2]
-for number in range(first, first + 20):
-    store = HistoryStore.open(url, create=True)
-    store.add_all(kept([day(number), day(0)]))
-    store.close()
-"""
-
-
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
-    url = str(tmp_path / "shared.db")
-    command = [sys.executable, "-c", WRITER]
-    here = str(Path(__file__).parents[3])
-    running = [
-        subprocess.Popen([*command, str(first), url, here], stderr=subprocess.PIPE, text=True)
-        for first in (100, 200, 300, 400)
-    ]
-    for process in running:
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 0, said
-    store = HistoryStore.open(url)
-    (figure,) = store.figures()
-    assert figure.points == 81
-    assert len(store.runs()) == 81
-    assert len(store.points(FIGURE, "virtual", 1000)) == 81
-    store.close()
+    write_at_once(str(tmp_path / "shared.db"))
 
 
 def test_a_reader_sees_the_last_state_during_a_write(store: HistoryStore, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
+from tests.support.commands import go_without_allure
 from tests.support.history_records import kept
 from tests.support.report_records import direction, result, run_record
 from tests.support.traffic_results import ALL, http_result, ladder_result, ping_result, tuned
@@ -73,11 +74,7 @@ def night(number: int, *results: ResultRecord) -> RunRecord:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with three nights of all kinds in its history, the last one as its latest run."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr("sys.prefix", str(tmp_path / "venv"))
-    for name in ("PINET_HISTORY", "PINET_ALLURE"):
-        monkeypatch.delenv(name, raising=False)
+    go_without_allure(tmp_path, monkeypatch)
     for number in (1, 2, 3):
         run = night(number, result("pi4b:onboard/pair", {"rx": direction(941e6)}), *ALL.values())
         folder = tmp_path / ".pinet" / "runs" / run.run
