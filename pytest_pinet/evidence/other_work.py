@@ -108,7 +108,7 @@ class Snapshot:
 
     @property
     def of_labs(self) -> set[int]:
-        """The marked processes, and those of programs that only labs run."""
+        """The marked processes, and the processes of programs that only labs run."""
         return {*self.marked, *(pid for pid, one in self.processes.items() if one.name.startswith(_OF_LABS))}
 
 
