@@ -141,7 +141,7 @@ def _plan(folder: Path, packages: Sequence[str], rootless: bool) -> str:
         "pinet demo: a gate on a virtual lab on this machine, in one to two minutes\n"
         f"  needs     root for network namespaces: {root}\n"
         f"  installs  {installs}\n"
-        f"  writes    {folder}, {Traces.file()}\n"
+        f"  writes    {folder}{' (in place of the demo before)' if folder.exists() else ''}, {Traces.file()}\n"
         "  undo      pinet demo --remove"
     )
 
@@ -167,7 +167,7 @@ def _run(folder: Path) -> bool:
     lab = str(folder / "lab.yaml")
     shutil.copyfile(lab_path(LAB), lab)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    right = True
+    right, stopped = True, False
     try:
         use = launcher().use(load(lab), f"demo-{os.getpid()}", lambda: click.echo("starting the virtual lab"))
         try:
@@ -185,8 +185,11 @@ def _run(folder: Path) -> bool:
             _pinet(folder, "report", "--page", "-o", "report.html", "--history", "history.db")
         finally:
             use.leave()
+            stopped = True
     except KeyboardInterrupt:
-        click.echo("\ninterrupted; the lab is stopped. To undo the rest: pinet demo --remove", err=True)
+        # After a second Ctrl-C the lab notices by itself that its user is gone.
+        lab = "is stopped" if stopped else "stops within 20 s"
+        click.echo(f"\ninterrupted; the lab {lab}. To undo the rest: pinet demo --remove", err=True)
         sys.exit(INTERRUPTED)
     return right
 
