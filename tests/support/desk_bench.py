@@ -18,6 +18,7 @@ import pytest
 
 from pytest_pinet.execution.deadline import Deadline
 from tests.support.sshd_settings import common_settings
+from tests.support.user_command import run_command
 
 IP = shutil.which("ip", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "ip"
 _SSHD = """\
@@ -89,16 +90,7 @@ class DeskBench:
         return self.as_user(sys.executable, "-c", "from pytest_pinet.cli import main; main()", *words)
 
     def pinet(self, *words: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.pinet_argv(*words),
-            env=self.environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        return run_command(self.pinet_argv(*words), self.folder, self.environment, timeout_s)
 
     def converse(self, answers: Mapping[str, str], *words: str) -> tuple[int, str]:
         """Run ``pinet`` on a pseudo-terminal. Answer each question that contains a key. Return status and output."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_pinet.lab.deploy.trial_guard import PATH
 from tests.support.gate_project import PINET, GateLab, Project, wait_until
+from tests.support.user_command import run_command
 
 # All that a trial may leave on a board.
 _OURS = f"{PATH} /var/lib/pinet-lease/lock /boot/firmware/tryboot.txt /boot/firmware/pytest-pinet"
@@ -56,18 +57,12 @@ class EmulatedDesk:
         return [one["message"] for one in found]
 
     def pinet(self, *words: str, timeout_s: float = 300.0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [PINET, *words],
-            env=self.environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
-        return done
+        return run_command([PINET, *words], self.folder, self.environment, timeout_s)
+
+    def gate(self, build: str, file: Path, *words: str) -> tuple[int, str]:
+        """Return the exit code of a gate, and its output as one line."""
+        done = self.pinet("gate", build, f"--lab={file}", "-p", "no:hypothesispytest", *words, timeout_s=900)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
 def is_as_found(lab: GateLab, board: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +20,7 @@ from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.launcher import launcher_of
 from pytest_pinet.lab.session import LabSession
 from pytest_pinet.virtual.requirements import packages_of
-from tests.support.gate_project import PINET, GateLab, Project, wait_until
+from tests.support.gate_project import GateLab, Project, wait_until
 
 LAB = Path(__file__).parents[2] / "lab"
 NEEDS = [
@@ -78,13 +77,9 @@ class EmulatedGate:
         if "\n" in build:
             self.project.write("build.yaml", build)
             build = "build.yaml"
-        argv = [PINET, "gate", build, f"--lab={self.project.lab.file}", "-p", "no:hypothesispytest", *words]
-        done = subprocess.run(
-            argv, cwd=self.project.path, env=self.project.environment(), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=GATE_TIMEOUT_S, check=False,
-        )  # fmt: skip
+        lab = f"--lab={self.project.lab.file}"
+        done = self.project.pinet("gate", build, lab, "-p", "no:hypothesispytest", *words, timeout_s=GATE_TIMEOUT_S)
         self.code, self.text = done.returncode, done.stdout + done.stderr
-        print(self.text)  # noqa: T201  (pytest shows it when the test fails)
         return self.code
 
     def switch(self, on: bool) -> None:

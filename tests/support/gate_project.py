@@ -18,6 +18,7 @@ import pytest
 from pytest_pinet.config.labfile import load
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime
+from tests.support.user_command import run_command
 
 LAB_FILE = Path(__file__).parents[2] / "lab" / "virtual.yaml"
 BIN = Path(sys.executable).parent
@@ -217,19 +218,15 @@ class Project:
     ) -> pytest.RunResult:
         """Run pytest to its end."""
         started = time.perf_counter()
-        done = subprocess.run(
-            self.argv(*options, lab_file=lab_file),
-            cwd=self.path,
-            env=self.environment(**environment),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
+        done = run_command(
+            self.argv(*options, lab_file=lab_file), self.path, self.environment(**environment), timeout_s
         )
-        print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
         lines, errors = done.stdout.splitlines(), done.stderr.splitlines()
         return GateRun(done.returncode, lines, errors, time.perf_counter() - started)
+
+    def pinet(self, *words: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run a ``pinet`` command to its end."""
+        return run_command([PINET, *words], self.path, self.environment(), timeout_s)
 
     @property
     def results(self) -> dict[str, Any]:

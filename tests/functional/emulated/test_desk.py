@@ -1,9 +1,12 @@
-"""A desk of emulated boards: ssh to one port, user pi with sudo, and neither power control, console nor coordinator."""
+"""A desk from the first login to verdicts: `pinet init` writes the lab file, and gates use this file.
+
+The board has ssh, one port and the user pi with sudo, and neither power control, console nor coordinator. The driver of
+its port is the driver under test.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,139 +18,103 @@ from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.trial_guard import LOG
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.session import LabSession
-from tests.support.emulated_desk import is_as_found
-from tests.support.emulated_gate import LAB, NEEDS, card_or_skip, patient
-from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
+from tests.support.emulated_desk import EmulatedDesk, is_as_found
+from tests.support.emulated_gate import BOOT_S, NEEDS, card_or_skip
+from tests.support.gate_project import lab_up, wait_until
+from tests.support.labgrid_head import lab_with_peer
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
-GATE = Path(__file__).parents[3] / "pytest_pinet" / "suites" / "test_line_rate.py"
-BOARD, PEER = "untagged", "peer"
-DESK = """\
-imports:
-  - pytest_pinet.lab.drivers
-targets:
-  untagged:
-    resources:
-      NetworkService: {{address: 127.0.0.1, port: {untagged}, username: pi}}
-    drivers: &drivers
-      PiSSHDriver: {{keyfile: {key}}}
-      PiStrategy: {{}}
-  peer:
-    resources:
-      NetworkService: {{address: 127.0.0.1, port: {peer}, username: root}}
-    drivers: *drivers
-pinet:
-  name: desk
-  boards:
-    virt-same: {{title: QEMU virt, clock_mhz: 62, cores: 1, buses: [pcie3x1], onboard: virtio}}
-    peer: {{title: network namespace, clock_mhz: 1000, cores: 1, buses: [pcie3x1]}}
-  nics:
-    virtio: {{title: virtio NIC of QEMU, driver: virtio_net, bus: soc, speeds_mbps: [10000]}}
-    veth: {{title: virtual cable, driver: veth, bus: pcie3x1, speeds_mbps: [10000]}}
-  switches:
-    home: {{backend: fixed, ports: [pi, peer]}}
-  nodes:
-    untagged:
-      board: virt-same
-      clock: virtual
-      management: same
-      boot_timeout: 240 s
-      interfaces:
-        onboard: {{port: home/pi}}
-    peer:
-      board: peer
-      boot_timeout: 30 s
-      interfaces:
-        pcie: {{nic: veth, port: home/peer}}
-  limits:
-    - {{board: "virt-*", nic: onboard, min: 20 Mbit/s}}
-"""
-TESTS = """
+BOARD = "plain"
+HIDDEN = lab_with_peer(
+    "hidden",
+    {"virt": "title: QEMU virt, clock_mhz: 62, cores: 1, buses: [pcie3x1], onboard: e1000e"},
+    ("e1000e", "driver: e1000e, bus: pcie3x1"),
+    1000,
+    {
+        BOARD: "board: virt, machine: virt, clock: virtual, management: same, user: pi, boot_timeout: 240 s, "
+        "interfaces: {onboard: {port: PORT}}"
+    },
+)
+# The change of the slower build is four times the tolerance, so few boots decide.
+TEST = """
 import pytest
 
-@pytest.mark.pinet(board="virt-same", nic="onboard")
+@pytest.mark.pinet(board="qemu-virt", nic="onboard", tolerance="10%")
 def test_rx(link, gate):
     gate.tcp(link, direction="rx", duration="2 s")
 """
 BUILDS = {
-    "quiet.yaml": "cmdline: quiet\n",
-    "panics.yaml": "cmdline: rdinit=/nope root=mtd0\n",
-    "blind.yaml": "cmdline: module_blacklist=virtio_net\n",
+    "good.yaml": "cmdline: quiet\n",
+    # The driver copies each packet once more.
+    "slow.yaml": "name: bounce buffers\ncmdline: swiotlb=force\n",
+    "panics.yaml": "name: panics\ncmdline: rdinit=/nope root=mtd0\n",
+    "blind.yaml": "name: blind\ncmdline: module_blacklist=e1000e\n",
 }
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateLab]:
-    text = patient((LAB / "single-port-emulated.yaml").read_text())
-    assert text.count("management: same\n") == 1
-    text = text.replace("management: same\n", "management: same\n      user: pi\n")
-    with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", text) as lab:
-        lab.switch_power(True, BOARD, PEER)
-        for node in (BOARD, PEER):
-            wait_until(f"the boot of {node}", lambda node=node: lab.answers(node), 240.0)  # type: ignore[misc]
-        yield lab
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDesk]:
+    with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", HIDDEN) as lab:
+        lab.switch_power(True, BOARD, "peer")
+        for node in (BOARD, "peer"):
+            wait_until(f"the boot of {node}", lambda node=node: lab.answers(node), BOOT_S)  # type: ignore[misc]
+        desk = EmulatedDesk(lab, tmp_path_factory.mktemp("desk"))
+        for name, text in {"test_change.py": TEST, **BUILDS}.items():
+            desk.project.write(name, text)
+        yield desk
 
 
 @pytest.fixture(scope="module")
-def desk(lab: GateLab, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("desk") / "desk.yaml"
-    ports = {node["name"]: node["ssh"] for node in lab.status()["nodes"]}
-    file.write_text(DESK.format(key=lab.environment["LG_KEYFILE"], untagged=ports[BOARD], peer=ports[PEER]))
+def file(desk: EmulatedDesk) -> Path:
+    """The lab file that ``pinet init`` wrote, with two more lines.
+
+    ssh does not show that the clock is virtual. The guard of a trial waits for the boot timeout.
+    """
+    file = desk.init(BOARD, "pi", "1G")
+    head = f"    {BOARD}:\n      board: qemu-virt\n"
+    text = file.read_text()
+    assert text.count(head) == 1
+    file.write_text(text.replace(head, f"{head}      clock: virtual\n      boot_timeout: 180 s\n"))
     return file
 
 
-@pytest.fixture(scope="module")
-def project(lab: GateLab, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project(tmp_path_factory.mktemp("project"), lab)
-    for name, text in {"test_change.py": TESTS, **BUILDS}.items():
-        made.write(name, text)
-    return made
-
-
-def gate(project: Project, desk: Path, build: str, *words: str) -> tuple[int, str]:
-    """Return the exit code and the whole output of a gate."""
-    done = subprocess.run(
-        [PINET, "gate", build, f"--lab={desk}", "-p", "no:hypothesispytest", *words],
-        cwd=project.path, env=project.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=900, check=False,
-    )  # fmt: skip
-    print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
-    return done.returncode, done.stdout + done.stderr
-
-
-def test_the_doctor_lists_what_the_desk_lacks(desk: Path, project: Project) -> None:
-    done = subprocess.run(
-        [PINET, "doctor", "--lab", str(desk)], env=project.environment(), capture_output=True, text=True, timeout=300,
-        check=False,
-    )  # fmt: skip
-    text = " ".join(done.stdout.split())
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_check_and_doctor_accept_the_file_and_list_what_the_desk_lacks(desk: EmulatedDesk, file: Path) -> None:
+    text = " ".join(desk.doctor(file))
     assert "no power control: a kernel that hangs needs you to unplug the board; gates of builds ask before" in text
     assert "no serial console: the last words of a kernel that dies are lost" in text
     assert "no managed switch: cables and byte counts are not checked" in text
     assert "none: a lock file on each board leases it to one user at a time" in text
 
 
-def test_the_line_rate_suite_runs(desk: Path, project: Project, lab: GateLab) -> None:
-    options = ("-p", "no:cacheprovider", f"--pinet-run-dir={project.path}", "--pinet-board=virt-*", "-k", "onboard")
-    output = project.pytest(str(GATE), *options, lab_file=desk, timeout_s=600)
+def test_the_line_rate_suite_runs(desk: EmulatedDesk, file: Path) -> None:
+    # A processor that is emulated in software reaches no line rate.
+    words = ("--pyargs", "pytest_pinet.suites.test_line_rate", "-k", "onboard", "--pinet-min", "20 Mbit/s")
+    output = desk.project.pytest(*words, "--pinet-board=qemu-virt", lab_file=file, timeout_s=600)
     assert output.ret == 0
-    assert set(project.verdicts.values()) <= {"pass", "marginal"}
-    assert is_as_found(lab, BOARD)
+    assert set(desk.project.verdicts.values()) <= {"pass", "marginal"}
+    assert is_as_found(desk.lab, BOARD)
 
 
-def test_a_gate_asks_before_it_boots_a_build(desk: Path, project: Project, lab: GateLab) -> None:
-    code, text = gate(project, desk, "quiet.yaml")
+def test_a_gate_asks_before_it_boots_a_build(desk: EmulatedDesk, file: Path) -> None:
+    code, text = desk.gate("good.yaml", file)
     assert code == 4
-    assert "untagged has no power control" in text
+    assert f"{BOARD} has no power control" in text
     assert "--pinet-unattended" in text
-    assert is_as_found(lab, BOARD)
+    assert is_as_found(desk.lab, BOARD)
 
 
-def test_a_good_build_passes(desk: Path, project: Project, lab: GateLab) -> None:
-    code, text = gate(project, desk, "quiet.yaml", "--yes")
+def test_a_good_build_passes(desk: EmulatedDesk, file: Path) -> None:
+    code, text = desk.gate("good.yaml", file, "--yes")
     assert code == 0, text
-    assert is_as_found(lab, BOARD)
+    assert is_as_found(desk.lab, BOARD)
+
+
+def test_a_build_that_makes_the_driver_slower_fails(desk: EmulatedDesk, file: Path) -> None:
+    code, text = desk.gate("slow.yaml", file, "--yes")
+    assert code == 1, text
+    (entry,) = desk.project.results["change"]["entries"]
+    assert entry["outcome"] == "regression"
+    assert is_as_found(desk.lab, BOARD)
 
 
 @pytest.mark.parametrize(
@@ -157,16 +124,16 @@ def test_a_good_build_passes(desk: Path, project: Project, lab: GateLab) -> None
         pytest.param("blind", id="without-a-network-comes-back-by-the-guard"),
     ],
 )
-def test_a_build_that_does_not_come_up(desk: Path, project: Project, lab: GateLab, name: str) -> None:
-    code, text = gate(project, desk, f"{name}.yaml", "--yes")
+def test_a_build_that_does_not_come_up(desk: EmulatedDesk, file: Path, name: str) -> None:
+    code, text = desk.gate(f"{name}.yaml", file, "--yes")
     assert code == 1, text
-    assert f"{name} does not come up on untagged, which booted its known-good build" in " ".join(text.split())
-    assert "unplug untagged and plug it in again" not in text
-    assert is_as_found(lab, BOARD)
+    assert f"{name} does not come up on {BOARD}, which booted its known-good build" in text
+    assert f"unplug {BOARD} and plug it in again" not in text
+    assert is_as_found(desk.lab, BOARD)
 
 
-def test_a_kernel_that_hangs_is_reset_by_the_watchdog(desk: Path, lab: GateLab, tmp_path: Path) -> None:
-    session = LabSession(load(desk), Identity.of_this_process(), 60.0, lambda _: None)
+def test_a_kernel_that_hangs_is_reset_by_the_watchdog(desk: EmulatedDesk, file: Path, tmp_path: Path) -> None:
+    session = LabSession(load(file), Identity.of_this_process(), 60.0, lambda _: None)
     (tmp_path / "build.yaml").write_text("name: hangs\ncmdline: quiet\n")
     build = load_build(str(tmp_path / "build.yaml"))
     try:
@@ -183,5 +150,5 @@ def test_a_kernel_that_hangs_is_reset_by_the_watchdog(desk: Path, lab: GateLab, 
     finally:
         warnings = session.close()
     assert warnings == []
-    assert is_as_found(lab, BOARD)
+    assert is_as_found(desk.lab, BOARD)
     assert os.environ.get("LG_COORDINATOR") is None

@@ -57,12 +57,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 def gate(project: Project, build: str, *words: str) -> tuple[int, str]:
     """Return the exit code and the whole output."""
-    done = subprocess.run(
-        [PINET, "gate", build, f"--lab={project.lab.file}", "-p", "no:hypothesispytest", "-k", "rx", *words],
-        cwd=project.path, env=project.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=GATE_TIMEOUT_S, check=False,
-    )  # fmt: skip
-    print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
+    lab = f"--lab={project.lab.file}"
+    done = project.pinet("gate", build, lab, "-p", "no:hypothesispytest", "-k", "rx", *words, timeout_s=GATE_TIMEOUT_S)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
 
 from tests.support import build_files as made
-from tests.support.gate_project import PINET, GateLab, NewProject, Project
+from tests.support.gate_project import GateLab, NewProject, Project
 
 pytestmark = pytest.mark.slow
 
@@ -35,12 +34,7 @@ def project(new_project: NewProject, gate_lab: GateLab) -> Iterator[Project]:
 def gate(project: Project, *words: str) -> tuple[int, str]:
     """Return the exit code and the whole output."""
     plugins = ("-p", "no:hypothesispytest", "-p", "no:allure_pytest")
-    done = subprocess.run(
-        [PINET, "gate", *words, f"--lab={project.lab.file}", *plugins],
-        cwd=project.path, env=project.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=300, check=False,
-    )  # fmt: skip
-    print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
+    done = project.pinet("gate", *words, f"--lab={project.lab.file}", *plugins)
     return done.returncode, done.stdout + done.stderr
 
 

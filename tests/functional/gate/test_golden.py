@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import golden_project, replay_tool
-from tests.support.gate_project import PINET, GateLab, Project
+from tests.support.gate_project import GateLab, Project
 from tests.support.golden import FOLDER, FROM_TIMES_OF_BOOTS, Masks, check_all, codes
 
 NODES = ("pi3b-1", "pi3b-2", "pi4b-1", "pi4b-2", "cm4-1", "pi5-1")
@@ -114,7 +114,7 @@ class GoldenProject(Project):
     def golden_run(self, *options: str) -> pytest.RunResult:
         return self.pytest(*options, timeout_s=300, lab_file=Path("lab.yaml"))
 
-    def pinet(self, *words: str) -> tuple[int, str, str]:
+    def in_process(self, *words: str) -> tuple[int, str, str]:
         """Run a `pinet` command in this process, through its own exit handling. Return exit code and output."""
         (script,) = entry_points(group="console_scripts", name="pinet")
         out, err = io.StringIO(), io.StringIO()
@@ -131,15 +131,6 @@ class GoldenProject(Project):
             except SystemExit as ended:
                 code = ended.code if isinstance(ended.code, int) else 1 if ended.code else 0
         return code, out.getvalue(), err.getvalue()
-
-    def process(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a `pinet` command that runs pytest to its end."""
-        done = subprocess.run(
-            [PINET, *words], cwd=self.path, env=self.environment(), stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, timeout=300, check=False,
-        )  # fmt: skip
-        print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
-        return done
 
     def keep_kinds(self) -> None:
         """Write the results of all kinds as files: unchanged, 10 % slower, and of other links."""
@@ -164,16 +155,16 @@ class GoldenProject(Project):
             done = self.golden_run(*words)
             said, code = done.stderr.str(), int(done.ret)
         elif words[0] == "gate":
-            process = self.process(*words, *PLUGINS)
+            process = self.pinet(*words, *PLUGINS)
             said, code = process.stderr, process.returncode
         else:
-            code, _, said = self.pinet(*words)
+            code, _, said = self.in_process(*words)
         lines = [line for line in said.splitlines() if line.startswith(("ERROR:", "pinet:", "Error:", "!"))]
         return f"{program} {shlex.join(words)}", code, self.masks.text(lines[0]).rstrip() if lines else ""
 
     def gate(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run ``pinet gate`` on a build with the tests in test_builds.py."""
-        return self.process("gate", *words, "--lab=lab.yaml", "test_builds.py", *PLUGINS)
+        return self.pinet("gate", *words, "--lab=lab.yaml", "test_builds.py", *PLUGINS)
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +216,7 @@ def test_a_build_that_is_slower(project: GoldenProject) -> None:
         {
             "change.terminal.txt": masks.text(done.stdout),
             "change.results.json": masks.json(project.results),
-            "change.summary.md": masks.text(project.pinet("summary", "--format=md")[1]),
+            "change.summary.md": masks.text(project.in_process("summary", "--format=md")[1]),
         }
     )
     assert done.returncode == 1
@@ -242,7 +233,7 @@ def test_summaries_and_exports_of_a_run(project: GoldenProject) -> None:
         "benchmark.json": ("export", "all.json", "--format=benchmark-action"),
     }
     project.keep_kinds()
-    check_all({f"kinds.{name}": project.masks.text(project.pinet(*words)[1]) for name, words in formats.items()})
+    check_all({f"kinds.{name}": project.masks.text(project.in_process(*words)[1]) for name, words in formats.items()})
 
 
 def test_every_exit_code(project: GoldenProject) -> None:
