@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from pytest_pinet.lab.deploy.trial_guard import PATH
-from tests.support.gate_project import PINET, GateLab, Project, wait_until
+from tests.support.emulated_gate import BOOT_S, card_or_skip
+from tests.support.gate_project import PINET, GateLab, Project, lab_up, wait_until
 from tests.support.user_command import run_command
 
 # All that a trial may leave on a board.
@@ -63,6 +69,16 @@ class EmulatedDesk:
         """Return the exit code of a gate, and its output as one line."""
         done = self.pinet("gate", build, f"--lab={file}", "-p", "no:hypothesispytest", *words, timeout_s=900)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@contextmanager
+def emulated_desk(tmp_path_factory: pytest.TempPathFactory, text: str, *nodes: str) -> Iterator[EmulatedDesk]:
+    """Yield the desk of a lab with this lab file, in which these nodes have booted."""
+    with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", text) as lab:
+        lab.switch_power(True, *nodes)
+        for node in nodes:
+            wait_until(f"the boot of {node}", partial(lab.answers, node), BOOT_S)
+        yield EmulatedDesk(lab, tmp_path_factory.mktemp("desk"))
 
 
 def is_as_found(lab: GateLab, board: str) -> bool:

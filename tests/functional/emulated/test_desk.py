@@ -18,9 +18,9 @@ from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.trial_guard import LOG
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.session import LabSession
-from tests.support.emulated_desk import EmulatedDesk, is_as_found
-from tests.support.emulated_gate import BOOT_S, NEEDS, card_or_skip
-from tests.support.gate_project import lab_up, wait_until
+from tests.support.emulated_desk import EmulatedDesk, emulated_desk, is_as_found
+from tests.support.emulated_gate import NEEDS
+from tests.support.gate_project import wait_until
 from tests.support.labgrid_head import lab_with_peer
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -54,11 +54,7 @@ BUILDS = {
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDesk]:
-    with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", HIDDEN) as lab:
-        lab.switch_power(True, BOARD, "peer")
-        for node in (BOARD, "peer"):
-            wait_until(f"the boot of {node}", lambda node=node: lab.answers(node), BOOT_S)  # type: ignore[misc]
-        desk = EmulatedDesk(lab, tmp_path_factory.mktemp("desk"))
+    with emulated_desk(tmp_path_factory, HIDDEN, BOARD, "peer") as desk:
         for name, text in {"test_change.py": TEST, **BUILDS}.items():
             desk.project.write(name, text)
         yield desk

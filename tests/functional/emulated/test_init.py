@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
-from tests.support.emulated_desk import EmulatedDesk
-from tests.support.emulated_gate import NEEDS, card_or_skip
-from tests.support.gate_project import Project, lab_up, wait_until
+from tests.support.emulated_desk import EmulatedDesk, emulated_desk
+from tests.support.emulated_gate import NEEDS
+from tests.support.gate_project import Project, wait_until
 from tests.support.labgrid_head import lab_with_peer
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -40,10 +40,8 @@ def test_rx(link, gate):
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDesk]:
-    with card_or_skip(), lab_up(tmp_path_factory.mktemp("hidden") / "lab.yaml", HIDDEN) as lab:
-        lab.switch_power(True, "peer")
-        wait_until("the peer", lambda: lab.answers("peer"), 60.0)
-        yield EmulatedDesk(lab, tmp_path_factory.mktemp("desk"))
+    with emulated_desk(tmp_path_factory, HIDDEN, "peer") as desk:
+        yield desk
 
 
 @pytest.mark.parametrize(
