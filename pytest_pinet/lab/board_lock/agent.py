@@ -24,11 +24,15 @@ RUN = "/run/pinet-lease"
 BEAT_FILE = f"{RUN}/beat"
 ANSWER_S = 10.0
 CONNECT_S = 15.0
+# A process that wakes up after so many others were evicted counts as a new one.
+GONE_LINES = 50
 # Shell functions: `gone OWNER` is whether others have removed the lock of this owner; `held` sets o to the owner.
 HELD = """\
 gone() {
-  [ -s $r/gone ] || return 1
-  while read -r g; do [ "$g" != "$1" ] || return 0; done <$r/gone
+  for g in $p/gone $r/gone; do
+    [ -s $g ] || continue
+    while read -r w; do [ "$w" != "$1" ] || return 0; done <$g
+  done
   return 1
 }
 held() {
@@ -43,7 +47,8 @@ held() {
 # A heartbeat starts no process. `ln` creates the lock atomically; the mutex covers the removal of another lock. `sync`
 # is outside of the mutex, since it takes long after a deployment. flock of busybox has no time limit (-w).
 # All agents read both places of the lock: a card can become read-only while a lock is on it. The file `gone` has the
-# owners whose lock was removed by others, or could not be removed: they do not hold it, and never take it again.
+# owners whose lock was removed by others, or could not be removed: they do not hold it, and never take it again. If the
+# card can be written, the file survives a reboot, as the lock does: a suspended process may wake up after one.
 AGENT = f"""
 umask 022
 p={FOLDER} r={RUN}
@@ -58,6 +63,10 @@ alone() {{
   done
 }}
 all() {{ ! command -v flock >/dev/null || flock -u 9; }}
+forget() {{
+  {{ tail -n {GONE_LINES} $d/gone; echo "$words"; }} >$d/gone.$$ 2>/dev/null && mv $d/gone.$$ $d/gone ||
+    echo "$words" >>$r/gone
+}}
 echo ready
 while read -r verb count words; do
   held
@@ -78,7 +87,7 @@ while read -r verb count words; do
     if [ "$o" = "$words" ] && alone; then
       held; beat
       if [ "$o" = "$words" ] && {{ [ $verb = drop ] || [ "${{b:--1}}" = "$count" ]; }}; then
-        [ $verb = drop ] || echo "$words" >>$r/gone
+        [ $verb = drop ] || forget
         rm -f $p/lock $r/lock || echo "$words" >>$r/gone
         rm -f $r/beat
       fi

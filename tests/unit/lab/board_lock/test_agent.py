@@ -84,13 +84,31 @@ def test_two_waiters_that_evict_one_owner_do_not_evict_each_other(start: Start) 
     assert cid.request("take", 1, C) == LockState(B, 1)
 
 
-def test_an_evicted_owner_does_not_take_the_board_again(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("card", "reboot"),
+    [
+        pytest.param(str, False, id="card"),
+        pytest.param(str, True, id="card-and-reboot"),
+        # Nothing on it survives a reboot.
+        pytest.param(read_only, False, id="read-only-card"),
+    ],
+)
+def test_an_evicted_owner_does_not_take_the_board_again(
+    start: Start, tmp_path: Path, card: Callable[[str], str], reboot: bool
+) -> None:
     """The machine of ann was suspended. Others have used the board meanwhile, so her results are worth nothing."""
-    ann, bob = start(), start()
+    ann, bob = start(card), start(card)
     ann.request("take", 7, A)
-    bob.request("evict", 7, A)
+    assert bob.request("evict", 7, A) == NOBODY
     bob.request("take", 1, B)
-    bob.request("drop", owner=B)
+    assert bob.request("evict", 1, B) == NOBODY
+    bob.request("take", 1, C)
+    bob.request("drop", owner=C)
+    if reboot:
+        for one in (ann, bob):
+            one.close()
+        shutil.rmtree(tmp_path / "run")
+        assert [path.name for path in (tmp_path / "var").iterdir()] == ["gone"]
     assert ann.request("take", 8, A) == NOBODY
 
 
