@@ -41,7 +41,7 @@ _MEASURED: Mapping[str, Mapping[str, Spread]] = {
         "pktgen-1514-rx": Spread(0.029, 0.029),
         "tcp-tx": Spread(0.045, 0.043),
         "tcp-rx": Spread(0.083, 0.077),
-        "request-tx": Spread(0.012, 0.012),
+        "request-tx": Spread(0.020, 0.020),
     },
     "virtio_net": {
         "pktgen-60-tx": Spread(0.008, 0.003),
