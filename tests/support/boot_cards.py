@@ -88,6 +88,8 @@ class Setup:
         self.arming: str = self.expected.get("arming", self.document.get("arming", "vcmailbox"))
         self.programs: int = self.document["programs"]
         self.log = ""
+        # The output of ``vcgencmd version``.
+        self.firmware = ""
         # The namespace of its host name. A container does not have the first.
         self.uts = FIRST_UTS
         self.free: int | None = None
@@ -122,7 +124,7 @@ class Setup:
             "mailbox": MAILBOX if self.arming in ("vcmailbox", "busybox") else "",
             "notifier": "0" if self.arming == "none" else "1",
             "init": "systemd" if self.arming in ("vcmailbox", "systemd", "none") else "",
-            "firmware": "",
+            "firmware": self.firmware,
             "uts": self.uts,
             "vclog": self.log,
         }

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 
 from pytest_pinet.builds.config_txt import (
     AUTOBOOT,
@@ -34,6 +36,8 @@ HEADER = "# By pytest-pinet: boots a build under test once; every other boot use
 PANIC_WORD = "panic=10"
 # EEPROMs of this time and later know tryboot (seconds since 1970; snapd uses the same limit).
 TRYBOOT_SINCE = 1616057651
+# Boards without an EEPROM have start.elf on the card, which learnt tryboot after the first EEPROM with it.
+_START_ELF_SINCE = date(2020, 10, 28)
 _TRYBOOT_CAPABILITY = 1 << 3
 # Lines that name the files of the known-good build, or the mode of the processor.
 _PLACES = re.compile(
@@ -160,6 +164,20 @@ def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -
         too_old = report.build_timestamp is not None and report.build_timestamp < TRYBOOT_SINCE
     if too_old:
         raise Refused(f"the boot EEPROM of {node} is too old for a trial boot (tryboot): update it (rpi-eeprom-update)")
+    built = None if report.capabilities or report.build_timestamp else firmware_date(report.firmware)
+    if built is not None and built < _START_ELF_SINCE:
+        raise Refused(
+            f"the firmware of {node} (start.elf of {built}) is too old for a trial boot (tryboot): update it "
+            "(apt full-upgrade)"
+        )
+
+
+def firmware_date(version: str) -> date | None:
+    """Return the date in the output of ``vcgencmd version``; None if its first line is no date of start.elf."""
+    found = re.match(r"([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d{4}) \d\d:", version)
+    with suppress(ValueError):
+        return datetime.strptime(" ".join(found.groups()), "%b %d %Y").date() if found else None
+    return None
 
 
 def _check_config(card: Card, config: ConfigTxt, node: str) -> None:

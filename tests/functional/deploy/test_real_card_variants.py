@@ -23,6 +23,8 @@ from tests.support.boot_cards import MAILBOX, Setup, build_of, card_names, docum
 pytestmark = [pytest.mark.real_cards, pytest.mark.usefixtures("_cards_cache")]
 
 PI_OS, PI_OS_32, BULLSEYE = "raspberry-pi-os-trixie-64", "raspberry-pi-os-trixie-32", "raspberry-pi-os-bullseye-32"
+# The form of ``vcgencmd version`` in raspberrypi/firmware issue 1407.
+START_ELF = "{} 15:14:40 \nCopyright (c) 2012 Broadcom\nversion 8a6e2f16 (clean) (release) (start)"
 READ_ONLY = "/dev/mmcblk0p1 FOLDER vfat ro,relatime 0 0"
 NVME = "/dev/nvme0n1p1 FOLDER vfat rw,relatime 0 0"
 USB = "/dev/sda1 FOLDER vfat rw,relatime 0 0"
@@ -186,6 +188,7 @@ ACCEPTED = [
     ("a Pi 5 that reports partition 0", PI_OS, "pi5", eeprom(partition=0), {}),
     ("an autoboot.txt without a trial partition", PI_OS, "pi4b", text("autoboot.txt", "[all]\nboot_partition=1\n"), {}),
     ("busybox and vcmailbox", PI_OS_32, "pi3b", attribute("arming", "busybox"), {}),
+    ("a start.elf that knows tryboot", PI_OS_32, "pi3b", attribute("firmware", START_ELF.format("Dec  1 2020")), {}),
     ("systemd without vcmailbox", PI_OS_32, "pi0w", attribute("arming", "systemd"), {}),
     ("a root file system in memory, and no modules", PI_OS, "pi4b",
      attribute("root", "overlayroot / overlay rw,relatime,lowerdir=/ro,upperdir=/rw/up,workdir=/rw/work 0 0"), {}),
@@ -257,6 +260,9 @@ REFUSED = [
      "the boot EEPROM of NODE is too old for a trial boot (tryboot): update it (rpi-eeprom-update)"),
     ("an EEPROM of 2020-09-03", PI_OS, "pi4b", eeprom(capabilities=None, build_timestamp=1599135103),
      "the boot EEPROM of NODE is too old for a trial boot (tryboot): update it (rpi-eeprom-update)"),
+    ("a start.elf of before tryboot", PI_OS_32, "pi3b", attribute("firmware", START_ELF.format("Aug 19 2020")),
+     "the firmware of NODE (start.elf of 2020-08-19) is too old for a trial boot (tryboot): update it "
+     "(apt full-upgrade)"),
     ("boot_ramdisk", PI_OS, "pi4b", config("boot_ramdisk=1\n"),
      "NODE boots from a RAM disk (boot_ramdisk=1), so its firmware reads no files of FOLDER"),
     ("a mainline kernel", PI_OS, "pi4b", attribute("arming", "none"),
