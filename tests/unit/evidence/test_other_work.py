@@ -112,8 +112,7 @@ def burn(seconds: float) -> str:
 def test_a_program_of_nobody_on_this_machine_is_found_and_a_kernel_thread_is_not() -> None:
     shell, source = LocalShell(), OtherPrograms()
     before = shell.run(COMMAND).stdout
-    # The shell in between ends, so that the program belongs to no run.
-    subprocess.run(["sh", "-c", 'exec 1>&- 2>&-; "$0" -c "$1" &', sys.executable, burn(1.7)], check=True)
+    orphan({}, sys.executable, "-c", burn(1.7))
     time.sleep(1.2)
     after = shell.run(COMMAND).stdout
     found = source.add(END, Texts(before, after)).others
