@@ -110,13 +110,13 @@ def read_ab_options(
         message = f"too few boots to compare two builds; expected {LEAST_BOOTS} or more"
         raise ConfigError(f"{origin('boots')} {boots}: {message}")
     build = _load(new, origin("build"))
-    if against in (None, RUNNING, ACCEPTED) and not (against and Path(against).exists()):
+    path = _path_of(against)
+    if path is None:
         if against == ACCEPTED and boots is not None:
             message = f"{origin('against')} {ACCEPTED} boots the build only once; write one of them"
             raise ConfigError(f"{origin('boots')} {boots}: {message}")
         return ABOptions(build, None, against == ACCEPTED, most)
-    assert against is not None
-    good = _load(against, origin("against"))
+    good = _load(path, origin("against"))
     try:
         require_any_pi(good)
     except BuildError as error:
@@ -128,12 +128,16 @@ def _exact_options(new: str, against: str | None, boots: int | None, origin: Cal
     if boots is not None:
         raise ConfigError(f"{origin('boots')} {boots}: an exact gate boots each build once; remove the option")
     build = _load(new, origin("build"))
-    if against == RUNNING and not Path(against).exists():
-        against = None
-    if against == ACCEPTED and not Path(against).exists():
+    path = _path_of(against)
+    if path is None and against == ACCEPTED:
         message = "exact gates have no accepted baselines; expected a known-good build, or 'running' (the stock kernel)"
         raise ConfigError(f"{origin('against')} {against}: {message}")
-    return ABOptions(build, None if against is None else _load(against, origin("against")), own=STOCK)
+    return ABOptions(build, None if path is None else _load(path, origin("against")), own=STOCK)
+
+
+def _path_of(against: str | None) -> str | None:
+    """Return the path of the known-good build; None for the words RUNNING and ACCEPTED if no file has this name."""
+    return None if against in (RUNNING, ACCEPTED) and not Path(against).exists() else against
 
 
 def _load(path: str, origin: str) -> Build:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from pytest_pinet.emulated.image import locked
 from pytest_pinet.emulated.packages import Apt, machine_sources
 from pytest_pinet.errors import LabError
-from pytest_pinet.exact.qemu import PROGRAM, qemu_at, unpacked_folder
+from pytest_pinet.exact.qemu import PROGRAM, output, qemu_at, unpacked_folder
 from pytest_pinet.exact.store import exact_cache
-from pytest_pinet.execution.shell import last_line
 
 _PACKAGES = ("qemu-system-arm", "qemu-system-common", "qemu-system-data")
 UNPACK_S = 300.0
@@ -48,12 +46,6 @@ def _machine_architecture() -> str:
 
 
 def _run(*argv: str) -> str:
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=UNPACK_S, check=False)
-    except FileNotFoundError:
-        raise LabError(f"this machine has no command {argv[0]}", "run this command on a Debian machine") from None
-    except subprocess.TimeoutExpired:
-        raise LabError(f"`{argv[0]} {argv[1]}` did not end within {UNPACK_S:g} s") from None
-    if done.returncode:
-        raise LabError(f"`{' '.join(argv[:3])}` failed: {last_line(done.stderr) or 'no message'}")
-    return done.stdout
+    if shutil.which(argv[0]) is None:
+        raise LabError(f"this machine has no command {argv[0]}", "run this command on a Debian machine")
+    return output(argv, UNPACK_S)

@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 
 from pytest_pinet.emulated.image import locked
 from pytest_pinet.errors import CapabilityError, LabError
@@ -106,7 +107,7 @@ def _qemu(program: Path, folder: Path | None) -> Qemu:
         command += ["-L", str(folder / "usr" / "share" / "qemu")]
         for modules in sorted(folder.glob("usr/lib/*/qemu")):
             environment["QEMU_MODULE_DIR"] = str(modules)
-    text = _output([str(program), "--version"], environment)
+    text = output([str(program), "--version"], ANSWER_S, environment)
     version = re.search(r"version (\d+(?:\.\d+)+)", text)
     if version is None:
         raise LabError(f"`{program} --version` did not print a version, but {text[:60]!r}")
@@ -115,7 +116,8 @@ def _qemu(program: Path, folder: Path | None) -> Qemu:
     return Qemu(tuple(command), tuple(int(part) for part in version[1].split(".")), digest, environment)
 
 
-def _output(argv: list[str], environment: Mapping[str, str], timeout_s: float = ANSWER_S) -> str:
+def output(argv: Sequence[str], timeout_s: float, environment: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return what a command of this machine prints. Raises LabError if it cannot be started, fails or takes longer."""
     try:
         done = subprocess.run(
             argv,
@@ -127,11 +129,11 @@ def _output(argv: list[str], environment: Mapping[str, str], timeout_s: float = 
             env={**os.environ, **environment, "LC_ALL": "C.UTF-8"},
         )
     except subprocess.TimeoutExpired:
-        raise LabError(f"`{' '.join(argv[:2])}` did not end within {timeout_s:g} s") from None
+        raise LabError(f"`{' '.join(argv[:3])}` did not end within {timeout_s:g} s") from None
     except OSError as error:
         raise LabError(f"{argv[0]} cannot be started: {error.strerror}") from None
     if done.returncode:
-        raise LabError(f"`{' '.join(argv[:2])}` failed: {last_line(done.stderr) or 'no message'}")
+        raise LabError(f"`{' '.join(argv[:3])}` failed: {last_line(done.stderr) or 'no message'}")
     return done.stdout
 
 
@@ -165,7 +167,7 @@ def build_plugin(qemu: Qemu) -> Plugin:
             str(draft / "count.c"),
         ]
         try:
-            _output(argv, {}, COMPILE_S)
+            output(argv, COMPILE_S)
         except LabError as error:
             why = f"instructions are not counted by function, since the plugin was not built: {error.message}"
             return Plugin(None, None, missing=why)

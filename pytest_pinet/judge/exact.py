@@ -6,7 +6,7 @@ that shift with any other binary (``exact_functions.is_shifting``) have a tolera
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -26,12 +26,14 @@ _LEAST_GROWTH = 20.0
 # How far the shifting functions together may move, in instructions for each packet. A rebuild of e1000e without changes
 # moved them by 9.5, four nops in macb by 46.
 SHIFT = 50.0
+# The importance of functions of a module that the build changes. Only functions that miss a limit are before them.
+OF_CHANGE = 1
 # A larger window shifts by more: four packets belong to a request and its answer.
 _SHIFT_SHARE = 0.01
 # A smaller change of goodput or of a rate is "unchanged" in words.
-_SEEN = 0.0005
+UNCHANGED = 0.0005
 # A smaller change of a function is rounding.
-_LEAST = 0.005
+ROUNDING = 0.005
 
 
 class Comparison(StrEnum):
@@ -222,16 +224,16 @@ def _changes(
     found = []
     for pair in paired:
         one, other = counts_a.get(pair.a, 0) / per[0], counts_b.get(pair.b, 0) / per[1]
-        if abs(other - one) < _LEAST:
+        if abs(other - one) < ROUNDING:
             continue
         was = pair.a if pair.a != pair.b else None
         comparison = _comparison(pair, modules, driver)
         limit = limits.of_function(pair.b)
         missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
         found.append(FunctionChange(pair.b, one, other, comparison, was, missed))
-    # A change of a module explains the others. A change of the whole kernel explains itself.
-    of_modules = [name for name in modules if name]
-    return sorted(found, key=lambda one: (_rank(one, of_modules if "" not in modules else ()), -abs(one.change)))
+    return sorted(
+        found, key=lambda one: (importance(one.missed, one.comparison, one.change, modules), -abs(one.change))
+    )
 
 
 def _comparison(pair: FunctionPair, modules: Sequence[str], driver: str) -> Comparison:
@@ -242,12 +244,17 @@ def _comparison(pair: FunctionPair, modules: Sequence[str], driver: str) -> Comp
     return Comparison.DRIVER if driver in (pair.b.module, pair.a.module) else Comparison.OTHER
 
 
-def _rank(one: FunctionChange, modules: Sequence[str]) -> int:
-    if one.missed:
+def importance(missed: str, comparison: str, change: float, modules: Collection[str]) -> int:
+    """Return the place of one function among the functions that changed: 0 is the first.
+
+    ``modules`` is as in ``ExactChange``.
+    A change of a module explains the others. A change of the whole kernel explains itself.
+    """
+    if missed:
         return 0
-    if one.function.module in modules:
-        return 1
-    return 3 if one.comparison is Comparison.SHIFTING and abs(one.change) <= SHIFT else 2
+    if comparison == Comparison.CHANGED and "" not in modules:
+        return OF_CHANGE
+    return 3 if comparison == Comparison.SHIFTING and abs(change) <= SHIFT else 2
 
 
 def _verdict(found: WindowChange) -> tuple[Relation, str]:
@@ -282,12 +289,12 @@ def _facts(found: WindowChange) -> str:
         parts.append(f"{first.text} instructions per {found.unit} ({first.change:+.2f})")
     if grown is None:
         parts.append("instructions not counted")
-    elif found.functions and abs(grown - found.functions[0].change) >= _LEAST:
+    elif found.functions and abs(grown - found.functions[0].change) >= ROUNDING:
         parts.append(f"sum {found.sum_a:.2f} -> {found.sum_b:.2f} ({grown:+.2f})")
     elif not found.functions:
         parts.append(f"{found.sum_b:.2f} instructions per {found.unit}" + (f" ({grown:+.2f})" if grown else ""))
     change = found.change
-    parts.append("goodput unchanged" if abs(change) < _SEEN else f"goodput {change * 100:+.2f} %")
+    parts.append("goodput unchanged" if abs(change) < UNCHANGED else f"goodput {change * 100:+.2f} %")
     if found.rhythm is not None:
         parts.append(f"another rhythm, {found.rhythm * 100:+.0f} % interrupts per {found.unit}")
     return "; ".join(parts)

@@ -13,6 +13,7 @@ from pytest_pinet.judge.change_verdict import (
     exit_code,
 )
 from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord, RanRecord
 from pytest_pinet.model.record.direction import DirectionRecord
@@ -42,8 +43,6 @@ _OF_VERDICT = {
 _ORDER = list(MetricOutcome)
 # The finding when the kernel broke during traffic, without a more specific kind.
 KERNEL = "kernel"
-# An exact gate also fails if only the instructions grow. A smaller change of goodput is then no part of the sentence.
-_SEEN = 0.0005
 # The keys of ethtool -i, and how reports name them.
 _ETHTOOL = {"driver": "driver", "version": "version", "firmware-version": "firmware"}
 
@@ -202,6 +201,7 @@ def _short(result_id: str) -> str:
 
 def _worst(slower: Sequence[ChangeEntryRecord], of: int) -> str:
     worst = min(slower, key=lambda entry: entry.change or 0.0)
-    if worst.change is None or worst.change > -_SEEN:
+    # An exact gate also fails if only the instructions grow. Unchanged goodput is then no part of the sentence.
+    if worst.change is None or worst.change > -UNCHANGED:
         return f"{len(slower)} of {of} metrics slower"
     return f"{len(slower)} of {of} metrics slower, by {-worst.change * 100:.1f} % in {_short(worst.id)}"

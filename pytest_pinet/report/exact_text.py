@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pytest_pinet.judge.exact import OF_CHANGE, ROUNDING, SHIFT, Comparison, importance
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.exact_change import ExactChangeRecord, FunctionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -14,11 +15,6 @@ from pytest_pinet.report.text_wrap import WIDTH, wrap
 # Reports name at most this many functions. results.json has more.
 MOST_FUNCTIONS = 10
 MARK = "emulated, exact"
-_CHANGED, _SHIFTS = "changed module", "shifts with any binary"
-# The rank of functions of a module that the build changes. Only functions that miss a limit are before them.
-_OF_CHANGE = 1
-# A larger change of a function that shifts is more than another binary does.
-_SHIFT = 50.0
 FUNCTION_HEADS = ("function", "in", "A", "B", "change")
 _FUNCTION_COLUMNS = "<  <  >  >  >"
 
@@ -44,8 +40,8 @@ class FunctionRow:
         found = [one.source] if one.source else []
         found += [f"was {one.was}"] if one.was else []
         found += [f"misses the limit {one.missed}"] if one.missed else []
-        usual = one.comparison == _SHIFTS and abs(one.change) <= _SHIFT
-        return [*found, *([f"{_SHIFTS}: not judged by itself"] if usual else [])]
+        usual = one.comparison == Comparison.SHIFTING and abs(one.change) <= SHIFT
+        return [*found, *([f"{Comparison.SHIFTING}: not judged by itself"] if usual else [])]
 
 
 def window_of(result_id: str) -> str:
@@ -91,20 +87,11 @@ def _order(one: FunctionRecord, exact: ExactChangeRecord, tolerance: float) -> t
     ``tolerance`` says how far this window of an unchanged build may differ. The changed code itself shows best where
     the tolerance is small: with TCP, its counts also depend on the batches.
     """
-    rank = _rank(one, exact)
-    if rank <= _OF_CHANGE:
+    rank = importance(one.missed, one.comparison, one.change, exact.modules)
+    if rank <= OF_CHANGE:
         return rank, tolerance, -abs(one.change)
     usual = tolerance * (exact.a.instructions or 1.0)
     return rank, 0.0, -abs(one.change) / usual
-
-
-def _rank(one: FunctionRecord, exact: ExactChangeRecord) -> int:
-    """Return the order of importance. A change of a module explains other changes, a change of the kernel does not."""
-    if one.missed:
-        return 0
-    if one.comparison == _CHANGED and "" not in exact.modules:
-        return _OF_CHANGE
-    return 3 if one.comparison == _SHIFTS and abs(one.change) <= _SHIFT else 2
 
 
 def function_lines(rows: Sequence[FunctionRow], width: int = WIDTH, indent: str = "") -> list[str]:
@@ -139,7 +126,7 @@ def board_text(exact: ExactChangeRecord) -> str:
 
 def shift_text(exact: ExactChangeRecord) -> str:
     """Return how much of the change of the sum is not judged; empty if it is nothing."""
-    if abs(exact.shift) < 0.005:
+    if abs(exact.shift) < ROUNDING:
         return ""
     return f"{exact.shift:+.2f} of the change shifts with any binary (allocators, scheduler, timers) and is not judged"
 

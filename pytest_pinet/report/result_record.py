@@ -295,3 +295,9 @@ def attached_results(report: object) -> list[ResultRecord]:
 def attached_verdicts(report: object) -> list[Verdict]:
     """Return the verdicts of the results of a report, without reading the whole results."""
     return [Verdict(one["verdict"]) for one in getattr(report, _ATTRIBUTE, ())]
+
+
+def skip_reason(report: object) -> str:
+    """Return why the test of a report was skipped; empty if the report does not tell."""
+    found = getattr(report, "longrepr", None)
+    return str(found[2]).removeprefix("Skipped: ") if isinstance(found, tuple) else ""

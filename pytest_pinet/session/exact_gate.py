@@ -24,7 +24,9 @@ from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.session.marker import globs_of, nearest_arguments
 
+MARKER = "exact"
 SIGNATURE = "exact(nic='*', instructions=None, tolerance=None)"
 _ARGUMENTS = ("nic", INSTRUCTIONS, str(Metric.TOLERANCE))
 # The exact board of a test, from collection on.
@@ -134,20 +136,10 @@ def read_marker(test: str, markers: Sequence[pytest.Mark]) -> tuple[tuple[str, .
 
     Raises ConfigError.
     """
-    given: dict[str, object] = {}
-    for marker in reversed(markers):
-        if marker.args:
-            raise ConfigError(f"{test}: the exact marker takes keywords only: {SIGNATURE}")
-        for name, value in marker.kwargs.items():
-            if name not in _ARGUMENTS:
-                raise ConfigError(f"{test}: {unknown('argument of the exact marker', name, _ARGUMENTS)}: {SIGNATURE}")
-            given[name] = value
-    nics = given.get("nic", "*")
-    globs = (nics,) if isinstance(nics, str) else nics
-    if not isinstance(globs, Sequence) or not globs or not all(isinstance(one, str) and one for one in globs):
-        raise ConfigError(f"{test}: nic={nics!r} in the exact marker: expected a name or glob, or a list of them")
+    given = nearest_arguments(test, MARKER, markers, _ARGUMENTS, SIGNATURE)
+    globs = globs_of(test, MARKER, "nic", given.get("nic", "*"))
     with mistake_in(test):
-        return tuple(globs), read_limits(given, Origin.MARKER)
+        return globs, read_limits(given, Origin.MARKER)
 
 
 def chosen(nics: Sequence[str], globs: Sequence[str], what: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedReco
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_record import EXACT, EXACT_MEANING
 from pytest_pinet.report.json_file import write_json
-from pytest_pinet.report.result_record import attached_results
+from pytest_pinet.report.result_record import attached_results, skip_reason
 from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
@@ -210,8 +210,8 @@ class RunRecorder:
         for result in attached_results(report):
             self.keep(result)
         if report.skipped and {"pinet", "exact"} & {*report.keywords} and isinstance(report.longrepr, tuple):
-            name, reason = report.nodeid.rpartition("::")[2], report.longrepr[2].removeprefix("Skipped: ")
-            self._skipped[report.nodeid] = SkippedRecord(id=name, reason=reason)
+            name = report.nodeid.rpartition("::")[2]
+            self._skipped[report.nodeid] = SkippedRecord(id=name, reason=skip_reason(report))
 
     def keep(self, result: ResultRecord) -> None:
         """Keep one result: write it to disk and call the hook."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.model.verdict import Verdict, worst
-from pytest_pinet.report.result_record import attached_verdicts
+from pytest_pinet.report.result_record import attached_verdicts, skip_reason
 from pytest_pinet.session.dry_run import PLANNED
 
 # Letter and colours of each word. As in pytest, a passed test has a small sign, and the colours repeat the word.
@@ -45,11 +45,6 @@ def status_word(report: object) -> Verdict | None:
     return verdict if verdict is not None and said is not None and _CATEGORIES.get(verdict) == said else None
 
 
-def _reason(report: pytest.TestReport) -> str:
-    """Return why a test was skipped."""
-    return report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
-
-
 class StatusWords:
     """Registered as a plugin, except in workers of pytest-xdist."""
 
@@ -59,7 +54,7 @@ class StatusWords:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: object) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
         """Return category, letter and word of a report."""
-        if isinstance(report, pytest.TestReport) and report.skipped and _reason(report) == PLANNED:
+        if isinstance(report, pytest.TestReport) and report.skipped and skip_reason(report) == PLANNED:
             return "planned", "p", ("PLANNED", {"green": True})
         verdict = status_word(report)
         if verdict is None:

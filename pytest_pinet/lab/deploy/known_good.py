@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -175,9 +174,12 @@ def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -
 def firmware_date(version: str) -> date | None:
     """Return the date in the output of ``vcgencmd version``; None if its first line is no date of start.elf."""
     found = re.match(r"([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d{4}) \d\d:", version)
-    with suppress(ValueError):
-        return datetime.strptime(" ".join(found.groups()), "%b %d %Y").date() if found else None
-    return None
+    if found is None:
+        return None
+    try:
+        return datetime.strptime(" ".join(found.groups()), "%b %d %Y").date()
+    except ValueError:
+        return None
 
 
 def _check_config(card: Card, config: ConfigTxt, node: str) -> None:

@@ -5,6 +5,7 @@ Instructions are counted for each packet (for requests: for each answer).
 
 from __future__ import annotations
 
+from pytest_pinet.model.exact import Function
 from pytest_pinet.model.record.base import Record
 
 
@@ -28,7 +29,7 @@ class FunctionRecord(Record):
     @property
     def label(self) -> str:
         """The name with its module, as the kernel prints it: ``gem_rx [macb]``."""
-        return f"{self.name} [{self.module}]" if self.module else self.name
+        return str(Function(self.module, self.name))
 
     @property
     def change(self) -> float:

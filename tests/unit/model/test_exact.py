@@ -4,27 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function, first_difference
+from pytest_pinet.model.exact import ExactBoot, ExactWindow, Function, first_difference
 from pytest_pinet.model.record.exact import dumps, loads
 from pytest_pinet.model.traffic import Direction
+from tests.support.exact_boots import IDENTITY
 
 GEM_RX = Function("macb", "gem_rx")
-IDENTITY = ExactIdentity(
-    board="macb",
-    machine="xlnx-versal-virt",
-    nic="cadence_gem",
-    driver="macb",
-    qemu="7.2.22",
-    processors=1,
-    traffic="0123",
-    plugin_api=1,
-    no_functions="",
-    kernel="6.1.0-56-arm64",
-    banner="Linux version 6.1.0-56-arm64",
-    image="4567",
-    cmdline="nokaslr",
-    modules={"macb": "89ab"},
-)
 RECEIVE = ExactWindow(
     "pktgen", Direction.RX, 60, 20_000, 3_775_000_000, 3_140_000, {GEM_RX: 3_020_000, Function("", "net_rx"): 120_000}
 )
