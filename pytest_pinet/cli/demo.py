@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -75,7 +76,13 @@ class Traces:
 @click.command(cls=PinetCommand)
 @click.option("--yes", is_flag=True, help="Begin without a question.")
 @click.option("--remove", is_flag=True, help="Undo everything: stop the lab, remove files and packages of demos.")
-def demo(yes: bool, remove: bool) -> None:
+@click.option(
+    "--scale",
+    type=click.Choice(["auto", "1", "0.1"]),
+    default="auto",
+    help="Share of their rate at which links run. 0.1 also works on a busy machine. auto: 0.1 only on a slow machine.",
+)
+def demo(yes: bool, remove: bool, scale: str) -> None:
     """Show a gate on a virtual lab on this machine: it passes, fails when a link is 10 % slower, and passes again.
 
     Says first what it needs and installs, and how to undo it.
@@ -109,7 +116,7 @@ def demo(yes: bool, remove: bool) -> None:
         _confirm(yes)
     if rootless:
         os.environ[_INSIDE] = "1"
-        replace_process([*_PINET, "demo"])
+        replace_process([*_PINET, "demo", "--scale", scale])
     began = time.monotonic()
     traces = Traces.read()
     traces = Traces((*{*traces.folders, str(folder)},), traces.packages)
@@ -121,7 +128,7 @@ def demo(yes: bool, remove: bool) -> None:
         install_packages()
         began = time.monotonic()
     traces.write()
-    right = _run(folder)
+    right = _run(folder, scale)
     click.echo(f"report: {folder / 'report.html'}")
     click.echo(f"This took {time.monotonic() - began:.0f} s. The lab is stopped. To undo the rest: pinet demo --remove")
     click.echo("Next: pinet init pi@ADDRESS writes a lab file for your own board.")
@@ -154,7 +161,7 @@ def _confirm(yes: bool) -> None:
     click.confirm("Begin?", default=True, abort=True)
 
 
-def _run(folder: Path) -> bool:
+def _run(folder: Path, scale: str) -> bool:
     """Run the gate three times. Return whether each decision was right. The lab is stopped, however this ends."""
     from pytest_pinet.config.lab_path import lab_path
     from pytest_pinet.config.labfile import load
@@ -165,7 +172,7 @@ def _run(folder: Path) -> bool:
     folder.mkdir(parents=True)
     (folder / ".gitignore").write_text("*\n")
     lab = str(folder / "lab.yaml")
-    shutil.copyfile(lab_path(LAB), lab)
+    Path(lab).write_text(re.sub(r"(?m)^  scale: auto\b", f"  scale: {scale}", Path(lab_path(LAB)).read_text()))
     (folder / "pytest.ini").write_text("[pytest]\n")
     right, stopped = True, False
     try:

@@ -47,7 +47,7 @@ def test_a_user_without_subordinate_ids_is_told_so(home: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_runs_without_root_and_is_removed(home: Path) -> None:
-    done = run(home, PINET, "demo", "--yes", seconds=300)
+    done = run(home, PINET, "demo", "--yes", "--scale", "0.1", seconds=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall(r"1 measured: 1 (\w+)", done.stdout) == ["pass", "fail", "pass"]
     assert not Path(f"/tmp/pinet-{UID}").exists()
