@@ -66,16 +66,16 @@ def accept(
 
     Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.
     """
-    from pytest_pinet.config.baselines import load_baselines
     from pytest_pinet.config.labfile import load
+    from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.accepting import candidate
     from pytest_pinet.history.history import open_history
 
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")
     lab = load(lab_file, in_use=False)
-    known = load_baselines(lab)
-    with open_history(history_url, baselines=known) as history:
+    reviewed = load_reviewed(lab)
+    with open_history(history_url, reviewed=reviewed) as history:
         there = [figure.id for figure in history.figures(lab.name) if figure.direction]
         for name in names:
             if not any(fnmatchcase(one, name) for one in there):
@@ -88,7 +88,7 @@ def accept(
             for one in chosen
         ]
     good = [one.baseline for one in found if one.baseline is not None]
-    for path, before, after in _changed(lab.baselines, known, good, dry_run):
+    for path, before, after in _changed(lab.baselines, reviewed.baselines, good, dry_run):
         name = str(path)
         changed = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
         print_lines(changed, painted_change)

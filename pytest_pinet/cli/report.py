@@ -98,15 +98,15 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
 
 def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
     """Return the series of the history, or of the run folders if there is no history."""
-    from pytest_pinet.config.baselines import load_baselines
     from pytest_pinet.config.labfile import load
+    from pytest_pinet.config.reviewed import Reviewed, load_reviewed
     from pytest_pinet.history.history import OFF, open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 
-    baselines = load_baselines(load(lab_file, in_use=False)) if lab_file is not None else {}
+    reviewed = load_reviewed(load(lab_file, in_use=False)) if lab_file is not None else Reviewed()
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
-        return series_of_runs(Path.cwd(), baselines, last)
-    with open_history(url, baselines=baselines) as history:
+        return series_of_runs(Path.cwd(), reviewed, last)
+    with open_history(url, reviewed=reviewed) as history:
         return all_series(history, last)
 
 

@@ -18,6 +18,8 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.model.quantities import Bitrate
 
+# A file beside the baselines, of another kind (`config.acknowledged`).
+ACKNOWLEDGED = "acknowledged.yaml"
 WHAT = "a file of baselines (a list under the key 'baselines')"
 HEADER = (
     "Accepted baselines: goodput at the receiver, and the goodput of each run of the baseline.\n"
@@ -105,7 +107,7 @@ def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
         raise ConfigError(message, lab.baselines_where)
     found: dict[str, AcceptedBaseline] = {}
     for path in sorted(entry for entry in folder.iterdir() if entry.suffix in (".yaml", ".yml")):
-        if path.name.startswith("."):
+        if path.name.startswith(".") or path.name == ACKNOWLEDGED:
             continue
         for baseline in read_baselines(path):
             other = found.setdefault(baseline.id, baseline)

@@ -14,6 +14,7 @@ from pytest_pinet.history.builds import name_of
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
+    from pytest_pinet.config.acknowledged import Acknowledgement
     from pytest_pinet.config.baselines import AcceptedBaseline
 
 # Default length of a trend.
@@ -145,7 +146,10 @@ class LevelChange:
 
 @dataclass(frozen=True)
 class Trend:
-    """A metric's points in one lab, oldest first. ``levels_bps`` is its level at each point (None: no value)."""
+    """A metric's points in one lab, oldest first. ``levels_bps`` is its level at each point (None: no value).
+
+    ``baseline`` and ``acknowledgement`` are what users decided about the metric.
+    """
 
     figure: str
     lab: str
@@ -153,6 +157,7 @@ class Trend:
     baseline: AcceptedBaseline | None = None
     changes: tuple[LevelChange, ...] = ()
     levels_bps: tuple[float | None, ...] = ()
+    acknowledgement: Acknowledgement | None = None
 
     @property
     def last(self) -> Point | None:

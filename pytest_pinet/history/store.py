@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from sqlalchemy import (
     ColumnElement,
@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import Database
 from pytest_pinet.history.points import (
@@ -54,10 +55,7 @@ from pytest_pinet.history.tables import (
     series_row,
     suspicion_of,
 )
-from pytest_pinet.history.trends import trend
-
-if TYPE_CHECKING:
-    from pytest_pinet.config.baselines import AcceptedBaseline
+from pytest_pinet.history.trends import NOTHING, trend
 
 _POINTS = select_points()
 # The newest points first.
@@ -67,21 +65,19 @@ _NEWEST = (POINTS.c.time.desc(), POINTS.c.run.desc(), POINTS.c.number.desc())
 class HistoryStore:
     """The only code that reads and writes the tables. Every method raises ConfigError if the database fails.
 
-    Close it, or use it in a ``with``. ``baselines`` are the lab's accepted baselines (`config.baselines`).
+    Close it, or use it in a ``with``. ``reviewed`` is what users decided about the metrics of a lab.
     """
 
-    def __init__(self, database: Database, baselines: Mapping[str, AcceptedBaseline] | None = None) -> None:
+    def __init__(self, database: Database, reviewed: Reviewed = NOTHING) -> None:
         self._database = database
-        self._baselines = baselines or {}
+        self._reviewed = reviewed
         self._series: dict[tuple[str, ...], int] = {}
         self._contexts: dict[tuple[str, ...], int] = {}
 
     @classmethod
-    def open(
-        cls, url: str, create: bool = False, baselines: Mapping[str, AcceptedBaseline] | None = None
-    ) -> HistoryStore:
+    def open(cls, url: str, create: bool = False, reviewed: Reviewed = NOTHING) -> HistoryStore:
         """See `Database.open`."""
-        return cls(Database.open(url, create), baselines)
+        return cls(Database.open(url, create), reviewed)
 
     @property
     def shown(self) -> str:
@@ -167,13 +163,13 @@ class HistoryStore:
             return connection.execute(select(table).where(table.c.lab == lab).order_by(table.c.node)).all()
 
     def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None, changes: bool = True) -> Trend:
-        """Return the last points of a metric with its baseline, and where its level moved.
+        """Return the last points of a metric with what users decided about it, and where its level moved.
 
         ``lab``: by default the lab that measured it last. ``changes=False`` skips the search for changes, which takes
         time.
         """
         lab = lab or self._lab_of(figure) or ""
-        return trend(figure, lab, self.points(figure, lab, last), self._baselines.get(figure), changes)
+        return trend(figure, lab, self.points(figure, lab, last), self._reviewed, changes)
 
     def _lab_of(self, figure: str) -> str | None:
         """Return the lab that measured this metric last."""

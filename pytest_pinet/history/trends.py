@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.history.builds import differences, identity
 from pytest_pinet.history.drift import SeriesCourse, course
 from pytest_pinet.history.levels import MATTERS, LevelShift
@@ -13,9 +13,7 @@ from pytest_pinet.history.points import LevelChange, Point, Trend
 from pytest_pinet.history.settings import settings_differences
 from pytest_pinet.model.verdict import Verdict
 
-if TYPE_CHECKING:
-    from pytest_pinet.config.baselines import AcceptedBaseline
-
+NOTHING = Reviewed()
 # An invalid value is not comparable, and an error has no value.
 _COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdict.INCONCLUSIVE)
 
@@ -24,13 +22,14 @@ def trend(
     figure: str,
     lab: str,
     points: Sequence[Point],
-    accepted: AcceptedBaseline | None = None,
+    reviewed: Reviewed = NOTHING,
     changes: bool = True,
     matters: float = MATTERS,
 ) -> Trend:
     """Return the trend of a metric's points, oldest first. Level changes below ``matters`` (0.01 = 1 %) are ignored."""
+    decided = reviewed.baseline(figure, lab), reviewed.acknowledgement(figure, lab)
     if not changes:
-        return Trend(figure, lab, tuple(points), accepted)
+        return Trend(figure, lab, tuple(points), decided[0], acknowledgement=decided[1])
     levels: list[float | None] = [None] * len(points)
     found: list[LevelChange] = []
     for indices in comparable(points):
@@ -40,7 +39,7 @@ def trend(
             levels[index] = math.exp(level)
         found += _changes(own, one)
     found.sort(key=lambda change: change.time)
-    return Trend(figure, lab, tuple(points), accepted, tuple(found), tuple(levels))
+    return Trend(figure, lab, tuple(points), decided[0], tuple(found), tuple(levels), decided[1])
 
 
 def counts(point: Point) -> bool:

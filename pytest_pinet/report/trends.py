@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.history import open_history
+from pytest_pinet.history.losses import MetricLevel, level_of
 from pytest_pinet.history.points import LevelChange, Point, Trend
 from pytest_pinet.history.records import figure_of, points_of
 from pytest_pinet.history.results_file import read_whole_run
@@ -25,7 +26,7 @@ from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.config.reviewed import Reviewed
     from pytest_pinet.history.store import HistoryStore
 
 _RUNS = 16
@@ -34,13 +35,17 @@ _LINES = 40
 _LABEL, _GAP = 34, "  "
 # Runs are counted up to this number, which only orders them.
 _MOST_RUNS = 100_000
+_UNKNOWN = MetricLevel()
 # The current run: its points are not in the history yet.
 THIS_RUN = "this run"
 
 
 @dataclass(frozen=True)
 class FigureSeries:
-    """The runs of one metric, oldest first. ``band_bps`` is its baseline: lowest run, accepted value, highest run."""
+    """The runs of one metric, oldest first. ``band_bps`` is its baseline: lowest run, accepted value, highest run.
+
+    ``level`` has the change since the baseline and since the best month, and the loss that did not recover.
+    """
 
     figure: str
     combination: CombinationId
@@ -50,6 +55,7 @@ class FigureSeries:
     shifts: Sequence[LevelChange] = ()
     band_bps: tuple[float, float, float] | None = None
     lab: str = ""
+    level: MetricLevel = _UNKNOWN
 
     @property
     def key(self) -> str:
@@ -82,8 +88,8 @@ class RunFacts:
     order: int | None = None
 
 
-def series_of(found: Trend, combination: str) -> FigureSeries:
-    """Return the trend of a metric as a series for charts and pages."""
+def series_of(found: Trend, combination: str, today: date | None = None) -> FigureSeries:
+    """Return the trend of a metric as a series for charts and pages. ``today``: by default, the present day."""
     last = found.points[-1].direction if found.points else ""
     traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
     band = None
@@ -91,7 +97,8 @@ def series_of(found: Trend, combination: str) -> FigureSeries:
         runs = [run.bps for run in found.baseline.runs]
         band = (min(runs), found.baseline.goodput.bps, max(runs))
     of = CombinationId.parse(combination)
-    return FigureSeries(found.figure, of, traffic, last, found.points, found.changes, band, found.lab)
+    level = level_of(found, today or datetime.now(UTC).date())
+    return FigureSeries(found.figure, of, traffic, last, found.points, found.changes, band, found.lab, level)
 
 
 def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
@@ -111,7 +118,10 @@ def series_with(
             figure = figure_of(result, way)
             past = Trend(figure, "", ()) if history is None else history.trend(figure, last)
             point = _point(result, way, figure, emulated)
-            found.append(series_of(replace(past, points=(*past.points, point)), result.combination.id))
+            # The level is that of the earlier runs: it says nothing about this one yet.
+            level = level_of(past, datetime.now(UTC).date())
+            one = series_of(replace(past, points=(*past.points, point), levels_bps=()), result.combination.id)
+            found.append(replace(one, level=level))
     return found
 
 
@@ -124,7 +134,7 @@ def _point(result: ResultRecord, way: str, figure: str, emulated: bool) -> Point
     )  # fmt: skip
 
 
-def series_of_runs(root: Path, baselines: Mapping[str, AcceptedBaseline], last: int) -> list[FigureSeries]:
+def series_of_runs(root: Path, reviewed: Reviewed, last: int) -> list[FigureSeries]:
     """Return the trends of the run folders below ``root/.pinet``, for labs without a history. Raises ConfigError."""
     points: dict[tuple[str, str], list[Point]] = {}
     paths = sorted((root / ".pinet" / "runs").glob("*/results.json"))[-last:]
@@ -133,7 +143,7 @@ def series_of_runs(root: Path, baselines: Mapping[str, AcceptedBaseline], last: 
         for point in points_of(run, str(path.parent), str(path))[1] if run is not None else ():
             points.setdefault((point.figure, point.lab), []).append(point)
     return [
-        series_of(trend(figure, lab, sorted(own, key=lambda p: p.time), baselines.get(figure)), own[-1].combination)
+        series_of(trend(figure, lab, sorted(own, key=lambda p: p.time), reviewed), own[-1].combination)
         for (figure, lab), own in sorted(points.items())
     ]
 

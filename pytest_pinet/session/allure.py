@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
 from pytest_pinet.matrix.expansion import CombinationCase
@@ -70,8 +70,8 @@ def _trends(recorder: RunRecorder, lab: LabOfFile | None, results: Sequence[Resu
     """Return the trends of these results. Without a history, a trend has one point."""
     url = recorder.history_url
     try:
-        baselines = load_baselines(lab) if lab is not None else {}
-        with open_history(url, baselines=baselines) if url is not None else nullcontext() as history:
+        reviewed = load_reviewed(lab) if lab is not None else None
+        with open_history(url, reviewed=reviewed) if url is not None else nullcontext() as history:
             return series_with(history, results, _POINTS, recorder.emulated)
     except ConfigError:
         # No history exists before the first run or without SQLAlchemy.

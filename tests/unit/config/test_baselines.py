@@ -201,3 +201,9 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"file/own\.yaml: cannot be written \(.+\)$"):
         write_baselines(tmp_path / "file" / "own.yaml", [])
+
+
+def test_acknowledged_losses_in_the_folder_are_no_baselines(lab: LabOfFile) -> None:
+    (lab.baselines / "pi4b.yaml").write_text(GOOD)
+    (lab.baselines / "acknowledged.yaml").write_text("acknowledged: []\n")
+    assert len(load_baselines(lab)) == 1

@@ -1,0 +1,215 @@
+"""Finds what a metric lost since its best level, and whether the loss is open. This module does no I/O.
+
+A loss is open until the level recovers, a later baseline accepts the lower level, or a user acknowledges the loss. A
+baseline with the value of the old level accepts nothing, whatever its date: its runs were from before the loss.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pytest_pinet.history.accepting import showing_a_level
+from pytest_pinet.history.levels import LEAST_RUNS, MATTERS
+from pytest_pinet.history.points import LevelChange, Point, Trend
+from pytest_pinet.history.trends import comparable
+from pytest_pinet.judge.baseline import Baseline, RunPlace
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.two_sets import compare_sets
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+
+if TYPE_CHECKING:
+    from pytest_pinet.config.acknowledged import Acknowledgement
+
+# Levels that differ by less are taken for the same level when an accepted value is looked up among them.
+_ALIKE = MATTERS / 2
+
+
+class LossState(StrEnum):
+    """Whether a user must act. An expired acknowledgement leaves a loss open again."""
+
+    OPEN = "open"
+    EXPIRED = "expired"
+    ACKNOWLEDGED = "acknowledged"
+
+
+@dataclass(frozen=True)
+class BestMonth:
+    """The month (``2026-07``) with the highest mean level."""
+
+    month: str
+    goodput_bps: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A level that fell and did not recover. ``since`` is the time of ``run``, the first run at the lower level.
+
+    ``change`` is the level change that began the loss; None if the loss began before the runs that are known.
+    ``acknowledgement`` is what a user wrote about the loss, also if it has expired.
+    """
+
+    run: str
+    since: datetime
+    before_bps: float
+    now_bps: float
+    state: LossState
+    change: LevelChange | None = None
+    acknowledgement: Acknowledgement | None = None
+
+    @property
+    def relative(self) -> float:
+        """The present level over the old one, minus one: -0.05 is 5 % slower."""
+        return self.now_bps / self.before_bps - 1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a user must act."""
+        return self.state is not LossState.ACKNOWLEDGED
+
+    def days(self, today: date) -> int:
+        """Return the age of the loss."""
+        return max((today - self.since.date()).days, 0)
+
+
+@dataclass(frozen=True)
+class MetricLevel:
+    """The present level of a metric; ``now_bps`` is None if no run counts.
+
+    ``since_baseline`` and ``since_best_month`` are changes (-0.05: 5 % slower); None if the other value is not known.
+    """
+
+    now_bps: float | None = None
+    since_baseline: float | None = None
+    best_month: BestMonth | None = None
+    loss: Loss | None = None
+
+    @property
+    def since_best_month(self) -> float | None:
+        """The present level over that of the best month, minus one."""
+        if self.now_bps is None or self.best_month is None:
+            return None
+        return self.now_bps / self.best_month.goodput_bps - 1
+
+
+@dataclass(frozen=True)
+class _Course:
+    """The points that can be compared with the newest one, and the level at each."""
+
+    points: Sequence[Point]
+    levels: Sequence[float]
+
+    @property
+    def now(self) -> float:
+        return self.levels[-1]
+
+    def until(self, day: date) -> int:
+        """Return how many points were measured up to the end of a day."""
+        return sum(point.time.date() <= day for point in self.points)
+
+
+def level_of(trend: Trend, today: date) -> MetricLevel:
+    """Return the present level of a metric, and its loss. ``trend`` has its changes, and what users decided."""
+    course = _newest(trend)
+    if course is None:
+        return MetricLevel()
+    baseline = trend.baseline if course.points[-1].scale == 1 else None
+    return MetricLevel(
+        course.now,
+        None if baseline is None else course.now / baseline.goodput.bps - 1,
+        _best_month(course),
+        _loss(trend, course, today),
+    )
+
+
+def _newest(trend: Trend) -> _Course | None:
+    """Return the course of the newest points that count; None if there are none, or their levels are not known."""
+    groups = [group for group in comparable(trend.points) if trend.levels_bps]
+    if not groups:
+        return None
+    group = max(groups, key=lambda own: own[-1])
+    levels = [level for index in group if (level := trend.levels_bps[index]) is not None]
+    return _Course([trend.points[index] for index in group], levels)
+
+
+def _best_month(course: _Course) -> BestMonth | None:
+    """Return the best month, the newest of equals; None if no month has enough runs."""
+    months: dict[str, list[float]] = {}
+    for point, level in zip(course.points, course.levels, strict=True):
+        months.setdefault(f"{point.time:%Y-%m}", []).append(level)
+    known = [BestMonth(month, statistics.fmean(own)) for month, own in months.items() if len(own) >= LEAST_RUNS]
+    return max(known, key=lambda one: (round(one.goodput_bps), one.month), default=None)
+
+
+def _loss(trend: Trend, course: _Course, today: date) -> Loss | None:
+    baseline = trend.baseline if course.points[-1].scale == 1 else None
+    begin = 0 if baseline is None else _place(course, baseline.date, baseline.goodput.bps)
+    if (found := _fall(course, begin)) is not None:
+        peak, at = found
+        loss = _with_change(trend, course, at, course.levels[peak])
+    elif baseline is not None and _below(course, baseline.baseline, baseline.date):
+        first = course.points[min(course.until(baseline.date), len(course.points) - 1)]
+        loss = Loss(first.run, first.time, baseline.goodput.bps, course.now, LossState.OPEN)
+    else:
+        return None
+    return _acknowledged(loss, trend.acknowledgement, course, today)
+
+
+def _place(course: _Course, day: date, bps: float) -> int:
+    """Return the last point up to a day at the level with this value; 0 if there are no points of this age.
+
+    If the value was accepted before the loss was found, the level is the old one, and the loss is not accepted.
+    """
+    distances = [abs(math.log(level / bps)) for level in course.levels[: course.until(day)]]
+    least = min(distances, default=0.0)
+    return max((index for index, one in enumerate(distances) if one <= least + _ALIKE), default=0)
+
+
+def _fall(course: _Course, begin: int) -> tuple[int, int] | None:
+    """Return the last point at the best level from ``begin`` on, and the first after it at which goodput stays lower.
+
+    None if the present level is as good as the best one.
+    """
+    levels = course.levels
+    peak = max(range(begin, len(levels)), key=lambda index: (levels[index], index))
+    allowed = levels[peak] * (1 - MATTERS)
+    if course.now > allowed:
+        return None
+    return peak, 1 + max(index for index in range(peak, len(levels)) if levels[index] > allowed)
+
+
+def _with_change(trend: Trend, course: _Course, at: int, before_bps: float) -> Loss:
+    """Return the loss that begins at point ``at``, with the change of the level there."""
+    places = {point.run: index for index, point in enumerate(course.points)}
+    falls = [change for change in trend.changes if change.relative < 0 and change.run in places]
+    change = min(falls, key=lambda one: abs(places[one.run] - at), default=None)
+    first = course.points[at if change is None or change.gradual else places[change.run]]
+    return Loss(first.run, first.time, before_bps, course.now, LossState.OPEN, change)
+
+
+def _below(course: _Course, baseline: Baseline, day: date) -> bool:
+    """Return whether the runs after a baseline are slower than the baseline: the fall may be older than all points."""
+    newer = showing_a_level(course.points[course.until(day) :])
+    if len(newer) < LEAST_RUNS or course.now > baseline.figure.bps * (1 - MATTERS):
+        return False
+    runs = tuple(Bitrate(point.goodput_bps or 0.0) for point in newer)
+    places = tuple(RunPlace(point.time.date().isoformat(), point.boot, point.link_up) for point in newer)
+    found = compare_sets(baseline, Baseline(Bitrate(course.now), runs, places=places), Tolerance(Share(MATTERS)))
+    return found.result is Relation.SLOWER
+
+
+def _acknowledged(loss: Loss, known: Acknowledgement | None, course: _Course, today: date) -> Loss:
+    """Return the loss with its acknowledgement. It does not cover a fall below the level that was acknowledged."""
+    if known is None or known.date < loss.since.date():
+        return loss
+    seen = course.until(known.date) > 0
+    fell = _fall(course, _place(course, known.date, known.goodput.bps)) is not None
+    if fell or (not seen and course.now <= known.goodput.bps * (1 - MATTERS)):
+        return loss
+    state = LossState.ACKNOWLEDGED if today <= known.until else LossState.EXPIRED
+    return Loss(loss.run, loss.since, loss.before_bps, loss.now_bps, state, loss.change, known)
