@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, count, pairwise
 
 from pytest_pinet.history.levels import (
     CERTAIN,
@@ -59,12 +61,12 @@ Told = tuple[tuple[int, int], float, list[LevelShift]]
 
 def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> SeriesCourse:
     """Find the jumps and the drift of a series of logarithms."""
-    found = shifts(logs, certain, matters)
     values = drawn_in(logs) if len(logs) > 1 else list(logs)
+    found = shifts(logs, certain, matters, values)
     cuts = [shift.at for shift in found]
     jumped = SeriesCourse(tuple(found), None, tuple(levels(values, cuts)) if values else ())
     slow = certain * _SLOW
-    if len(logs) < 2 * LEAST_LENGTH or not (found or shifts(logs, certain * _HINT, matters)):
+    if len(logs) < 2 * LEAST_LENGTH or not (found or shifts(logs, certain * _HINT, matters, values)):
         # A drift that matters shows up as jumps at first, if only as uncertain ones: without them there is no drift.
         return jumped
     best, least = jumped, _cost(values, cuts, 0.0, ()) - _MARGIN
@@ -109,11 +111,9 @@ def _best_ramp(values: Sequence[float], cuts: Sequence[int]) -> tuple[tuple[int,
     """Find where a drift beside these jumps fits best: first on a coarse grid, then to single runs."""
     length = len(values)
     step = max(length // _GRID, 1)
-    flat = _without_levels(values, cuts)
+    fit = _RampFit(_without_levels(values, cuts), cuts)
     places = [*range(0, length - 1, step), length - 1]
-    best = max(
-        (_gain(flat, cuts, (a, b)) for a in places for b in places if b - a >= LEAST_LENGTH), key=lambda one: one[0]
-    )
+    best = max((fit.gain(a, b) for a in places for b in places if b - a >= LEAST_LENGTH), key=lambda one: one[0])
     while step > 1:
         step = max(step // 2, 1)
         begin, end = best[1]
@@ -123,18 +123,34 @@ def _best_ramp(values: Sequence[float], cuts: Sequence[int]) -> tuple[tuple[int,
             for b in (end - step, end, end + step)
             if a >= 0 and b < length and b - a >= LEAST_LENGTH
         )
-        best = max((_gain(flat, cuts, ramp) for ramp in near), key=lambda one: one[0])
+        best = max((fit.gain(*ramp) for ramp in near), key=lambda one: one[0])
     return best[1], best[2]
 
 
-def _gain(flat: Sequence[float], cuts: Sequence[int], ramp: tuple[int, int]) -> tuple[float, tuple[int, int], float]:
-    """Return how much a drift lowers the sum of squares, its place and its size (Frisch-Waugh: both without levels)."""
-    line = _without_levels(_ramp(len(flat), ramp), cuts)
-    squares = math.fsum(one * one for one in line)
-    if squares < 1e-12:
-        return 0.0, ramp, 0.0
-    product = math.fsum(a * b for a, b in zip(line, flat, strict=True))
-    return product * product / squares, ramp, product / squares
+class _RampFit:
+    """How well drifts fit a series without its levels. Running sums make each drift cheap: hundreds are tried."""
+
+    def __init__(self, flat: Sequence[float], cuts: Sequence[int]) -> None:
+        self._edges = [0, *cuts, len(flat)]
+        self._sums = [0.0, *accumulate(flat)]
+        self._weighted = [0.0, *accumulate(map(operator.mul, flat, count()))]
+
+    def gain(self, begin: int, end: int) -> tuple[float, tuple[int, int], float]:
+        """Return how much a drift lowers the sum of squares, its place and its size (Frisch-Waugh)."""
+        rise, after, sums, weighted = end - begin, end + 1, self._sums, self._weighted
+        # The sum of the line's values before each edge, and of its squares. It is 0 before the drift and 1 after it.
+        lines = [
+            (edge - after) + (rise + 1) / 2 if edge > end else max(edge - begin - 1, 0) * (edge - begin) / (2 * rise)
+            for edge in self._edges
+        ]
+        squares = self._edges[-1] - after + (rise + 1) * (2 * rise + 1) / (6 * rise)
+        for (a, b), (low, high) in zip(pairwise(self._edges), pairwise(lines), strict=True):
+            squares -= (high - low) ** 2 / (b - a)
+        if squares < 1e-12:
+            return 0.0, (begin, end), 0.0
+        risen = weighted[after] - weighted[begin] - begin * (sums[after] - sums[begin])
+        product = risen / rise + sums[-1] - sums[after]
+        return product * product / squares, (begin, end), product / squares
 
 
 def _without_levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:

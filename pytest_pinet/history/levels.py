@@ -52,11 +52,13 @@ class LevelShift:
     certainty: float
 
 
-def shifts(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> list[LevelShift]:
-    """Return where the level of a series of logarithms moved, in order."""
+def shifts(
+    logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS, values: Sequence[float] = ()
+) -> list[LevelShift]:
+    """Return where the level of a series of logarithms moved, in order. ``values``: `drawn_in` of it, if known."""
     if len(logs) < 2 * LEAST_RUNS:
         return []
-    values = drawn_in(logs)
+    values = values or drawn_in(logs)
     least = _least(sum(a != b for a, b in zip(logs, values, strict=True)), len(logs))
     cuts = _settled(values, _candidates(values, certain * 0.6, least), least)
     cuts = _reduced(values, cuts, certain, matters, least)
@@ -77,10 +79,13 @@ def drawn_in(logs: Sequence[float]) -> list[float]:
     """Return the series with clipped outliers: each reading stays within a distance of its neighbours' median."""
     steps = [b - a for a, b in pairwise(logs)]
     far = _FAR * max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
+    width = 2 * _NEIGHBOURS + 1
+    # The median, in its order: statistics.median takes most of the time of a quiet series.
+    middles = [sorted(logs[begin : begin + width])[_NEIGHBOURS] for begin in range(len(logs) - width + 1)]
+    middles = middles or [statistics.median(logs)]
     found = []
     for index, value in enumerate(logs):
-        begin = min(max(index - _NEIGHBOURS, 0), max(len(logs) - 2 * _NEIGHBOURS - 1, 0))
-        middle = statistics.median(logs[begin : begin + 2 * _NEIGHBOURS + 1])
+        middle = middles[min(max(index - _NEIGHBOURS, 0), len(middles) - 1)]
         found.append(min(max(value, middle - far), middle + far))
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any, Self
 
 from sqlalchemy import (
@@ -26,6 +25,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.database import Database
+from pytest_pinet.history.latest import newest_points
 from pytest_pinet.history.points import (
     USUAL_LENGTH,
     Figure,
@@ -39,6 +39,7 @@ from pytest_pinet.history.points import (
 from pytest_pinet.history.tables import (
     BOARDS,
     CONTEXTS,
+    NEWEST,
     POINTS,
     RUNS,
     SERIES,
@@ -58,8 +59,6 @@ from pytest_pinet.history.tables import (
 from pytest_pinet.history.trends import NOTHING, trend
 
 _POINTS = select_points()
-# The newest points first.
-_NEWEST = (POINTS.c.time.desc(), POINTS.c.run.desc(), POINTS.c.number.desc())
 
 
 class HistoryStore:
@@ -183,16 +182,14 @@ class HistoryStore:
             return _newest(connection, last, SERIES.c.figure == figure, SERIES.c.lab == lab)
 
     def latest(self, last: int, lab: str | None = None) -> Iterator[tuple[Figure, list[Point]]]:
-        """Yield the last points of every metric, by metric, for a dashboard."""
+        """Yield the last points of every metric, by metric, for reports. See `newest_points` for what they lack."""
         with self._database.reading() as connection:
-            found = connection.execute(_all_series(lab)).all()
-            if connection.dialect.name == "postgresql":
-                # A server is further away than a file: one query instead of hundreds.
-                newest = _all_newest(connection, last, lab)
-                yield from ((figure_of(series), newest.get((series.figure, series.lab), [])) for series in found)
-                return
-            for series in found:
-                yield figure_of(series), _newest(connection, last, SERIES.c.key == series.key)
+            yield from newest_points(connection, connection.execute(_all_series(lab)).all(), last)
+
+    def trends(self, last: int, lab: str | None = None) -> Iterator[tuple[str, Trend]]:
+        """Yield the combination and the trend of every metric, with the points of `latest`."""
+        for figure, points in self.latest(last, lab):
+            yield figure.combination, trend(figure.id, figure.lab, points, self._reviewed)
 
     def points_of(self, run: str) -> list[Point]:
         """Return all points of a run, by metric. Raises ConfigError if there is no such run."""
@@ -230,18 +227,8 @@ def _all_series(lab: str | None) -> Select[Any]:
 
 
 def _newest(connection: Connection, last: int, *where: ColumnElement[bool]) -> list[Point]:
-    query = _POINTS.where(*where).order_by(*_NEWEST).limit(last)
+    query = _POINTS.where(*where).order_by(*NEWEST).limit(last)
     return points_of(connection.execute(query))[::-1]
-
-
-def _all_newest(connection: Connection, last: int, lab: str | None) -> dict[tuple[str, str], list[Point]]:
-    newest = select(POINTS).where(POINTS.c.series == SERIES.c.key).order_by(*_NEWEST).limit(last)
-    each = newest.correlate(SERIES).lateral()
-    query = select_points(each).order_by(each.c.series, each.c.time, each.c.run, each.c.number)
-    if lab is not None:
-        query = query.where(SERIES.c.lab == lab)
-    points = points_of(connection.execute(query))
-    return {key: list(own) for key, own in groupby(points, key=lambda point: (point.figure, point.lab))}
 
 
 def _add_run(connection: Connection, run: StoredRun) -> int | None:

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     Float,
     ForeignKey,
-    FromClause,
     Index,
     Integer,
     MetaData,
@@ -112,6 +111,8 @@ POINTS = Table(
     Column("more", Text, nullable=False),
     Index("pinet_points_of_run", "run"),
 )
+# The newest points first.
+NEWEST = (POINTS.c.time.desc(), POINTS.c.run.desc(), POINTS.c.number.desc())
 
 
 def _boards(name: str, *more: Column[Any]) -> Table:
@@ -157,13 +158,13 @@ def run_of(row: Row[Any]) -> StoredRun:
     """Return the run of a row of RUNS."""
     own = row._asdict()
     del own["key"]
-    times = {name: _time_of(own[name]) for name in ("started", "finished")}
+    times = {name: time_of(own[name]) for name in ("started", "finished")}
     return StoredRun(**own | times | {"verdicts": json.loads(row.verdicts)})
 
 
 def figure_of(row: Row[Any]) -> Figure:
     """Return the metric of a row of SERIES."""
-    return Figure(row.figure, row.lab, row.combination, row.direction, row.points, _time_of(row.newest))
+    return Figure(row.figure, row.lab, row.combination, row.direction, row.points, time_of(row.newest))
 
 
 def series_row(point: Point) -> dict[str, Any]:
@@ -218,16 +219,16 @@ def _attempt_row(one: StoredAttempt) -> tuple[str | float, ...]:
     return (*row, one.start_s) if one.start_s else row
 
 
-def select_points(points: FromClause = POINTS) -> Select[Any]:
-    """Return the query for what `points_of` needs. ``points``: POINTS or a part of it."""
-    of = points.c
+def select_points() -> Select[Any]:
+    """Return the query for what `points_of` needs."""
+    of = POINTS.c
     columns = (of.time, of.number, of.low, of.high, of.limit_bps, of.verdict, of.reason, of.more)
     renamed = (of.goodput.label("goodput_bps"), of.oracle.label("oracle_bps"), RUNS.c.id.label("run"))
     of_run = (RUNS.c.session, RUNS.c.emulated, RUNS.c.complete, RUNS.c.folder, RUNS.c.pinet)
     of_series = (SERIES.c.lab, SERIES.c.figure, SERIES.c.combination, SERIES.c.direction)
     query = select(*columns, *renamed, *of_run, *of_series, CONTEXTS.c.content).select_from(SERIES)
     return (
-        query.join(points, of.series == SERIES.c.key)
+        query.join(POINTS, of.series == SERIES.c.key)
         .join(RUNS, RUNS.c.key == of.run)
         .join(CONTEXTS, CONTEXTS.c.key == of.context)
     )
@@ -240,20 +241,30 @@ def points_of(result: Result[Any]) -> list[Point]:
 
 
 def _point(own: dict[str, Any]) -> Point:
-    low, high, more, context = own.pop("low"), own.pop("high"), json.loads(own.pop("more")), own.pop("content")
-    own |= _parse_context(context)
-    own["time"] = _time_of(own["time"])
+    low, high, more, context = own.pop("low"), own.pop("high"), own.pop("more"), own.pop("content")
+    own |= parse_context(context) | details_of(more)
+    own["time"] = time_of(own["time"])
     own["verdict"] = Verdict(own["verdict"])
     own["interval_bps"] = None if low is None else (low, high)
-    own["attempts"] = Attempts(tuple(StoredAttempt(*one) for one in more.get("attempts", ())), more.get("state", ""))
-    own["spread"] = SampleSpread(*more["spread"]) if "spread" in more else None
-    own["artefacts"] = tuple(more.get("artefacts", ()))
+    return Point(**own)
+
+
+def details_of(text: str) -> dict[str, Any]:
+    """Return the fields of a point that the column ``more`` has."""
+    more = json.loads(text)
     texts = {name: more.get(name, "") for name in ("limited_by", "boot", "link_up")}
-    return Point(**own, **texts, scale=more.get("scale", 1.0), instructions=more.get("instructions"))
+    return texts | {
+        "attempts": Attempts(tuple(StoredAttempt(*one) for one in more.get("attempts", ())), more.get("state", "")),
+        "spread": SampleSpread(*more["spread"]) if "spread" in more else None,
+        "artefacts": tuple(more.get("artefacts", ())),
+        "scale": more.get("scale", 1.0),
+        "instructions": more.get("instructions"),
+    }
 
 
 @lru_cache(maxsize=10_000)
-def _parse_context(content: str) -> dict[str, Any]:
+def parse_context(content: str) -> dict[str, Any]:
+    """Return the fields of a point that a row of CONTEXTS has."""
     parsed: dict[str, Any] = json.loads(content)
     return parsed
 
@@ -263,7 +274,8 @@ def _instant(time: datetime) -> int:
     return (time - _EPOCH) // _MICROSECOND
 
 
-def _time_of(microseconds: int) -> datetime:
+def time_of(microseconds: int) -> datetime:
+    """Return the time of so many microseconds since 1970."""
     return _EPOCH + microseconds * _MICROSECOND
 
 
@@ -279,9 +291,9 @@ def board_row(lab: str, board: RememberedBoard) -> dict[str, Any]:
 
 def board_of(row: Row[Any]) -> OutOfService:
     """Return the board of a row of BOARDS."""
-    return OutOfService(row.node, _time_of(row.since), row.run, row.reason)
+    return OutOfService(row.node, time_of(row.since), row.run, row.reason)
 
 
 def suspicion_of(row: Row[Any]) -> Suspicion:
     """Return the board of a row of SUSPICIONS."""
-    return Suspicion(row.node, _time_of(row.since), row.run, row.reason, row.cleared)
+    return Suspicion(row.node, time_of(row.since), row.run, row.reason, row.cleared)

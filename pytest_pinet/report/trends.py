@@ -103,9 +103,7 @@ def series_of(found: Trend, combination: str, today: date | None = None) -> Figu
 
 def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
     """Return a series for every metric of the history, with its newest ``last`` points."""
-    return [
-        series_of(history.trend(figure.id, last, figure.lab), figure.combination) for figure in history.figures(lab)
-    ]
+    return [series_of(found, combination) for combination, found in history.trends(last, lab)]
 
 
 def series_with(
