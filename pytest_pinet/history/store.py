@@ -187,9 +187,16 @@ class HistoryStore:
             yield from newest_points(connection, connection.execute(_all_series(lab)).all(), last)
 
     def trends(self, last: int, lab: str | None = None) -> Iterator[tuple[str, Trend]]:
-        """Yield the combination and the trend of every metric, with the points of `latest`."""
+        """Yield the combination and the trend of every metric, with the points of `latest`.
+
+        A metric below its baseline has complete points: whether that is a loss depends on the connections of each run.
+        """
         for figure, points in self.latest(last, lab):
-            yield figure.combination, trend(figure.id, figure.lab, points, self._reviewed)
+            found = trend(figure.id, figure.lab, points, self._reviewed)
+            level = next((bps for bps in reversed(found.levels_bps) if bps is not None), None)
+            if found.baseline is not None and level is not None and level < found.baseline.goodput.bps:
+                found = self.trend(figure.id, last, figure.lab)
+            yield figure.combination, found
 
     def points_of(self, run: str) -> list[Point]:
         """Return all points of a run, by metric. Raises ConfigError if there is no such run."""
