@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Callable, Mapping, Sequence
 
-from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.exact.board import BOARDS
-from pytest_pinet.exact.measure import known_good, measured, stock_build
+from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import ExactBoot, NotExact
-from pytest_pinet.session.exact_machines import MadeExactBoot
+from pytest_pinet.model.exact import MadeExactBoot
+from pytest_pinet.session.exact_machines import PlannedExactBoot
 
-_ORDINARY = (
-    "the exact gate cannot judge here; use the A/B gate of the emulated lab: pinet gate --lab emulated BUILD. Its "
-    "verdicts need several boots"
-)
+Say = Callable[[str], None]
+# The first boots of a known-good kernel prove that the board is exact.
+_PROOF = 2
 
 
 class QemuMachines:
@@ -25,45 +22,43 @@ class QemuMachines:
     build under test replaces modules of the known-good kernel.
     """
 
-    nics: Sequence[str] = tuple(BOARDS)
-
-    def __init__(self) -> None:
+    def __init__(self, boards: Mapping[str, ExactBoard]) -> None:
+        self._boards = boards
         self._stock: Build | None = None
+        self._benches: dict[str, ExactBench] = {}
         self._kernels: dict[str, Build] = {}
 
-    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> MadeExactBoot:
+    @property
+    def nics(self) -> Sequence[str]:
+        return tuple(self._boards)
+
+    def known_good(self, nic: str, build: Build | None, say: Say) -> PlannedExactBoot:
+        bench = self._bench(nic)
         kernel = build if build is not None and build.kernel is not None else self._stock_kernel(say)
         self._kernels[nic] = kernel
-        proved = _timed(lambda tell: _proved(nic, kernel, tell), say)
+        proof = bench.payload(kernel)
+        boots = 0 if bench.is_proved(proof) else _PROOF
         if build is None or build is kernel:
-            return proved
-        return _timed(lambda tell: measured(BOARDS[nic], kernel, build, say=tell), say)
+            return PlannedExactBoot(boots, lambda: bench.known_good(proof, say))
+        payload = bench.payload(kernel, build)
 
-    def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> MadeExactBoot:
-        kernel = self._kernels[nic]
-        return _timed(lambda tell: measured(BOARDS[nic], kernel, build, say=tell), say)
+        def make() -> MadeExactBoot:
+            bench.known_good(proof, say)
+            return bench.measured(payload, say)
 
-    def _stock_kernel(self, say: Callable[[str], None]) -> Build:
+        return PlannedExactBoot(boots + (not bench.is_measured(payload)), make)
+
+    def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
+        bench = self._bench(nic)
+        payload = bench.payload(self._kernels[nic], build)
+        return PlannedExactBoot(int(not bench.is_measured(payload)), lambda: bench.measured(payload, say))
+
+    def _bench(self, nic: str) -> ExactBench:
+        if nic not in self._benches:
+            self._benches[nic] = ExactBench(self._boards[nic])
+        return self._benches[nic]
+
+    def _stock_kernel(self, say: Say) -> Build:
         if self._stock is None:
             self._stock = stock_build(say)
         return self._stock
-
-
-def _proved(nic: str, kernel: Build, say: Callable[[str], None]) -> ExactBoot:
-    found = known_good(BOARDS[nic], kernel, say)
-    if isinstance(found, NotExact):
-        raise InvalidMeasurement(f"the exact board {nic} is not exact on this machine: {found}; {_ORDINARY}")
-    return found
-
-
-def _timed(made: Callable[[Callable[[str], None]], ExactBoot], say: Callable[[str], None]) -> MadeExactBoot:
-    """Return the boot with its time. It was cached if nothing was said about booting."""
-    told: list[str] = []
-
-    def tell(text: str) -> None:
-        told.append(text)
-        say(text)
-
-    started = monotonic()
-    boot = made(tell)
-    return MadeExactBoot(boot, monotonic() - started, cached=not told)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -12,16 +13,18 @@ from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.builds.sources import find_functions, sources_of
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement
+from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.exact import ExactLimits, differs_beside_build, judge_exact
 from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.model.exact import MadeExactBoot
 from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import exact_combination, exact_records
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS
 from pytest_pinet.session.exact_gate import COMBINATION_KEY, chosen
-from pytest_pinet.session.exact_machines import ExactMachines, MadeExactBoot
+from pytest_pinet.session.exact_machines import ExactMachines, PlannedExactBoot
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession
 from pytest_pinet.session.settings import settings
 
@@ -32,9 +35,8 @@ def measure_exact(session: PinetSession) -> None:
     options = read_ab_options(found["build"], found["against"], found["boots"], found.origin, exact=True)
     if options is None:
         raise ConfigError(f"{found.origin('exact')}: no build is under test; name a build with --pinet-build PATH")
-    if session.dry_run is not None:
-        raise ConfigError("--pinet-dry-run plans measurements of a lab, and exact gates have no lab; remove the option")
-    machines = session.config.hook.pytest_pinet_exact_machines(config=session.config) or QemuMachines()
+    hook = session.config.hook.pytest_pinet_exact_machines
+    machines = hook(config=session.config) or QemuMachines(exact_boards(*found.on_command_line("lab")))
     # A NIC that does not exist is a mistake in the command line, not in a test.
     list(chosen(machines.nics, found["nic"], found.origin("nic")))
     session.exact = run = ExactRun(session, options, machines)
@@ -62,9 +64,13 @@ class ExactRun:
         started = datetime.now(UTC)
         try:
             with session.progress:
-                a, b = self._boots(nic)
+                planned = self._plan(nic)
+                if session.dry_run is None:
+                    a, b = self._boots(*planned)
         except CapabilityError as error:
             pytest.skip(for_log(str(error)))
+        if session.dry_run is not None:
+            session.dry_run.boot(item, nic, [options.name(side) for side in Side], [one.boots for one in planned])
         identities = a.boot.identity, b.boot.identity
         item.stash[COMBINATION_KEY] = exact_combination(nic, identities[1].qemu)
         if why := differs_beside_build(*identities):
@@ -82,16 +88,28 @@ class ExactRun:
         item.stash[RESULTS_KEY] += finished
         return finished
 
-    def _boots(self, nic: str) -> tuple[MadeExactBoot, MadeExactBoot]:
+    def _plan(self, nic: str) -> tuple[PlannedExactBoot, PlannedExactBoot]:
+        """Check both builds, before the first boot of either."""
         options, say = self._options, self._session.progress.show
-        try:
+        with self._known_good():
             a = self._machines.known_good(nic, options.good, say)
+        return a, self._machines.boot(nic, options.new, say)
+
+    def _boots(self, a: PlannedExactBoot, b: PlannedExactBoot) -> tuple[MadeExactBoot, MadeExactBoot]:
+        with self._known_good():
+            made = a.make()
+        self._made += not made.cached
+        under_test = b.make()
+        self._made += not under_test.cached
+        return made, under_test
+
+    @contextmanager
+    def _known_good(self) -> Iterator[None]:
+        """Blame the lab if the known-good build does not work."""
+        try:
+            yield
         except BuildError as error:
-            raise known_good_error(error, options.name(Side.A)) from error
-        self._made += not a.cached
-        b = self._machines.boot(nic, options.new, say)
-        self._made += not b.cached
-        return a, b
+            raise known_good_error(error, self._options.name(Side.A)) from error
 
     def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""

@@ -85,7 +85,8 @@ def gate(
     for wrong arguments.
 
     Exit code with --bisect: 0 for good; 1 for bad; 125 to skip a commit that cannot be loaded, does not boot or gives
-    no decision; 132 for wrong arguments, which ends the bisection.
+    no decision; 132 for wrong arguments, and 131 if this machine cannot judge any commit (--exact), which end the
+    bisection.
     """
     import pytest
 

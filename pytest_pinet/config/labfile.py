@@ -23,7 +23,7 @@ from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest, shown, unknown
-from pytest_pinet.model.lab import MACHINES, Interface, Lab, Node, PortRef, Switch, Uplink
+from pytest_pinet.model.lab import EXACT, MACHINES, Interface, Lab, Node, PortRef, Switch, Uplink
 
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
@@ -114,6 +114,7 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
     _check_ports([i for node in nodes.values() for i in node.interfaces], uplinks.values())
     check_addresses(nodes.values(), document)
     _check_places(nodes, uplinks.values(), document)
+    _check_exact(section, document)
     _check_outlets(section, document)
     _check_runner(section, document)
     if section.scale != 1 and section.launcher is None:
@@ -216,7 +217,8 @@ def _check_places(nodes: Mapping[str, Node], uplinks: Iterable[Uplink], document
 
 def _check_outlets(section: PinetSection, document: Document) -> None:
     for name, node in section.nodes.items():
-        for key in ("outlet", "machine", "user"):
+        # An exact gate boots an exact board by itself.
+        for key in ("outlet", "user") if node.clock == EXACT else ("outlet", "machine", "user"):
             if getattr(node, key) is not None and section.launcher is None:
                 message = f"node '{name}' has the key '{key}', which needs a launcher; this lab has no launcher"
                 raise ConfigError(message, document.key(("pinet", "nodes", name, key)))
@@ -229,6 +231,24 @@ def _check_outlets(section: PinetSection, document: Document) -> None:
                 f"add the key 'machine' with one of: {', '.join(MACHINES[1:])}"
             )
             raise ConfigError(message, document.key(("pinet", "nodes", name, "manager")))
+
+
+def _check_exact(section: PinetSection, document: Document) -> None:
+    """Check that exact boards are in a lab of their own: no launcher starts them, and no other node reaches them."""
+    exact = [name for name, node in section.nodes.items() if node.clock == EXACT]
+    for name, node in section.nodes.items():
+        path = ("pinet", "nodes", name)
+        if exact and node.clock != EXACT:
+            message = (
+                f"node '{exact[0]}' is an exact board (clock: {EXACT}), but node '{name}' is not; use two lab files"
+            )
+            raise ConfigError(message, document.key(path))
+        if node.machine == MACHINES[-1] and node.clock != EXACT:
+            message = f"node '{name}': machine {node.machine} exists only as an exact board; add clock: {EXACT}"
+            raise ConfigError(message, document.value((*path, "machine")))
+    if exact and section.launcher is not None:
+        message = f"no launcher starts exact boards such as '{exact[0]}' (clock: {EXACT}); remove the key 'launcher'"
+        raise ConfigError(message, document.value(("pinet", "launcher")))
 
 
 def _members(

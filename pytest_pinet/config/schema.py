@@ -150,7 +150,8 @@ class NodeSection(Section):
     )
     clock: Annotated[str, *one_of("clock", CLOCKS)] = Field(
         CLOCKS[0],
-        description="clock of the board; virtual: counts instructions; goodput is per second of this clock",
+        description="clock of the board; virtual: counts instructions; goodput is per second of this clock; exact: a "
+        "board of `pinet gate --exact`, whose values repeat to the last digit",
     )
     user: Annotated[str, *one_of("user", USERS)] | None = Field(
         None,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 from pytest_pinet.emulated.image import Report, card_image
 from pytest_pinet.emulated.machine import MACHINES
 from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.execution.tool import output
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.virtual.requirements import require
 
@@ -63,15 +63,5 @@ def qemu_devices() -> tuple[str, frozenset[str]]:
 
 
 def _output(*words: str) -> str:
-    argv = ["qemu-system-aarch64", *words]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=ANSWER_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise LabError(f"`{' '.join(argv)}` did not end within {ANSWER_S:g} s") from None
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no message"])[0]
-        raise LabError(
-            f"`{' '.join(argv)}` failed with exit code {done.returncode}: {reason}",
-            "check that all QEMU packages of this machine have the same version",
-        )
-    return done.stdout
+    act = "check that all QEMU packages of this machine have the same version"
+    return output(["qemu-system-aarch64", *words], ANSWER_S, act=act)

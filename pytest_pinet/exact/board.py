@@ -1,4 +1,4 @@
-"""The exact boards: QEMU's machine and NIC, the modules that the NIC needs, and QEMU's command line."""
+"""What exact boards are made of: QEMU's machines and NICs, the modules that a NIC needs, and QEMU's command line."""
 
 from __future__ import annotations
 
@@ -42,15 +42,13 @@ VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024
 
 
 @dataclass(frozen=True)
-class ExactBoard:
-    """A machine with two NICs of one kind, which QEMU connects.
+class ExactNic:
+    """A NIC that QEMU emulates and whose driver repeats.
 
-    ``driver`` is the module of the NIC, ``device`` QEMU's name of it, with its properties. ``modules`` are further
-    modules that the board needs if they are not built in. ``qemu`` is the oldest version of QEMU that has the NIC.
+    ``driver`` is its module, ``device`` QEMU's name of it, with its properties. ``modules`` are further modules that
+    the board needs if they are not built in. ``qemu`` is the oldest version of QEMU that has the NIC.
     """
 
-    name: str
-    machine: ExactMachine
     driver: str
     device: str
     modules: tuple[str, ...] = ()
@@ -60,16 +58,25 @@ class ExactBoard:
 
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
-BOARDS: Mapping[str, ExactBoard] = {
-    board.name: board
-    for board in (
-        ExactBoard("e1000e", VIRT, "e1000e", "e1000e"),
+# What exact boards can be made of. A lab file (lab/exact.yaml) says which exist.
+PARTS: Mapping[ExactMachine, tuple[ExactNic, ...]] = {
+    VIRT: (
+        ExactNic("e1000e", "e1000e"),
         # The virtual functions of one NIC take the bus addresses behind its own, from 16 slots on.
-        ExactBoard("igb", VIRT, "igb", "igb", qemu=(8, 0), properties=("addr=1", "addr=4")),
-        ExactBoard("virtio-net", VIRT, "virtio_net", "virtio-net-pci", ("virtio_pci",), properties=(_VIRTIO, _VIRTIO)),
-        ExactBoard("macb", VERSAL, "macb", "cadence_gem", ("of_mdio", "fixed_phy")),
-    )
+        ExactNic("igb", "igb", qemu=(8, 0), properties=("addr=1", "addr=4")),
+        ExactNic("virtio_net", "virtio-net-pci", ("virtio_pci",), properties=(_VIRTIO, _VIRTIO)),
+    ),
+    VERSAL: (ExactNic("macb", "cadence_gem", ("of_mdio", "fixed_phy")),),
 }
+
+
+@dataclass(frozen=True)
+class ExactBoard:
+    """A machine with two NICs of one kind, which QEMU connects."""
+
+    name: str
+    machine: ExactMachine
+    nic: ExactNic
 
 
 def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, memory: int) -> list[str]:
@@ -89,7 +96,7 @@ def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, me
             argv += ["-nic", f"hubport,hubid=0,mac={mac}"]
         else:
             argv += ["-netdev", f"hubport,id=nic{index},hubid=0"]
-            words = [board.device, f"netdev=nic{index}", f"mac={mac}", "romfile=", board.properties[index]]
+            words = [board.nic.device, f"netdev=nic{index}", f"mac={mac}", "romfile=", board.nic.properties[index]]
             argv += ["-device", ",".join(filter(None, words))]
     return argv
 

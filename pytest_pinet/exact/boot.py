@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_pinet.errors import BuildError, LabError
+from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
@@ -26,6 +26,8 @@ from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 # leaves room for a machine that does other work: a boot takes 20 to 60 s.
 WALL_S = 600.0
 _POLL_S = 0.2
+# QEMU has closed its console when it ends, some milliseconds before its process is gone.
+_END_S = 20.0
 _EXCERPT_LINES = 30
 _END, _FAILED = "exact-end", "exact-failed: "
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
@@ -33,12 +35,15 @@ _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 
 @dataclass(frozen=True)
 class _Ran:
-    """What one run of QEMU left: the console, the text of the results, and the plugin's output."""
+    """What one run of QEMU left: the console, the text of the results, and the plugin's output.
+
+    ``end`` is the exit code of QEMU, None if it did not end in time. It is 0 if the guest ended itself.
+    """
 
     console: str
     results: str
     counts: bytes
-    in_time: bool
+    end: int | None
 
 
 def boot_twice(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin) -> tuple[ExactBoot, ExactBoot]:
@@ -63,7 +68,10 @@ def boot(
     wall_s: float = WALL_S,
     stop: threading.Event | None = None,
 ) -> ExactBoot:
-    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does, or if ``stop`` is set."""
+    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does, or if ``stop`` is set.
+
+    Raises CapabilityError if the kernel was built without something that the board needs.
+    """
     ran = _run(board, payload, qemu, plugin, wall_s, stop or threading.Event())
     results = _checked(board, payload, ran, wall_s)
     windows: tuple[ExactWindow, ...] = results.windows
@@ -72,7 +80,7 @@ def boot(
     identity = ExactIdentity(
         board=board.name,
         machine=board.machine.name,
-        nic=board.device,
+        nic=board.nic.device,
         driver=results.driver,
         qemu=qemu.version_text,
         processors=board.machine.processors,
@@ -99,15 +107,24 @@ def _checked(board: ExactBoard, payload: Payload, ran: _Ran, wall_s: float) -> G
         raise BuildError(f"{what} panicked: {panic[1].strip()}", "panic", excerpt)
     failed = next((line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)), None)
     if failed is not None:
-        command, _, reason = failed.partition(": ")
-        kind = "hang" if "no end within" in reason else "no driver" if "driver" in reason else "no traffic"
-        raise BuildError(f"{what} failed at `{command}`: {reason.removesuffix(' (errno 0)')}", kind, excerpt)
-    if not ran.in_time:
+        raise _failure(what, *failed.partition(": ")[::2], excerpt)
+    if ran.end is None:
         raise BuildError(f"{what} did not end within {wall_s:g} s", "hang", excerpt)
-    last = next((line for line in reversed(lines) if line.strip()), "no message")
-    if "exact-begin" not in lines and not any(re.match(r"\[ +\d+\.\d+\]", line) for line in lines):
-        raise LabError(f"QEMU ended before {what} printed anything: {last[:200]}")
-    raise BuildError(f"{what} reset the board without a panic; its last line: {last[:200]}", "hang", excerpt)
+    last = next((line for line in reversed(lines) if line.strip()), "no message")[:200]
+    if ran.end:
+        raise LabError(f"QEMU ended with exit code {ran.end} while it ran {what}: {last}")
+    raise BuildError(f"{what} reset the board without a panic; its last line: {last}", "hang", excerpt)
+
+
+def _failure(what: str, command: str, reason: str, excerpt: str) -> PinetError:
+    """Return the error of what the traffic program or the plugin said."""
+    if command == "plugin":
+        return LabError(f"QEMU's plugin failed with {what}: {reason}")
+    why = f"{what} failed at `{command}`: {reason.removesuffix(' (errno 0)')}"
+    if reason.startswith("the kernel has no "):
+        return CapabilityError(why)
+    kind = "hang" if "no end within" in reason else "no driver" if "driver" in reason else "no traffic"
+    return BuildError(why, kind, excerpt)
 
 
 def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float, stop: threading.Event) -> _Ran:
@@ -121,11 +138,11 @@ def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s
         argv += arguments(board, _path(kernel), _path(initramfs), payload.cmdline, memory)
         if plugin.path is not None:
             argv += ["-plugin", f"{plugin.path},out={_path(out)}"]
-        console, in_time = _console(argv, qemu.environment, (memory, kernel, initramfs, out), wall_s, stop)
+        console, end = _console(argv, qemu.environment, (memory, kernel, initramfs, out), wall_s, stop)
         results = read_pages(memory)
         os.lseek(out, 0, os.SEEK_SET)
         counts = os.read(out, os.fstat(out).st_size)
-    return _Ran(console, results, counts, in_time)
+    return _Ran(console, results, counts, end)
 
 
 def _console(
@@ -134,11 +151,11 @@ def _console(
     descriptors: tuple[int, ...],
     wall_s: float,
     stop: threading.Event,
-) -> tuple[str, bool]:
+) -> tuple[str, int | None]:
     """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
 
-    The second value is False if QEMU was killed because it took longer than ``wall_s``. Raises LabError if ``stop`` is
-    set.
+    The second value is QEMU's exit code; 0 if the traffic program has ended, None if QEMU was killed because it took
+    longer than ``wall_s``. Raises LabError if ``stop`` is set.
     """
     deadline = time.monotonic() + wall_s
     try:
@@ -154,7 +171,7 @@ def _console(
         )
     except OSError as error:
         raise LabError(f"{argv[0]} cannot be started: {error.strerror}") from None
-    text = b""
+    text, end = b"", None
     try:
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
@@ -166,15 +183,19 @@ def _console(
                     continue
                 data = os.read(process.stdout.fileno(), 65536)
                 text += data.replace(b"\r", b"")
-                if not data or b"\nexact-end\n" in text[-200 - len(data) :] or b"\nexact-failed: " in text[-4096:]:
+                if not data:
+                    with suppress(subprocess.TimeoutExpired):
+                        end = process.wait(_END_S)
                     break
-            in_time = left > 0
+                if b"\nexact-end\n" in text[-200 - len(data) :] or b"\nexact-failed: " in text[-4096:]:
+                    end = 0
+                    break
     finally:
         process.kill()
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    return text.decode("utf-8", "replace"), in_time
+    return text.decode("utf-8", "replace"), end
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Measures builds on an exact board: the known-good build with proof that the board is exact, any build from the cache.
 
-board = BOARDS["e1000e"]
-a = known_good(board, stock_build(KERNEL, print))          # ExactBoot, or NotExact
-b = measured(board, stock_build(KERNEL, print), load_build("e1000e.ko"))
+bench = ExactBench(boards_of(load("exact"))["e1000e"])
+kernel = stock_build(print)
+a = bench.known_good(bench.payload(kernel), print)
+b = bench.measured(bench.payload(kernel, load_build("e1000e.ko")), print)
 """
 
 from __future__ import annotations
@@ -13,74 +14,78 @@ from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import KERNEL, kernel_package
+from pytest_pinet.errors import LabError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.payload import Payload, make_payload
-from pytest_pinet.exact.qemu import Plugin, Qemu, build_plugin, find_qemu
-from pytest_pinet.exact.store import boot_once, key_of
+from pytest_pinet.exact.qemu import build_plugin, find_qemu
+from pytest_pinet.exact.store import boot_once, key_of, known_boot
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import ExactBoot, NotExact, first_difference
+from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, first_difference
+
+Say = Callable[[str], None]
+_ORDINARY = (
+    "the exact gate cannot judge here; use the A/B gate of the emulated lab: pinet gate --lab emulated BUILD. Its "
+    "verdicts need several boots"
+)
 
 
-def stock_build(report: Callable[[str], None], name: str = KERNEL) -> Build:
+def stock_build(report: Say, name: str = KERNEL) -> Build:
     """Return the build of a Debian kernel package, the newest of the release by default. Raises LabError."""
     return load_build(str(kernel_package(name, report)))
 
 
-def _quiet(_: str) -> None:
-    pass
+class ExactBench:
+    """One exact board, with the QEMU and the plugin that boot it on this machine."""
 
+    def __init__(self, board: ExactBoard) -> None:
+        """Find QEMU and build the plugin. Raises LabError, CapabilityError."""
+        self.board = board
+        self.qemu = find_qemu(board)
+        self.plugin = build_plugin(self.qemu)
 
-class _Differs(Exception):
-    def __init__(self, difference: NotExact) -> None:
-        super().__init__(str(difference))
-        self.difference = difference
+    def payload(self, base: Build, build: Build | None = None) -> Payload:
+        """Return what the board boots for a build, after all checks that need no boot. See ``make_payload``."""
+        return make_payload(self.board, base, build)
 
+    def is_proved(self, payload: Payload) -> bool:
+        """Return whether ``known_good`` takes the values of this build from the cache."""
+        return known_boot(self._key("proved", payload)) is not None
 
-def known_good(board: ExactBoard, base: Build, say: Callable[[str], None] = _quiet) -> ExactBoot | NotExact:
-    """Return what the known-good build measures. It is booted twice at once, and must give equal values.
+    def is_measured(self, payload: Payload) -> bool:
+        """Return whether ``measured`` takes the values of this build from the cache."""
+        return known_boot(self._key("once", payload)) is not None
 
-    The proof is in the cache together with the values, so each machine boots it twice only once for all that the values
-    depend on. ``say`` is called if it boots. Raises BuildError, LabError.
-    """
-    payload, qemu, plugin = _prepared(board, base, None)
+    def known_good(self, payload: Payload, say: Say) -> MadeExactBoot:
+        """Return what the known-good build measures. It is booted twice at once, and must give equal values.
 
-    def proved() -> ExactBoot:
-        say(f"{board.name}: booting {base} twice, to prove that its values repeat")
-        first, second = boot_twice(board, payload, qemu, plugin)
-        if (difference := first_difference(first, second)) is not None:
-            raise _Differs(difference)
-        return first
+        The proof is in the cache together with the values, so each machine boots it twice only once for all that the
+        values depend on. ``say`` is called if it boots. Raises BuildError, and LabError also if the values differ.
+        """
 
-    try:
-        return boot_once(_key("proved", board, payload, qemu, plugin), proved)
-    except _Differs as differs:
-        return differs.difference
+        def proved() -> ExactBoot:
+            say(f"{self.board.name}: booting {payload.build} twice, to prove that its values repeat")
+            first, second = boot_twice(self.board, payload, self.qemu, self.plugin)
+            if (difference := first_difference(first, second)) is not None:
+                raise LabError(
+                    f"the exact board {self.board.name} is not exact on this machine: {difference}", _ORDINARY
+                )
+            return first
 
+        return boot_once(self._key("proved", payload), proved)
 
-def measured(
-    board: ExactBoard, base: Build, build: Build | None, fresh: bool = False, say: Callable[[str], None] = _quiet
-) -> ExactBoot:
-    """Return what ``build`` measures; None is ``base``. A build of modules only replaces modules of ``base``.
+    def measured(self, payload: Payload, say: Say) -> MadeExactBoot:
+        """Return what a build measures in one boot. ``say`` is called if it boots. Raises BuildError, LabError."""
 
-    ``fresh`` boots it even if the cache has its values. ``say`` is called if it boots. Raises BuildError, LabError.
-    """
-    payload, qemu, plugin = _prepared(board, base, build)
+        def booted() -> ExactBoot:
+            say(f"{self.board.name}: booting {payload.build}")
+            return boot(self.board, payload, self.qemu, self.plugin)
 
-    def booted() -> ExactBoot:
-        say(f"{board.name}: booting {build or base}")
-        return boot(board, payload, qemu, plugin)
+        return boot_once(self._key("once", payload), booted)
 
-    return booted() if fresh else boot_once(_key("once", board, payload, qemu, plugin), booted)
-
-
-def _prepared(board: ExactBoard, base: Build, build: Build | None) -> tuple[Payload, Qemu, Plugin]:
-    qemu = find_qemu(board)
-    return make_payload(board, base, build), qemu, build_plugin(qemu)
-
-
-def _key(kind: str, board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin) -> str:
-    argv = arguments(board, Path("kernel"), Path("initramfs"), payload.cmdline, 0)
-    # The initramfs holds the modules, the traffic program and its script.
-    initramfs = hashlib.sha256(payload.initramfs).hexdigest()
-    return key_of(kind, board.name, *argv, payload.image_hash, initramfs, qemu.sha256, plugin.sha256)
+    def _key(self, kind: str, payload: Payload) -> str:
+        argv = arguments(self.board, Path("kernel"), Path("initramfs"), payload.cmdline, 0)
+        # The initramfs holds the modules, the traffic program and its script.
+        initramfs = hashlib.sha256(payload.initramfs).hexdigest()
+        of_qemu = self.qemu.sha256, self.plugin.sha256
+        return key_of(kind, self.board.name, *argv, payload.image_hash, initramfs, *of_qemu)

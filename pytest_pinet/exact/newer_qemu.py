@@ -9,8 +9,9 @@ from pathlib import Path
 from pytest_pinet.emulated.image import locked
 from pytest_pinet.emulated.packages import Apt, machine_sources
 from pytest_pinet.errors import LabError
-from pytest_pinet.exact.qemu import PROGRAM, output, qemu_at, unpacked_folder
+from pytest_pinet.exact.qemu import PROGRAM, qemu_at, unpacked_folder
 from pytest_pinet.exact.store import exact_cache
+from pytest_pinet.execution.tool import output
 
 _PACKAGES = ("qemu-system-arm", "qemu-system-common", "qemu-system-data")
 UNPACK_S = 300.0

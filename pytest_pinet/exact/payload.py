@@ -15,6 +15,7 @@ from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
+from pytest_pinet.exact.kernel_config import require_config
 from pytest_pinet.exact.traffic import AMOUNTS
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
@@ -25,12 +26,13 @@ _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 @dataclass(frozen=True)
 class Payload:
-    """A kernel image, an initramfs, a command line, and their hashes.
+    """What a board boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
     ``modules`` are the hashes of the modules by name, ``traffic`` is the hash of the traffic program, ``sender`` is
     ``pktgen`` or ``sender``.
     """
 
+    build: str
     release: str
     image: bytes
     initramfs: bytes
@@ -54,13 +56,15 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
 
     All traffic must end within ``limit_s`` of virtual time. A build without a kernel consists of modules, which replace
     modules of ``base``. Raises BuildError for a build that this board cannot run, CapabilityError for a build that does
-    not concern this board.
+    not concern this board, or whose kernel lacks what an exact board needs.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
     if kernel_of.kernel is None or kernel_of.kernel.arch != "arm64" or build.arch not in ("arm64", None):
         arch = build.arch or (kernel_of.kernel and kernel_of.kernel.arch)
         raise BuildError(f"{build} is for {arch}, but exact boards are arm64", "wrong architecture")
+    image = _image(kernel_of)
+    require_config(kernel_of, image)
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     built_in = _built_in(kernel_of)
@@ -99,8 +103,9 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
     archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in hashes)]
     return Payload(
+        build=str(build),
         release=kernel_of.release or "",
-        image=_image(kernel_of),
+        image=image,
         initramfs=archive.packed(),
         cmdline=cmdline(board, tuple(words)),
         modules=hashes,
@@ -163,9 +168,9 @@ def _load_order(
         order[name] = module
 
     # Without a list of modules, the guest finds out what is built into the kernel.
-    if known and board.driver not in known and board.driver not in built_in:
-        raise BuildError(f"{build} has no driver {board.driver} for the NIC of the board {board.name}", "no driver")
+    if known and board.nic.driver not in known and board.nic.driver not in built_in:
+        raise BuildError(f"{build} has no driver {board.nic.driver} for the NIC of the board {board.name}", "no driver")
     # The packet socket of our own sender is a module of Debian's kernels.
-    for name in (*board.modules, "pktgen" if "pktgen" in known else "af_packet", board.driver):
+    for name in (*board.nic.modules, "pktgen" if "pktgen" in known else "af_packet", board.nic.driver):
         add(name, ())
     return list(order.values())

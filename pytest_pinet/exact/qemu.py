@@ -6,20 +6,18 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 
 from pytest_pinet.emulated.image import locked
 from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.store import exact_cache
-from pytest_pinet.execution.shell import last_line
+from pytest_pinet.execution.tool import output
 
 VARIABLE = "PINET_QEMU"
 PROGRAM = "qemu-system-aarch64"
@@ -62,11 +60,11 @@ def find_qemu(board: ExactBoard) -> Qemu:
 
     Raises LabError if there is none, CapabilityError if it is too old for the board's NIC: its tests are skipped.
     """
-    named, unpacked = os.environ.get(VARIABLE), unpacked_folder()
+    named, unpacked, oldest = os.environ.get(VARIABLE), unpacked_folder(), board.nic.qemu
     program = shutil.which(PROGRAM)
     if named:
         found = qemu_at(Path(named), VARIABLE)
-    elif program is not None and ((own := _qemu(Path(program), None)).version >= board.qemu or not unpacked.is_dir()):
+    elif program is not None and ((own := _qemu(Path(program), None)).version >= oldest or not unpacked.is_dir()):
         found = own
     elif unpacked.is_dir():
         found = qemu_at(unpacked, "the cache")
@@ -75,8 +73,8 @@ def find_qemu(board: ExactBoard) -> Qemu:
             f"exact boards need {PROGRAM}, which this machine lacks",
             "apt install --no-install-recommends qemu-system-arm",
         )
-    if found.version < board.qemu:
-        needed = ".".join(map(str, board.qemu))
+    if found.version < oldest:
+        needed = ".".join(map(str, oldest))
         raise CapabilityError(
             f"the exact board {board.name} needs QEMU {needed}, but {found.command[0]} is QEMU {found.version_text}: "
             "run `pinet emulated qemu`, which unpacks a newer QEMU from Debian's backports, or set "
@@ -114,27 +112,6 @@ def _qemu(program: Path, folder: Path | None) -> Qemu:
     with program.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Qemu(tuple(command), tuple(int(part) for part in version[1].split(".")), digest, environment)
-
-
-def output(argv: Sequence[str], timeout_s: float, environment: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return what a command of this machine prints. Raises LabError if it cannot be started, fails or takes longer."""
-    try:
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **environment, "LC_ALL": "C.UTF-8"},
-        )
-    except subprocess.TimeoutExpired:
-        raise LabError(f"`{' '.join(argv[:3])}` did not end within {timeout_s:g} s") from None
-    except OSError as error:
-        raise LabError(f"{argv[0]} cannot be started: {error.strerror}") from None
-    if done.returncode:
-        raise LabError(f"`{' '.join(argv[:3])}` failed: {last_line(done.stderr) or 'no message'}")
-    return done.stdout
 
 
 def plugin_source() -> bytes:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_pinet.emulated.image import cache, locked
-from pytest_pinet.model.exact import ExactBoot
+from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
 from pytest_pinet.model.record.exact import VERSION, dumps, loads
 
 # Boots that the cache keeps; each has about 100 kB.
@@ -43,17 +43,19 @@ def known_boot(key: str) -> ExactBoot | None:
     return boot
 
 
-def boot_once(key: str, run: Callable[[], ExactBoot]) -> ExactBoot:
+def boot_once(key: str, run: Callable[[], ExactBoot]) -> MadeExactBoot:
     """Return the boot with this key. If the cache lacks it, ``run`` makes it; another process waits for that.
 
     Raises LabError if the cache cannot be written.
     """
     if (known := known_boot(key)) is not None:
-        return known
+        return MadeExactBoot(known, 0.0, cached=True)
     with locked(_file(key).parent):
         if (known := known_boot(key)) is not None:
-            return known
+            return MadeExactBoot(known, 0.0, cached=True)
+        started = time.monotonic()
         boot = run()
+        seconds = time.monotonic() - started
         draft = _file(key).with_suffix(".draft")
         try:
             draft.write_bytes(gzip.compress(dumps(boot).encode(), mtime=0))
@@ -61,7 +63,7 @@ def boot_once(key: str, run: Callable[[], ExactBoot]) -> ExactBoot:
         finally:
             draft.unlink(missing_ok=True)
     _prune()
-    return boot
+    return MadeExactBoot(boot, seconds)
 
 
 def _file(key: str) -> Path:

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 # For `git bisect run` this exit code means "this commit cannot be tested".
 SKIP = 125
+# This exit code ends `git bisect run`: no commit can be judged on this machine.
+STOP = 131
 # A build with these findings comes up and moves packets, so a bisection can judge it. Other builds are skipped.
 MEASURABLE = ("slow link", "link drops", "no traffic")
 
@@ -60,8 +62,12 @@ def exit_code(found: ChangeVerdict) -> int:
     return _EXIT[found]
 
 
-def bisect_code(came: Sequence[MetricSummary]) -> int:
-    """Return the code for ``git bisect run``: 0 good, 1 bad, 125 if this commit cannot be judged."""
+def bisect_code(came: Sequence[MetricSummary], exact: bool = False) -> int:
+    """Return the code for ``git bisect run``: 0 good, 1 bad, 125 if this commit cannot be judged.
+
+    ``exact``: the values are of exact boards. Such a board breaks for a reason that no commit changes (two boots of the
+    known-good build differ), so 131 ends the bisection, which would skip one commit after the other.
+    """
     found = answer(came)
     if found is ChangeVerdict.PASS:
         return 0
@@ -69,4 +75,5 @@ def bisect_code(came: Sequence[MetricSummary]) -> int:
         one.outcome is MetricOutcome.REGRESSION or (one.outcome is MetricOutcome.FINDING and one.finding in MEASURABLE)
         for one in came
     )
-    return 1 if bad else SKIP
+    broken = exact and any(one.outcome is MetricOutcome.LAB_ERROR for one in came)
+    return 1 if bad else STOP if broken else SKIP

@@ -113,6 +113,15 @@ class ExactBoot:
 
 
 @dataclass(frozen=True)
+class MadeExactBoot:
+    """A boot, and the seconds that it took. ``cached``: it was made in an earlier run, and took none."""
+
+    boot: ExactBoot
+    seconds: float
+    cached: bool = False
+
+
+@dataclass(frozen=True)
 class NotExact:
     """Two boots of the same build differ, so that the board is not exact on this machine.
 

@@ -11,14 +11,16 @@ from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.management import Management
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
-# What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine.
-MACHINES = ("namespace", "virt", "raspi3b")
+# What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine. Exact boards
+# are virt or xlnx-versal-virt.
+MACHINES = ("namespace", "virt", "raspi3b", "xlnx-versal-virt")
 # The name of the board's own NIC.
 ONBOARD = "onboard"
 # The account of an emulated board: root, or a normal user who may use sudo without a password (root cannot log in).
 USERS = (ROOT, PI) = ("root", "pi")
-# The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor.
-CLOCKS = (WALL, VIRTUAL) = ("wall", "virtual")
+# The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor. On an exact
+# board nothing beside the guest moves this clock, so each boot repeats.
+CLOCKS = (WALL, VIRTUAL, EXACT) = ("wall", "virtual", "exact")
 # What can configure the NICs of an emulated board, as on a real board.
 MANAGERS = ("NetworkManager", "systemd-networkd", "dhcpcd", "ifupdown")
 

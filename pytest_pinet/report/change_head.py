@@ -86,7 +86,7 @@ def change_head(
         baseline="accepted" if accepted else "exact" if exact else "interleaved",
         answer=str(found),
         exit=exit_code(found),
-        bisect_exit=bisect_code(came),
+        bisect_exit=bisect_code(came, exact),
         sentence=sentence,
         turns=turns,
         entries=tuple(entries),

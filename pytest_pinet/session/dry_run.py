@@ -71,6 +71,7 @@ class DryRun:
         self._nodes: dict[str, float] = {}
         self._planned: set[str] = set()
         self._under_test: dict[str, None] = {}
+        self._boots: dict[str, int] = {}
         # Returns the boots of a build under test for the names of the boards under test. None without a build.
         self.turns: Callable[[str], str] | None = None
 
@@ -121,6 +122,15 @@ class DryRun:
         node = call.link.combination.dut.node.name
         self._plan(call, [f"    {node}$ {ping_tool.command(ping, own, other)}"], ping.seconds)
 
+    def boot(self, item: pytest.Item, nic: str, builds: Sequence[str], boots: Sequence[int]) -> NoReturn:
+        """Plan the boots of build A and build B on the exact board of a NIC, and skip the rest of the test."""
+        self._lines.append(item.nodeid)
+        for side, build, often in zip("AB", builds, boots, strict=True):
+            often_text = f"{often} boot{'' if often == 1 else 's'}" if often else "no boot: its values are in the cache"
+            self._lines.append(f"  {nic}: {side} {build}, {often_text}")
+        self._boots[nic] = self._boots.get(nic, 0) + sum(boots)
+        pytest.skip(PLANNED)
+
     def _plan(self, call: GateCall, lines: list[str], seconds: float) -> NoReturn:
         item, combination = call.item, call.link.combination
         if item.nodeid not in self._planned:
@@ -140,6 +150,10 @@ class DryRun:
         """Return the lines of the plan."""
         if not self._lines:
             return ["nothing would be measured"]
+        if self._boots:
+            boots = sum(self._boots.values())
+            plural = "" if boots == 1 else "s"
+            return [*self._lines, "", f"total: {boots} boot{plural} of exact boards ({', '.join(self._boots)})"]
         each = " in each turn" if self.turns is not None else ""
         total = (
             f"total: {self._count} measurement{'s' if self._count > 1 else ''} on {len(self._nodes)} nodes "

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import ExactBoot
+from pytest_pinet.model.exact import MadeExactBoot
 
 
 @dataclass(frozen=True)
-class MadeExactBoot:
-    """A boot and its time in seconds. ``cached``: the boot was made in an earlier run."""
+class PlannedExactBoot:
+    """A build that passed all checks that need no boot.
 
-    boot: ExactBoot
-    seconds: float
-    cached: bool = False
+    ``boots`` is how often ``make`` boots; 0 if the values are known from an earlier run. ``make`` raises BuildError or
+    LabError.
+    """
+
+    boots: int
+    make: Callable[[], MadeExactBoot]
 
 
 class ExactMachines(Protocol):
@@ -26,12 +29,12 @@ class ExactMachines(Protocol):
     def nics(self) -> Sequence[str]:
         """The names of the NICs that have an exact board."""
 
-    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> MadeExactBoot:
-        """Boot the known-good build (None: the stock kernel), or return its boot of an earlier run.
+    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
+        """Check the known-good build (None: the stock kernel). Raises BuildError, LabError or UnsupportedError.
 
-        The first time on a machine, the build is booted twice. Raises InvalidMeasurement if the boots differ,
-        BuildError, LabError or UnsupportedError. ``say`` shows what is being done.
+        The first time on a machine, it is booted twice. ``make`` raises LabError if the boots differ. ``say`` shows
+        what is being done.
         """
 
-    def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> MadeExactBoot:
-        """Boot the build under test once. Raises BuildError, LabError or UnsupportedError."""
+    def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
+        """Check the build under test, after ``known_good``. Raises BuildError, LabError or UnsupportedError."""

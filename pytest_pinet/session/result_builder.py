@@ -94,6 +94,7 @@ class ResultBuilder:
             # The ids of tests outside of the rootdir depend on the words of the command line.
             node = ["--pyargs", f"{module}::{item.nodeid.partition('::')[2]}"]
         # With "=", or pytest takes the lab file for a test path when it looks for its root.
-        # An exact gate has no lab.
-        words = ["pytest", *node, *([f"--pinet-lab={lab.file}"] if lab is not None else [])]
-        return shlex.join([*words, *settings(config).repeated()])
+        found = settings(config)
+        # An exact gate has no lab, but perhaps a file with its boards.
+        files = [lab.file] if lab is not None else found.on_command_line("lab") if found["exact"] else ()
+        return shlex.join(["pytest", *node, *(f"--pinet-lab={file}" for file in files), *found.repeated()])

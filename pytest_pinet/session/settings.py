@@ -55,6 +55,10 @@ class Settings:
         """Return what messages call the value of a setting: an option, a variable, or file, line and key."""
         return self.written[name].name
 
+    def on_command_line(self, name: str) -> tuple[str, ...]:
+        """Return the texts of a setting, without those of the environment and of the configuration file."""
+        return self.written[name].texts if self.written[name].source is Source.COMMAND_LINE else ()
+
     def repeated(self) -> list[str]:
         """Return the options that make another run measure and judge as this one does."""
         written = [(one, self.written[one.name]) for one in SETTINGS if one.repeated]

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.errors import BuildError, CapabilityError, InvalidMeasurement
+from pytest_pinet.errors import BuildError, CapabilityError, LabError
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import ExactBoot
+from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.session.exact_machines import MadeExactBoot
+from pytest_pinet.session.exact_machines import PlannedExactBoot
 from tests.support.exact_boots import FOUR_NOPS, KNOWN_GOOD, RECEIVE, boot, window, with_module
 
 TRANSMIT = {"macb_start_xmit [macb]": 320.0, "pktgen_xmit [pktgen]": 210.0, "dev_queue_xmit": 1800.0}
@@ -50,24 +50,28 @@ class RecordedMachines:
     def __init__(self) -> None:
         self._booted: set[str] = set()
 
-    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> MadeExactBoot:
+    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
         name = "good" if build is None else build.name
-        if name == "unsteady":
-            raise InvalidMeasurement("macb is not exact on this machine: tcp-tx: packets was 5500 in one boot and 5501")
-        made = self._made(nic, name, cached=name in self._booted)
+        planned = self._planned(nic, name, 0 if name in self._booted else 2)
         self._booted.add(name)
-        return made
+        return planned
 
-    def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> MadeExactBoot:
-        if build.name.startswith("error "):
-            kind = build.name.removeprefix("error ")
-            raise BuildError(f"kernel 6.1.0-56-arm64 on the exact board {nic}: {kind}", kind, "the last line")
-        return self._made(nic, build.name, cached=False)
+    def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
+        return self._planned(nic, build.name, 1)
 
-    def _made(self, nic: str, name: str, cached: bool) -> MadeExactBoot:
+    def _planned(self, nic: str, name: str, boots: int) -> PlannedExactBoot:
         if nic == "igb":
             raise CapabilityError("igb needs QEMU 8.0 or later, found 7.2.22")
-        return MadeExactBoot(BOOTS.get(name, GOOD), 42.0, cached)
+
+        def make() -> MadeExactBoot:
+            if name == "unsteady":
+                raise LabError("macb is not exact on this machine: tcp-tx: packets was 5500 in one boot and 5501")
+            if name.startswith("error "):
+                kind = name.removeprefix("error ")
+                raise BuildError(f"kernel 6.1.0-56-arm64 on the exact board {nic}: {kind}", kind, "the last line")
+            return MadeExactBoot(BOOTS.get(name, GOOD), 42.0, cached=not boots)
+
+        return PlannedExactBoot(boots, make)
 
 
 @pytest.hookimpl

@@ -18,13 +18,14 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, CapabilityError
 from pytest_pinet.exact import store
-from pytest_pinet.exact.board import BOARDS, ExactBoard
+from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.boot import boot
-from pytest_pinet.exact.measure import known_good, measured, stock_build
+from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.exact.payload import make_payload
 from pytest_pinet.exact.qemu import PROGRAM, Plugin, build_plugin, find_qemu
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import USER, ExactBoot, Function
+from pytest_pinet.model.exact import USER, ExactBoot, Function, MadeExactBoot
 from tests.support.build_files import write
 from tests.support.driver_builds import patched_module
 
@@ -34,6 +35,7 @@ pytestmark = [
     pytest.mark.emulated,
     pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is missing"),
 ]
+BOARDS = exact_boards()
 E1000E = BOARDS["e1000e"]
 WINDOWS = ["pktgen-60-tx", "pktgen-60-rx", "pktgen-1514-tx", "pktgen-1514-rx", "tcp-tx", "tcp-rx", "request-tx"]
 
@@ -53,6 +55,12 @@ def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "exact_cache", lambda: tmp_path / "exact")
 
 
+def measured(board: ExactBoard, base: Build, build: Build | None) -> ExactBoot:
+    """Return what one boot of a build measures."""
+    bench = ExactBench(board)
+    return bench.measured(bench.payload(base, build), print).boot
+
+
 @pytest.fixture(params=BOARDS)
 def board(request: pytest.FixtureRequest) -> ExactBoard:
     found = BOARDS[request.param]
@@ -64,10 +72,12 @@ def board(request: pytest.FixtureRequest) -> ExactBoard:
 
 
 def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:
-    found = known_good(board, stock)
-    assert isinstance(found, ExactBoot), str(found)
+    bench = ExactBench(board)
+    made = bench.known_good(bench.payload(stock), print)
+    assert not made.cached
+    found = made.boot
     assert [window.name for window in found.windows] == WINDOWS
-    assert found.identity.driver == board.driver
+    assert found.identity.driver == board.nic.driver
     for window in found.windows:
         assert window.packets > 0
         assert window.instructions is not None
@@ -78,7 +88,8 @@ def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) 
         if window.pmu_instructions is not None and window.traffic == "pktgen":
             # The counter of the processor begins and ends some instructions outside of the window.
             assert window.instructions == pytest.approx(window.pmu_instructions, rel=0.01)
-    assert known_good(board, stock) == found
+    assert bench.is_proved(bench.payload(stock))
+    assert bench.known_good(bench.payload(stock), pytest.fail) == MadeExactBoot(found, 0.0, cached=True)
 
 
 def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
@@ -160,8 +171,9 @@ def test_a_stall_ends_at_the_limit_of_virtual_time(stock: Build) -> None:
 @pytest.fixture
 def gate_process() -> Iterator[subprocess.Popen[bytes]]:
     program = (
-        "from pytest_pinet.exact.board import BOARDS; from pytest_pinet.exact.measure import measured, stock_build; "
-        "measured(BOARDS['e1000e'], stock_build(print), None, fresh=True)"
+        "from pytest_pinet.exact.boot import boot; from pytest_pinet.exact.lab_boards import exact_boards; "
+        "from pytest_pinet.exact.measure import ExactBench, stock_build; bench = ExactBench(exact_boards()['e1000e']); "
+        "boot(bench.board, bench.payload(stock_build(print)), bench.qemu, bench.plugin)"
     )
     process = subprocess.Popen([sys.executable, "-X", "pinet", "-c", program], stdout=subprocess.DEVNULL)
     yield process

@@ -8,11 +8,12 @@ import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, CapabilityError
-from pytest_pinet.exact.board import BOARDS
+from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import make_payload, traffic_program
 from pytest_pinet.model.build import Build
 from tests.support.build_files import RELEASE, image, module, tree, write
 
+BOARDS = exact_boards()
 E1000E, MACB, VIRTIO = BOARDS["e1000e"], BOARDS["macb"], BOARDS["virtio-net"]
 OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import CapabilityError, LabError
-from pytest_pinet.exact.board import BOARDS
+from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.qemu import PROGRAM, Qemu, build_plugin, find_qemu, unpacked_folder
 
+BOARDS = exact_boards()
 E1000E, IGB = BOARDS["e1000e"], BOARDS["igb"]
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -88,7 +89,7 @@ def test_a_compiler_that_fails_is_a_reason(tmp_path: Path) -> None:
     (tmp_path / "bin" / "cc").chmod(0o755)
     found = build_plugin(Qemu(("qemu",), (7, 2), ""))
     assert found.path is None
-    assert found.missing.endswith("failed: stdint.h: No such file or directory")
+    assert found.missing.endswith("failed with exit code 1: stdint.h: No such file or directory")
 
 
 @needs_cc

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.store import boot_once, exact_cache, key_of, known_boot
-from pytest_pinet.model.exact import ExactBoot
+from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
 from tests.unit.model.test_exact import BOOT
 
 
@@ -27,8 +27,8 @@ def never() -> ExactBoot:
 def test_a_boot_is_made_once() -> None:
     key = key_of("e1000e", "kernel")
     assert known_boot(key) is None
-    assert boot_once(key, lambda: BOOT) == BOOT
-    assert boot_once(key, never) == BOOT
+    assert boot_once(key, lambda: BOOT).boot == BOOT
+    assert boot_once(key, never) == MadeExactBoot(BOOT, 0.0, cached=True)
     assert key != key_of("e1000e", "another kernel")
 
 
@@ -38,8 +38,8 @@ def test_a_damaged_entry_is_made_again() -> None:
     (file,) = exact_cache().glob("boots/*/boot.json.gz")
     file.write_bytes(file.read_bytes()[:40])
     assert known_boot(key) is None
-    assert boot_once(key, lambda: BOOT) == BOOT
-    assert boot_once(key, never) == BOOT
+    assert boot_once(key, lambda: BOOT).boot == BOOT
+    assert boot_once(key, never) == MadeExactBoot(BOOT, 0.0, cached=True)
 
 
 def test_two_gates_at_once_boot_once() -> None:
@@ -51,7 +51,7 @@ def run():
     print("booted", flush=True)
     time.sleep(0.3)
     return BOOT
-assert boot_once("0" * 32, run) == BOOT
+assert boot_once("0" * 32, run).boot == BOOT
 """
     gates = [
         subprocess.Popen([sys.executable, "-X", "pinet", "-c", program], stdout=subprocess.PIPE, text=True)

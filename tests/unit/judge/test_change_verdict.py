@@ -43,6 +43,12 @@ def test_answers(came: list[MetricSummary], found: ChangeVerdict, code: int, bis
     assert bisect_code(came) == bisect
 
 
+def test_a_broken_exact_board_ends_a_bisection() -> None:
+    assert bisect_code([SAME, LAB, UNDECIDED], exact=True) == 131
+    assert bisect_code([LAB, SLOWER], exact=True) == 1
+    assert bisect_code([UNDECIDED], exact=True) == 125
+
+
 def test_settings_that_differ_between_all_boots_of_both_builds_are_suspects() -> None:
     a = [{"tso": "on", "ring RX": "256", "moving": "1"}, {"tso": "on", "ring RX": "256", "moving": "2"}]
     b = [{"tso": "off", "ring RX": "256", "moving": "3", "new": "x"}] * 2

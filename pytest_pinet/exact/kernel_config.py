@@ -1,0 +1,69 @@
+"""Finds out, before any boot, whether a kernel was built with all that an exact board needs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.errors import CapabilityError
+from pytest_pinet.model.build import Build, BuildFileRole
+
+# What the traffic program needs of every kernel. The NIC's driver may be a module, and pktgen has a substitute.
+NEEDED = {
+    "CONFIG_BLK_DEV_INITRD": "an initramfs",
+    "CONFIG_SERIAL_AMBA_PL011_CONSOLE": "the console of the board",
+    "CONFIG_PROC_FS": "/proc",
+    "CONFIG_NET_NS": "network namespaces",
+    "CONFIG_INET": "IPv4",
+    "CONFIG_KALLSYMS": "/proc/kallsyms",
+}
+# The kernel's own copy of its configuration (CONFIG_IKCONFIG=y).
+_BEGIN, _END = b"IKCFG_ST", b"IKCFG_ED"
+_SET = re.compile(r"^(CONFIG_\w+)=(.+)$", re.MULTILINE)
+
+
+def require_config(build: Build, image: bytes) -> None:
+    """Raise CapabilityError if the kernel of a build lacks what exact boards need.
+
+    ``image`` is the unpacked kernel image. A kernel whose configuration is nowhere is accepted: the board finds out.
+    """
+    config = kernel_config(build, image)
+    if not config:
+        return
+    missing = [f"{what} ({name})" for name, what in NEEDED.items() if config.get(name) != "y"]
+    if missing:
+        raise CapabilityError(
+            f"exact boards cannot boot {build}: its kernel was built without {', '.join(missing)}; set these options "
+            "to y in its configuration"
+        )
+
+
+def kernel_config(build: Build, image: bytes) -> dict[str, str]:
+    """Return the options with which a kernel was built: from its image, its package or its tree; empty if unknown."""
+    begin = image.find(_BEGIN)
+    end = image.find(_END, begin)
+    if 0 <= begin < end:
+        try:
+            return dict(_SET.findall(unpacked(image[begin + len(_BEGIN) : end]).decode("utf-8", "replace")))
+        except Unreadable:
+            pass  # these words may stand in other data
+    for path in _files(build):
+        try:
+            return dict(_SET.findall(path.read_text(encoding="utf-8", errors="replace")))
+        except OSError:
+            continue
+    return {}
+
+
+def _files(build: Build) -> list[Path]:
+    """Return where the configuration of a build's kernel can be, the surest place first."""
+    found = []
+    for file in build.of(BuildFileRole.KERNEL):
+        image = Path(file.path).resolve()
+        found.append(image.with_name(f"config-{build.release}"))
+        # arch/arm64/boot/Image of a kernel tree
+        if image.parts[-4:-1] == ("arch", "arm64", "boot"):
+            found.append(image.parents[3] / ".config")
+    found += [Path(tree.path) / "build" / ".config" for tree in build.of(BuildFileRole.MODULES)]
+    return found

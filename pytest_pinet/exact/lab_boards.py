@@ -1,0 +1,44 @@
+"""The exact boards of a lab file: its nodes with ``clock: exact``. By default, those of the packaged lab ``exact``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.exact.board import PARTS, ExactBoard
+from pytest_pinet.model.lab import EXACT, Node
+
+DEFAULT = "exact"
+
+
+def exact_boards(lab: str = DEFAULT) -> Mapping[str, ExactBoard]:
+    """Return the exact boards of a lab file, or of a packaged lab, by the name of their node. Raises ConfigError."""
+    found = load(lab, in_use=False)
+    boards = {node.name: _board(node) for node in found.nodes.values() if node.clock == EXACT}
+    if not boards:
+        raise ConfigError(
+            f"{found.file} has no exact board, which is a node with 'clock: {EXACT}'; without a lab file, the boards "
+            f"of the packaged lab '{DEFAULT}' are used"
+        )
+    return boards
+
+
+def _board(node: Node) -> ExactBoard:
+    """Return the board of a node, which the reader of lab files has checked. Raises ConfigError for its parts."""
+    first, *others = node.interfaces
+    if others:
+        raise ConfigError(
+            f"node '{node.name}' is an exact board (clock: {EXACT}); expected one interface, whose NIC QEMU connects "
+            "with a second one of its kind",
+            others[0].where,
+        )
+    accepted = [(machine, nic) for machine, nics in PARTS.items() for nic in nics]
+    for machine, nic in accepted:
+        if (machine.name, nic.driver) == (node.machine, first.nic.driver):
+            return ExactBoard(node.name, machine, nic)
+    ways = ", ".join(f"{machine.name} with {nic.driver}" for machine, nic in accepted)
+    raise ConfigError(
+        f"node '{node.name}': no exact board is {node.machine} with driver {first.nic.driver}; accepted: {ways}",
+        node.where,
+    )

@@ -1,0 +1,81 @@
+"""The lab file says which exact boards exist."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.exact.board import VERSAL, VIRT
+from pytest_pinet.exact.lab_boards import exact_boards
+from tests.support.console_blocks import ROOT
+
+TEXT = (ROOT / "lab" / "exact.yaml").read_text()
+
+
+def lab(folder: Path, *changes: tuple[str, str]) -> str:
+    text = TEXT
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "mine.yaml").write_text(text)
+    return str(folder / "mine.yaml")
+
+
+def test_the_packaged_lab_has_the_default_boards() -> None:
+    found = exact_boards()
+    assert {name: (one.machine, one.nic.driver) for name, one in found.items()} == {
+        "e1000e": (VIRT, "e1000e"),
+        "igb": (VIRT, "igb"),
+        "virtio-net": (VIRT, "virtio_net"),
+        "macb": (VERSAL, "macb"),
+    }
+
+
+def test_a_lab_file_can_have_other_boards(tmp_path: Path) -> None:
+    found = exact_boards(lab(tmp_path, ("    virtio-net:\n      board", "    guest:\n      board")))
+    assert [*found] == ["e1000e", "igb", "guest", "macb"]
+    assert found["guest"].name == "guest"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "driver: igb",
+            "driver: e1000",
+            "node 'igb': no exact board is virt with driver e1000; accepted: virt with e1000e, virt with igb, virt "
+            "with virtio_net, xlnx-versal-virt with macb",
+        ),
+        (
+            "        onboard: {port: qemu/p4}",
+            "        onboard: {port: qemu/p4}\n    more:\n      board: virt\n      interfaces:\n"
+            "        nic: {nic: igb, port: qemu/p5}",
+            "node 'e1000e' is an exact board (clock: exact), but node 'more' is not; use two lab files",
+        ),
+        (
+            "nic: {nic: igb, port: qemu/p2}",
+            "nic: {nic: igb, port: qemu/p2}\n        more: {nic: igb, port: qemu/p5}",
+            "node 'igb' is an exact board (clock: exact); expected one interface, whose NIC QEMU",
+        ),
+        ("figures: emulated", "launcher: virtual", "no launcher starts exact boards such as 'e1000e' (clock: exact);"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        exact_boards(lab(tmp_path, ("p1-p4", "p1-p5"), (old, new)))
+    assert f": {message}" in str(raised.value)
+    assert raised.value.where is not None
+    assert raised.value.where.line is not None
+
+
+def test_a_machine_of_exact_boards_has_an_exact_clock(tmp_path: Path) -> None:
+    file = lab(tmp_path, ("clock: exact", "clock: virtual"), ("figures: emulated", "launcher: virtual"))
+    with pytest.raises(ConfigError, match="node 'macb': machine xlnx-versal-virt exists only as an exact board"):
+        exact_boards(file)
+
+
+def test_a_lab_without_exact_boards_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^emulated has no exact board, which is a node with 'clock: exact'; without"
+    ):
+        exact_boards("emulated")
