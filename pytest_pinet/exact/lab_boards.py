@@ -1,4 +1,4 @@
-"""The exact boards of a lab file: its nodes with ``clock: exact``. By default, those of the packaged lab ``exact``."""
+"""The exact boards of a lab file are its nodes with ``clock: exact``. The default is the packaged lab ``exact``."""
 
 from __future__ import annotations
 
