@@ -56,7 +56,7 @@ class Settings:
         return self.written[name].name
 
     def on_command_line(self, name: str) -> tuple[str, ...]:
-        """Return the texts of a setting on the command line, whatever the environment and the configuration file say."""
+        """Return the texts of a setting on the command line, whatever other places say."""
         return self.written[name].texts if self.written[name].source is Source.COMMAND_LINE else ()
 
     def repeated(self) -> list[str]:
