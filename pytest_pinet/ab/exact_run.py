@@ -113,6 +113,8 @@ class ExactRun:
 
     def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
+        recorder = self._session.recorder
+        recorder.warn(*self._options.keep_configs(recorder.folder.path))
         a, b = (self._options.record(side) for side in (Side.A, Side.B))
         turns = {one.combination.id: one.change.turns for one in results if one.change is not None}
         # A boot of an earlier run takes no time. Workers made the boots of their results.

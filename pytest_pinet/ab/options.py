@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,17 @@ from pytest_pinet.errors import BuildError, ConfigError
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord
+from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, BuildSourceRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
 BUILD = "--pinet-build"
 # The known-good build of exact boards if no other is given.
 STOCK = "stock kernel"
+
+
+def config_name(side: Side) -> str:
+    """Return the name of the configuration of this side's kernel in the run folder."""
+    return f"build-{side}.config"
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,26 @@ class ABOptions:
             cmdline=tuple(build.cmdline),
             options=tuple(f"{module}.{parameter}={value}" for module, parameter, value in build.options),
             sysctls=tuple(f"{name}={value}" for name, value in build.sysctls),
+            source=self._source(side, build),
         )
+
+    @staticmethod
+    def _source(side: Side, build: Build) -> BuildSourceRecord | None:
+        if build.source is None:
+            return None
+        return BuildSourceRecord.of(build.source, config=config_name(side) if build.source.config else "")
+
+    def keep_configs(self, folder: Path) -> list[str]:
+        """Copy the configurations of the kernels to the run folder. Return a warning for each that is gone."""
+        warnings = []
+        for side in Side:
+            build = self.build(side)
+            if build is not None and build.source is not None and build.source.config:
+                try:
+                    shutil.copyfile(build.source.config, folder / config_name(side))
+                except OSError as error:
+                    warnings.append(f"the kernel configuration {build.source.config} is not kept ({error.strerror})")
+        return warnings
 
 
 def read_ab_options(

@@ -59,8 +59,13 @@ def unpack_once(archive: Path, files: Callable[[Path], Iterable[tuple[str, bytes
 
     The folder stays while this process lives.
     """
+    return keep_once(sha256_of(archive), lambda: files(archive))
+
+
+def keep_once(name: str, files: Callable[[], Iterable[tuple[str, bytes]]]) -> Path:
+    """Return the folder ``name`` of the cache. ``files`` yields its files if it is missing. Raises OSError."""
     kept = folder()
-    wanted = kept / sha256_of(archive)
+    wanted = kept / name
     if _hold(wanted):
         os.utime(wanted)
         return wanted
@@ -70,8 +75,8 @@ def unpack_once(archive: Path, files: Callable[[Path], Iterable[tuple[str, bytes
     try:
         # Lock the folder before other processes see it. The lock stays when the folder is renamed.
         fcntl.flock(held, fcntl.LOCK_SH)
-        for name, data in files(archive):
-            target = making / name
+        for path, data in files():
+            target = making / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         making.chmod(0o755)

@@ -14,12 +14,12 @@ from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest, quoted
-from pytest_pinet.model.build import BuildFileRole
+from pytest_pinet.model.build import BuildFileRole, BuildSource
 
 # A kernel package has 100 MB.
 MAX_BYTES = 2**30
 KERNELS = ("Image", "Image.gz", "vmlinuz", "zImage", "kernel8.img", "kernel_2712.img", "kernel7l.img", "kernel7.img")
-_TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tar.bz2")
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tar.bz2")
 _DEVICE_TREE_ENDINGS = {".dtb": BuildFileRole.DEVICE_TREE, ".dtbo": BuildFileRole.OVERLAY}
 # The device trees in a package that the firmware of a Raspberry Pi can load.
 _PI_TREES = "bcm27", "bcm28"
@@ -55,6 +55,7 @@ class BuildContents:
     cmdline: list[str] = field(default_factory=list)
     options: list[tuple[str, str, str]] = field(default_factory=list)
     sysctls: list[tuple[str, str]] = field(default_factory=list)
+    source: BuildSource | None = None
 
     def of(self, role: BuildFileRole) -> list[BuildPart]:
         """Return the parts of a role."""
@@ -63,6 +64,14 @@ class BuildContents:
     def add(self, role: BuildFileRole, paths: Iterable[Path], where: Where) -> None:
         """Add files of one role."""
         self.files += [BuildPart(role, path, where) for path in paths]
+
+
+def is_tree_of_pi(path: str) -> bool:
+    """Return whether a path names a device tree for a Raspberry Pi, or an overlay."""
+    name = Path(path).name
+    if Path(path).suffix == ".dtbo" or (Path(path).suffix == ".dtb" and Path(path).parent.name == OVERLAYS):
+        return True
+    return Path(path).suffix == ".dtb" and name.startswith(_PI_TREES)
 
 
 def existing(path: Path, where: Where, what: str) -> Path:
@@ -99,7 +108,7 @@ def add_file(parts: BuildContents, path: Path, where: Where) -> bool:
         add_package(parts, path, where)
     elif path.suffix in _DEVICE_TREE_ENDINGS:
         parts.add(_DEVICE_TREE_ENDINGS[path.suffix], [path], where)
-    elif is_module(path.name) or path.name.endswith(_TARS):
+    elif is_module(path.name) or path.name.endswith(TARS):
         add_modules(parts, path, where)
     else:
         return False
@@ -133,6 +142,11 @@ def _unpacked(path: Path, where: Where, files_of: Callable[[Path], Iterable[tupl
         # ValueError: a name in the archive has a NUL byte.
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path} cannot be unpacked: {reason}", where) from None
+
+
+def add_device_tree_archive(parts: BuildContents, path: Path, where: Where) -> None:
+    """Add the device trees and overlays of an archive of ``make dtbs_install``. Raises ConfigError."""
+    add_device_trees(parts, _unpacked(existing(path, where, "archive of device trees"), where, _tar_of), where)
 
 
 def add_package(parts: BuildContents, path: Path, where: Where) -> None:

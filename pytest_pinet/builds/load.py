@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,8 @@ from pytest_pinet.builds.contents import (
     add_package,
     existing,
 )
+from pytest_pinet.builds.foreign import add_foreign, is_foreign
+from pytest_pinet.builds.remote import is_url
 from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
@@ -26,11 +29,11 @@ from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
-from pytest_pinet.model.build import Build, BuildFileRole
+from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
 from pytest_pinet.model.forms import BUILD_NAME
 
 FILE = "build.yaml"
-WHAT = "a build (build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko)"
+WHAT = "a build (build.yaml, a folder or URL, a .deb, Image,modules.tar.xz or module.ko)"
 _MODULE = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
@@ -85,6 +88,12 @@ def _sysctl_names(value: object) -> object:
     return value
 
 
+def _commit(value: str) -> str:
+    if value and not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", value):
+        raise ValueError(f"expected the whole hash of a commit (git rev-parse HEAD), got {shown(value)}")
+    return value
+
+
 def _option(value: object) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if isinstance(value, bool):
@@ -98,6 +107,19 @@ BuildName = Annotated[Text, AfterValidator(BUILD_NAME.check)]
 Paths = Annotated[list[Text], BeforeValidator(_listed)]
 
 
+class SourceSection(BaseModel):
+    """Where the kernel of a build comes from, for reports; of a build that no tool describes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    tree: Text = Field("", description="URL of the git repository")
+    branch: Text = ""
+    commit: Annotated[str, AfterValidator(_commit)] = Field("", description="the whole hash")
+    describe: Text = Field("", description="output of git describe")
+    compiler: Text = ""
+    config: Text = Field("", description="file with the kernel's configuration")
+
+
 class BuildSection(BaseModel):
     """A build.yaml; paths are relative to its folder."""
 
@@ -105,6 +127,7 @@ class BuildSection(BaseModel):
 
     name: BuildName | None = Field(None, description="name in reports; default: the file's name")
     deb: Text | None = Field(None, description="a linux-image package")
+    artefacts: Text | None = Field(None, description="folder or URL of a build by TuxMake or KernelCI")
     kernel: Text | None = Field(None, description="Image, Image.gz, vmlinuz")
     initramfs: Text | None = None
     modules: Paths = Field([], description="archive or folder of modules_install, single modules (*.ko)")
@@ -117,21 +140,28 @@ class BuildSection(BaseModel):
         dict[str, dict[str, Annotated[str, PlainValidator(_option)]]], BeforeValidator(_option_names)
     ] = Field({}, description="parameters by module")
     sysctls: Annotated[dict[str, Setting], BeforeValidator(_sysctl_names)] = {}
+    source: SourceSection | None = None
 
 
 def load_build(path: str) -> Build:
     """Read and check a build: a build.yaml, a folder, a .deb, a kernel image, a module, or several, separated by
-    commas.
+    commas; or a build of TuxMake or KernelCI.
 
     Raises ConfigError: one sentence with file and line.
     """
-    paths = [path] if Path(path).exists() else [part.strip() for part in path.split(",") if part.strip()]
+    one_place = is_url(path) or Path(path).exists()
+    paths = [path] if one_place else [part.strip() for part in path.split(",") if part.strip()]
     if not paths:
         raise ConfigError(f"no build is named; expected {WHAT}")
     for one in paths:
-        existing(Path(one), Where(one), "file or folder")
+        if not is_url(one):
+            existing(Path(one), Where(one), "file or folder")
     first = Path(paths[0])
-    if len(paths) == 1 and first.is_dir():
+    if len(paths) == 1 and not (first / FILE).is_file() and is_foreign(paths[0]):
+        parts = BuildContents("", Where(paths[0]))
+        add_foreign(parts, paths[0])
+        parts.name = _foreign_name(parts, paths[0])
+    elif len(paths) == 1 and first.is_dir():
         if (first / FILE).is_file():
             return _of_yaml(first / FILE)
         parts = BuildContents(first.resolve().name, Where(str(first)))
@@ -151,6 +181,13 @@ def load_build(path: str) -> Build:
     return validate_build(parts)
 
 
+def _foreign_name(parts: BuildContents, place: str) -> str:
+    """Return the name of a folder. The last part of a URL is mostly a number, so its kernel's name is better."""
+    if is_url(place):
+        return (parts.source.describe if parts.source else "") or place.rstrip("/").rpartition("/")[2]
+    return Path(place).resolve().name.removesuffix(".json")
+
+
 def _report_name(path: Path) -> str:
     """Return a file's name for reports, of a package without version and architecture. The build's key is unique."""
     return path.name.partition("_")[0] if path.suffix == ".deb" else path.name
@@ -161,6 +198,8 @@ def _of_yaml(path: Path) -> Build:
     name = section.name or (path.parent.resolve().name if path.name == FILE else path.stem)
     parts = BuildContents(name, document.value(()))
     _files(parts, section, path.parent, document)
+    if section.source is not None:
+        parts.source = _source(parts, section.source, path.parent, document)
     parts.config += section.config
     parts.cmdline += section.cmdline.split()
     parts.options += [(m.replace("-", "_"), p, v) for m, own in section.options.items() for p, v in own.items()]
@@ -168,9 +207,20 @@ def _of_yaml(path: Path) -> Build:
     return validate_build(parts)
 
 
+def _source(parts: BuildContents, section: SourceSection, base: Path, document: Document) -> BuildSource:
+    """Return the source that the section states; what it does not state, a tool may have described."""
+    stated = {key: value for key, value in section.model_dump().items() if value}
+    if section.config:
+        stated["config"] = str(existing(base / section.config, document.value(("source", "config")), "configuration"))
+    return replace(parts.source or BuildSource(), **stated)
+
+
 def _files(parts: BuildContents, section: BuildSection, base: Path, document: Document) -> None:
     if section.deb is not None:
         add_package(parts, base / section.deb, document.value(("deb",)))
+    if section.artefacts is not None:
+        named = section.artefacts
+        add_foreign(parts, named if is_url(named) else str(base / named), document.value(("artefacts",)))
     for role, named in ((BuildFileRole.KERNEL, section.kernel), (BuildFileRole.INITRAMFS, section.initramfs)):
         if named is not None:
             where = document.value((str(role),))

@@ -49,6 +49,7 @@ def validate_build(parts: BuildContents) -> Build:
         cmdline=tuple(parts.cmdline),
         options=tuple(parts.options),
         sysctls=tuple(parts.sysctls),
+        source=parts.source,
     )
 
 

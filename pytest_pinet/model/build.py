@@ -88,11 +88,30 @@ class ModuleId:
 
 
 @dataclass(frozen=True)
+class BuildSource:
+    """Where the kernel of a build comes from. A text is empty if it is not known.
+
+    ``made_by`` is the tool, ``place`` its folder or URL. ``tree`` is the URL of the git repository, ``commit`` the
+    whole hash, ``describe`` the output of ``git describe``. ``config`` is the path of the kernel's configuration.
+    """
+
+    made_by: str = ""
+    place: str = ""
+    tree: str = ""
+    branch: str = ""
+    commit: str = ""
+    describe: str = ""
+    compiler: str = ""
+    config: str = ""
+
+
+@dataclass(frozen=True)
 class Build:
     """A build under test.
 
     ``config`` are lines to add to config.txt, ``cmdline`` words to add to cmdline.txt. ``options`` are (module,
-    parameter, value), ``sysctls`` are (name, value). ``modules`` are all modules of the build, by name.
+    parameter, value), ``sysctls`` are (name, value). ``modules`` are all modules of the build, by name. ``source`` is
+    None if nothing is known of it; it is no part of the key.
     """
 
     name: str
@@ -103,6 +122,7 @@ class Build:
     cmdline: tuple[str, ...] = ()
     options: tuple[tuple[str, str, str], ...] = ()
     sysctls: tuple[tuple[str, str], ...] = ()
+    source: BuildSource | None = None
 
     @property
     def key(self) -> str:

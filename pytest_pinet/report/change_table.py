@@ -10,6 +10,7 @@ from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, Cha
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.build_source import kernel_words, source_lines
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
@@ -91,7 +92,8 @@ def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     release = f", kernel {build.release}" if build.release else ""
     files = len(build.files)
     of_files = f", {files} file{'s' if files != 1 else ''}" if files else ""
-    return f"{name}: {build.name} ({build.key}{release}{of_files})"
+    source = kernel_words(build.source)
+    return f"{name}: {build.name} ({build.key}{release}{of_files}{f', {source}' if source else ''})"
 
 
 def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> list[str]:
@@ -177,5 +179,6 @@ def figure_name(entry: ChangeEntryRecord) -> str:
 
 def build_parts(build: BuildRecord, digits: int) -> list[str]:
     """Return all parts of a build; of each file the first ``digits`` digits of its sha256."""
+    source = [text for text, _ in source_lines(build.source)] if build.source is not None else []
     files = [f"{file.role} {file.name}: sha256 {file.sha256[:digits]}" for file in build.files]
-    return [*files, *build.config, *build.cmdline, *build.options, *build.sysctls]
+    return [*source, *files, *build.config, *build.cmdline, *build.options, *build.sysctls]

@@ -6,7 +6,7 @@ Rates are bit/s, durations seconds, times ISO 8601 in UTC, changes are fractions
 from __future__ import annotations
 
 from pytest_pinet.model.diagnosis import Suspect
-from pytest_pinet.model.record.base import Later, Record
+from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
 
 
 class BuildFileRecord(Record):
@@ -18,7 +18,25 @@ class BuildFileRecord(Record):
     size: int
 
 
-class BuildRecord(Record):
+class BuildSourceRecord(Record):
+    """Where the kernel of a build comes from; empty texts are not known.
+
+    ``made_by`` is the tool, ``place`` its folder or URL, ``tree`` the URL of the git repository, ``commit`` the whole
+    hash, ``describe`` the output of ``git describe``. ``config`` is the kernel's configuration, a file in the run
+    folder.
+    """
+
+    made_by: str
+    place: str
+    tree: str
+    branch: str
+    commit: str
+    describe: str
+    compiler: str
+    config: str
+
+
+class BuildRecord(SparseRecord):
     """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build."""
 
     name: str
@@ -29,6 +47,7 @@ class BuildRecord(Record):
     cmdline: tuple[str, ...]
     options: tuple[str, ...]
     sysctls: tuple[str, ...]
+    source: Rare[BuildSourceRecord] = None
 
 
 class RanRecord(Record):

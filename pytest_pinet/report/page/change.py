@@ -8,6 +8,7 @@ from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.report.build_source import source_lines
 from pytest_pinet.report.change_table import (
     GOOD,
     VERDICTS,
@@ -31,7 +32,7 @@ from pytest_pinet.report.exact_text import (
     function_rows,
     sum_cells,
 )
-from pytest_pinet.report.page.words import paragraph, runs_table, unbroken, verdict_html
+from pytest_pinet.report.page.words import linked, paragraph, runs_table, unbroken, verdict_html
 from pytest_pinet.report.text_wrap import rate
 
 _HEADS = ("metric", "A", "B", "change", "outcome", "turns in order")
@@ -50,7 +51,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> str:
     return (
         '<section id="change" aria-labelledby="change-head"><h2 id="change-head">The newest change</h2>'
         f'<p class="lead">{unbroken(head.sentence)}</p>{emulated}{table if rows else ""}'
-        f"{_build('A', head.a)}{_build('B', head.b)}{_ran(head)}{paragraph(facts, 'muted')}</section>"
+        f"{_build('A', head.a, run.run)}{_build('B', head.b, run.run)}{_ran(head)}{paragraph(facts, 'muted')}</section>"
     )
 
 
@@ -132,12 +133,14 @@ def _percent(part: float | None) -> str:
     return "-" if part is None else f"{part * 100:+.2f}\u00a0%"
 
 
-def _build(name: str, build: BuildRecord) -> str:
-    """Return a build as folded HTML, with the hash of every file."""
+def _build(name: str, build: BuildRecord, run: str) -> str:
+    """Return a build as folded HTML, with its source and the hash of every file."""
     if not build.key:
         what = build.name if build.name != "running" else "the build that is installed on the boards"
         return paragraph(f"{name}: {what}")
     release = f", kernel {build.release}" if build.release else ""
-    items = "".join(f"<li>{written(part)}</li>" for part in build_parts(build, 64))
+    source = [] if build.source is None else source_lines(build.source, f".pinet/runs/{run}")
+    links = dict(source)
+    items = "".join(f"<li>{linked(part, links.get(part, ''))}</li>" for part in build_parts(build, 64))
     title = written(f"{name}: {build.name} ({build.key}{release})")
     return f"<details><summary>{title}</summary><ul>{items}</ul></details>"

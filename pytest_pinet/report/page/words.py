@@ -49,6 +49,11 @@ def runs_table(label: str, heads: Sequence[str], rows: Iterable[str]) -> str:
     )
 
 
+def linked(text: str, url: str) -> str:
+    """Return a text as HTML, as a link if it has an address."""
+    return f'<a href="{written(url)}">{written(text)}</a>' if url else written(text)
+
+
 def share_text(dot: Point) -> str:
     """Return the share of the physical limit; empty if unknown."""
     return "" if dot.share is None else f"{dot.share * 100:.1f} %"
