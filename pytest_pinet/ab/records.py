@@ -63,7 +63,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
             message=f"{link.id} {judged.reason}",
             combination=link.combination,
             traffic=traffic.key,
-            build=_build(last, boots),
+            build=_build(last, boots) | _source(asked, last.side),
             path=link.path,
             versions=tries[-1].measurements[0].versions if tries and len(tries[-1].measurements) == 1 else {},
             notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
@@ -90,6 +90,14 @@ def _build(last: Turn, boots: list[MadeBoot]) -> dict[str, str | None]:
     """Return the facts that identify the build. The record of each turn has the complete facts."""
     running: dict[str, str | None] = next((boot.running for boot in reversed(boots) if boot.side is last.side), {})
     return {key: running.get(key) for key in _IDENTITY if running.get(key)} | dict(last.build)
+
+
+def _source(asked: ABOptions, side: Side) -> dict[str, str | None]:
+    """Return where the kernel of the build comes from, as far as it is known."""
+    build = asked.build(side)
+    of = build.source if build is not None else None
+    known = {} if of is None else {"tree": of.tree, "branch": of.branch, "commit": of.commit, "describe": of.describe}
+    return {key: value for key, value in known.items() if value}
 
 
 def ran_records(boots: Sequence[MadeBoot], device: str) -> dict[str, RanRecord]:

@@ -219,8 +219,8 @@ def _files(parts: BuildContents, section: BuildSection, base: Path, document: Do
     if section.deb is not None:
         add_package(parts, base / section.deb, document.value(("deb",)))
     if section.artefacts is not None:
-        named = section.artefacts
-        add_foreign(parts, named if is_url(named) else str(base / named), document.value(("artefacts",)))
+        place = section.artefacts if is_url(section.artefacts) else str(base / section.artefacts)
+        add_foreign(parts, place, document.value(("artefacts",)))
     for role, named in ((BuildFileRole.KERNEL, section.kernel), (BuildFileRole.INITRAMFS, section.initramfs)):
         if named is not None:
             where = document.value((str(role),))
