@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from pytest_pinet.model.build import Build, BuildFileRole
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
 
 # What a packet and the measurement of an exact gate can execute. The rest of a kernel tree has ten times as many files.
 _PARTS = ("net", "mm", "kernel", "lib", "drivers/net", "drivers/dma", "drivers/iommu", "drivers/virtio", "arch/arm64")
@@ -22,11 +22,21 @@ def sources_of(build: Build) -> list[Path]:
         path = Path(file.path).resolve()
         if file.role is BuildFileRole.MODULE and any(path.parent.glob("*.c")):
             folders[path.parent] = None
-        if file.role is BuildFileRole.MODULES and (path / "build").is_dir():
-            path = (path / "build").resolve() / "any"
-        if (root := next((one for one in path.parents if _is_tree(one)), None)) is not None:
+        if (root := _tree_above(file)) is not None:
             folders |= {root / part: None for part in _PARTS if (root / part).is_dir()}
     return list(folders)
+
+
+def tree_of(build: Build) -> Path | None:
+    """Return the kernel tree that a file of a build lies in; None if none does."""
+    return next((root for file in build.files if (root := _tree_above(file)) is not None), None)
+
+
+def _tree_above(file: BuildFile) -> Path | None:
+    path = Path(file.path).resolve()
+    if file.role is BuildFileRole.MODULES and (path / "build").is_dir():
+        path = (path / "build").resolve() / "any"
+    return next((one for one in path.parents if _is_tree(one)), None)
 
 
 def _is_tree(folder: Path) -> bool:

@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "summary": "Summarize a run as text, or as Markdown for a CI page.",
         "report": "Write a report with the trend of every combination.",
         "history": "Show trends and level changes; export and import all runs.",
+        "who": "Name the driver, file and maintainers of a metric or a build.",
         "accept": "Make measured values the baselines of later runs.",
         "export": "Write a run for Prometheus or github-action-benchmark.",
     },

@@ -1,0 +1,118 @@
+"""``pinet who``: names the driver, the file and the maintainers of a metric or of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.options import HISTORY_OPTION, print_result
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import quoted
+
+if TYPE_CHECKING:
+    from pytest_pinet.builds.maintainers import KernelTree
+    from pytest_pinet.catalogue.maintainers import Owner
+
+TREE_OPTION = click.option(
+    "--tree", metavar="DIR", type=click.Path(path_type=Path),
+    help="The source of a kernel. Its get_maintainer.pl is asked instead of the shipped table.",
+)  # fmt: skip
+
+
+@click.command(cls=PinetCommand)
+@HISTORY_OPTION
+@TREE_OPTION
+@click.option("--json", "as_json", is_flag=True, help="Print a list instead of the text.")
+@click.argument("what", metavar="METRIC|BUILD|DRIVER")
+def who(history_url: str, tree: Path | None, as_json: bool, what: str) -> None:
+    """Name the driver, its file and its entry of the kernel's MAINTAINERS.
+
+    METRIC is the id of a result or a glob ('pi4b:*'). Its driver is the one of its newest run in the history, or of the
+    catalogue. BUILD is a build as for 'pinet gate': the drivers that it replaces or sets; with its commit and the
+    source of the kernel, the files of this commit. Without --tree, a table with its date is used for the drivers of the
+    catalogue.
+    """
+    from pytest_pinet.builds.maintainers import KernelTree, owner_of
+    from pytest_pinet.builds.remote import is_url
+
+    kernel = KernelTree(tree) if tree is not None else None
+    if is_url(what) or Path(what).exists():
+        owners = _owners_of_build(what, kernel)
+    else:
+        owners = [owner_of(driver, kernel) for driver in _drivers(what, history_url)]
+    print_result(as_json, lambda: [_record(one) for one in owners], lambda: _lines(owners))
+
+
+def _lines(owners: Sequence[Owner]) -> Iterator[str]:
+    for owner in owners:
+        yield f"{owner.what}: {owner.file}"
+        yield f"  {', '.join(owner.entries)} ({owner.source})"
+        yield from (f"  {one.role}: {one.address}" for one in owner.contacts)
+
+
+def _record(owner: Owner) -> dict[str, object]:
+    contacts = [{"address": one.address, "role": one.role, "entry": one.entry} for one in owner.contacts]
+    named = {"driver": owner.what, "file": owner.file, "source": owner.source}
+    return {**named, "entries": owner.entries, "contacts": contacts}
+
+
+def _owners_of_build(what: str, kernel: KernelTree | None) -> list[Owner]:
+    from pytest_pinet.builds.load import load_build
+    from pytest_pinet.builds.maintainers import KernelTree, owner_of
+    from pytest_pinet.builds.sources import tree_of
+    from pytest_pinet.model.build import BuildFileRole
+
+    build = load_build(what)
+    if kernel is None and (found := tree_of(build)) is not None:
+        kernel = KernelTree(found)
+    commit = build.source.commit if build.source is not None else ""
+    owners = [kernel.owner_of_commit(commit)] if kernel is not None and commit else []
+    modules = [file.name.partition(".ko")[0] for file in build.of(BuildFileRole.MODULE)]
+    drivers = dict.fromkeys([*modules, *(module for module, _, _ in build.options)])
+    owners += [owner_of(driver, kernel) for driver in drivers]
+    if not owners:
+        needs = "give the source of its kernel with --tree DIR" if commit else "its commit is not known"
+        raise ConfigError(f"build {build.name} replaces no single driver, and {needs}; or name a metric or a driver")
+    return owners
+
+
+def _drivers(what: str, history_url: str) -> list[str]:
+    """Return the drivers of a metric, or the driver itself. Raises ConfigError."""
+    from pytest_pinet.catalogue import load
+    from pytest_pinet.catalogue.maintainers import shipped_owners
+    from pytest_pinet.model.metric_key import CombinationId
+
+    if not any(mark in what for mark in ":/*?["):
+        return [what]
+    found = _drivers_of_history(what, history_url)
+    if not found:
+        here, catalogue = CombinationId.parse(what), load()
+        board = catalogue.boards.get(here.board)
+        name = board.onboard if board is not None and here.nic == "onboard" else here.nic
+        nic = catalogue.nics.get(name or "")
+        found = [nic.driver] if nic is not None and " " not in nic.driver else []
+    if not found:
+        known = ", ".join(sorted(shipped_owners()))
+        raise ConfigError(
+            f"neither the history nor the catalogue knows the driver of {quoted(what)}; name the driver: {known}"
+        )
+    return found
+
+
+def _drivers_of_history(what: str, history_url: str) -> list[str]:
+    from pytest_pinet.cli.options import DEFAULT_HISTORY
+    from pytest_pinet.history.history import OFF, open_history
+
+    if history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not Path(history_url).exists()):
+        return []
+    drivers: dict[str, None] = {}
+    with open_history(history_url) as store:
+        for figure, points in store.latest(1):
+            if fnmatchcase(figure.id, what) or figure.id.startswith(f"{what.rstrip('/')}/"):
+                drivers |= {driver: None for point in points if (driver := point.build.get("driver"))}
+    return list(drivers)
