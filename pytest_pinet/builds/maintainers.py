@@ -29,7 +29,9 @@ class KernelTree:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / "MAINTAINERS").is_file() or not (folder / SCRIPT).is_file():
-            raise ConfigError(f"{folder} is no source tree of the kernel; expected a folder with MAINTAINERS and {SCRIPT}")
+            raise ConfigError(
+                f"{folder} is no source tree of the kernel; expected a folder with MAINTAINERS and {SCRIPT}"
+            )
 
     @property
     def source(self) -> str:

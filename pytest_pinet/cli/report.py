@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.configured import configured
+from pytest_pinet.cli.mail_draft import write_mail
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
 from pytest_pinet.cli.paint import echo
+from pytest_pinet.cli.who import TREE_OPTION
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 
 if TYPE_CHECKING:
-    from pytest_pinet.model.record.run import RunRecord
     from pytest_pinet.report.allure import derived
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
@@ -54,11 +56,34 @@ MOST_IN_ONE_FILE = 100
     help="The number of runs in each trend.",
 )  # fmt: skip
 @click.option("--page", is_flag=True, help="Write pytest-pinet's own page even if Allure is installed.")
-def report(results: Path | None, output: Path, history_url: str, lab_file: str | None, last: int, page: bool) -> None:
-    """Write a report with the trend of every combination.
+@click.option(
+    "--email", is_flag=True,
+    help="Write the draft of a mail to kernel developers about the newest slower build, to regression.eml.",
+)  # fmt: skip
+@click.option("--run", metavar="RUN", default=None, help="With --email: the results.json or run folder to write about.")
+@TREE_OPTION
+def report(
+    results: Path | None,
+    output: Path,
+    history_url: str,
+    lab_file: str | None,
+    last: int,
+    page: bool,
+    email: bool,
+    run: str | None,
+    tree: Path | None,
+) -> None:
+    """Write a report with the trend of every combination, or the draft of a mail about a slower kernel.
 
-    The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page.
+    The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page. A mail is never sent: it is
+    written to a file, with places in brackets that only you can fill.
     """
+    if email:
+        chosen = click.get_current_context().get_parameter_source("output") is not ParameterSource.DEFAULT
+        write_mail(run, tree, output if chosen else Path("regression.eml"))
+        return
+    if run is not None or tree is not None:
+        raise ConfigError("--run and --tree belong to --email; add --email, or remove them")
     from pytest_pinet.report.allure import derived
     from pytest_pinet.report.allure.tool import find_allure
     from pytest_pinet.report.page.page import page as own_page
@@ -80,7 +105,9 @@ def report(results: Path | None, output: Path, history_url: str, lab_file: str |
         place = _by_allure(allure, results, tests, found, output)
         made_by = str(allure)
     else:
-        changed = _latest_change(Path(".pinet") / "runs")
+        from pytest_pinet.cli.run_selection import latest_change
+
+        changed = latest_change(Path(".pinet") / "runs")
         if changed is None and not any(one.dots for one in found):
             raise ConfigError(f"there are no runs in {history_url} or .pinet/runs to report; run pytest first")
         place, made_by = output, "pytest-pinet's own page"
@@ -128,19 +155,3 @@ def _by_allure(
     place = output if single else output.with_suffix("")
     generate(allure, results.absolute(), history, str(run.get("build") or "pytest-pinet"), place.absolute(), single)
     return place
-
-
-def _latest_change(runs: Path) -> RunRecord | None:
-    """Return the newest run that gated a change. Such runs are not part of any trend."""
-    from pytest_pinet.history.results_file import run_of
-
-    for path in sorted(runs.glob("*/results.json"), reverse=True):
-        try:
-            data = parse_json(path.read_bytes())
-        except (OSError, ValueError):
-            # The file of a killed run.
-            continue
-        # Thousands of runs without a change are not worth a check of all their values.
-        if isinstance(data, dict) and "change" in data:
-            return run_of(data, str(path))
-    return None

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.history.compare import RunSet
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import points_of
-from pytest_pinet.history.results_file import LINES, read_run, record_of
+from pytest_pinet.history.results_file import LINES, read_run, record_of, run_of
 from pytest_pinet.model.record.run import RunRecord
 
 if TYPE_CHECKING:
@@ -88,3 +89,17 @@ def _from_history(store: HistoryStore, what: str) -> RunSet:
 def _is_of(point: Point, build: str) -> bool:
     words: Sequence[str] = " ".join(value for value in point.build.values() if value).split()
     return any(word.strip("#").startswith(build) for word in words)
+
+
+def latest_change(runs: Path) -> RunRecord | None:
+    """Return the newest run that gated a change. Such runs are not part of any trend."""
+    for path in sorted(runs.glob("*/results.json"), reverse=True):
+        try:
+            data = parse_json(path.read_bytes())
+        except (OSError, ValueError):
+            # The file of a killed run.
+            continue
+        # Thousands of runs without a change are not worth a check of all their values.
+        if isinstance(data, dict) and "change" in data:
+            return run_of(data, str(path))
+    return None
