@@ -39,7 +39,7 @@ def write_mail(run: str | None, tree: Path | None, output: Path) -> None:
         facts = replace(facts, subject=subject, parent=commits[0] in parents, bisect_log=_bisect_log(kernel))
     found = draft(record, facts)
     write_output([found.data.decode("utf-8")], str(output))
-    echo(f"{output}: a draft for {found.message['To'] or 'the maintainers'}; pinet sends nothing")
+    echo(f"{output}: a draft for {found.to or 'the maintainers'}; pinet sends nothing")
     echo(COUNTS)
     if trouble:
         echo(f"pinet: {trouble}", err=True)

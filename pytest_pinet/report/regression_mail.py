@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import make_msgid, parseaddr
@@ -58,15 +58,14 @@ class MailFacts:
 
 @dataclass(frozen=True)
 class MailDraft:
-    """A mail that a person completes and sends. ``places`` are the texts in brackets to be replaced."""
+    """A mail that a person completes and sends: the content of an .eml file, and whom it goes to.
 
-    message: EmailMessage
-    places: Sequence[str] = field(default_factory=list)
+    ``places`` are the texts in brackets that a person replaces.
+    """
 
-    @property
-    def data(self) -> bytes:
-        """The content of an .eml file, with the line ends of this machine."""
-        return self.message.as_bytes(policy=SMTP.clone(linesep="\n", max_line_length=200))
+    data: bytes
+    to: str
+    places: Sequence[str]
 
 
 def check_reportable(run: RunRecord) -> ChangeHeadRecord:
@@ -139,7 +138,8 @@ def draft(run: RunRecord, facts: MailFacts) -> MailDraft:
     ]
     body = "\n\n".join(parts) + "\n"
     message.set_content(body, charset="utf-8", cte="8bit")
-    return MailDraft(message, [found[0].replace("\n", " ") for found in _PLACE.finditer(body)])
+    data = message.as_bytes(policy=SMTP.clone(linesep="\n", max_line_length=200))
+    return MailDraft(data, str(message["To"] or ""), [found[0].replace("\n", " ") for found in _PLACE.finditer(body)])
 
 
 def _result(run: RunRecord, entry: ChangeEntryRecord) -> ResultRecord:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pytest_pinet.builds.artefacts import read_artefacts
 from pytest_pinet.builds.image import Loader, read_image
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.module import read_module
@@ -205,6 +206,9 @@ TARGETS: Mapping[str, Target] = {
     "iperf3": Target(_files("tests/data/iperf3/*/*.json"), _iperf3),
     "build.yaml": Target(
         lambda: [BUILD, b"kernel: Image\nsysctls: {net.ipv4.tcp_sack: 0}\nfirmware: {a/b: Image}\n"], _build
+    ),
+    "metadata.json": Target(
+        _files("tests/data/artefacts/*.json"), lambda data: read_artefacts(data, Where("metadata.json"), "folder")
     ),
     "kernel": Target(lambda: [made.image(), made.zboot(b"\x1f\x8b" * 9)], read_image, (Unreadable, Loader)),
     "module": Target(lambda: [made.module("e1000e")], lambda data: read_module(data, "x.ko"), (Unreadable,)),

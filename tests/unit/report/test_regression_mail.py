@@ -6,7 +6,6 @@ import re
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
-from typing import cast
 
 import pytest
 from click.testing import CliRunner
@@ -50,7 +49,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> RunRecord
 
 
 def parsed(data: bytes) -> EmailMessage:
-    return cast(EmailMessage, message_from_bytes(data, policy=default))
+    return message_from_bytes(data, policy=default)
 
 
 def test_the_mail_has_the_form_that_kernel_developers_expect(run: RunRecord) -> None:
