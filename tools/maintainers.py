@@ -15,7 +15,7 @@ from pytest_pinet.builds.maintainers import KernelTree
 from pytest_pinet.catalogue import load
 from pytest_pinet.catalogue import maintainers as catalogue
 
-# Drivers of NICs that the emulated lab and the boards of our users have, beside those of the catalogue.
+# Drivers of NICs that the emulated lab and the boards of our users have, beside the drivers of the catalogue.
 MORE = ("asix", "cdc_ether", "cdc_ncm", "e1000", "e1000e", "igc", "stmmac", "virtio_net")
 TABLE = Path(catalogue.__file__).with_name(catalogue.FILE)
 

@@ -72,7 +72,7 @@ def _file(url: str) -> bytes:
 
 
 def _version(url: str) -> str:
-    """Return what a server says of the version of a file. A server that says nothing is asked for the file again."""
+    """Return what a server says of the version of a file. Without an answer, the file is downloaded again."""
     try:
         with _open(url, "HEAD") as reply:
             known = [reply.headers.get(name) for name in ("ETag", "Last-Modified")]

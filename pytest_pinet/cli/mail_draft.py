@@ -62,7 +62,7 @@ def _run(run: str | None) -> tuple[RunRecord, Path]:
 
 
 def _owner(head: ChangeHeadRecord, driver: str, kernel: KernelTree | None) -> tuple[Owner | None, str]:
-    """Return whom to write to, or None and the reason."""
+    """Return the owner of the code, or None and the reason."""
     from pytest_pinet.builds.maintainers import owner_of
 
     try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TREE_OPTION = click.option(
     "--tree", metavar="DIR", type=click.Path(path_type=Path),
-    help="The source of a kernel. Its get_maintainer.pl is asked instead of the shipped table.",
+    help="The source of a kernel. Its get_maintainer.pl replaces the shipped table.",
 )  # fmt: skip
 
 

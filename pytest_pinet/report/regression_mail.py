@@ -58,7 +58,7 @@ class MailFacts:
 
 @dataclass(frozen=True)
 class MailDraft:
-    """A mail that a person completes and sends: the content of an .eml file, and whom it goes to.
+    """A mail that a person completes and sends: the content of an .eml file, and its recipients.
 
     ``places`` are the texts in brackets that a person replaces.
     """
