@@ -30,7 +30,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "report": "Write a report with the trend of every combination.",
         "history": "Show trends and level changes; export and import all runs.",
         "who": "Name the driver, file and maintainers of a metric or a build.",
+        "status": "List what lost goodput and did not recover; with age, cause and owner.",
         "accept": "Make measured values the baselines of later runs.",
+        "acknowledge": "Write that a loss is known: its owner, its last day, its link.",
         "export": "Write a run for Prometheus or github-action-benchmark.",
     },
     "Set up and check a lab": {

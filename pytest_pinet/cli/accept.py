@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import date
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_lines
-from pytest_pinet.cli.paint import echo, painted_change
+from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_change
+from pytest_pinet.cli.paint import echo
+from pytest_pinet.cli.results_of_lab import results_of
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.names import unknown
 
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
@@ -46,6 +43,10 @@ NOTHING = 1
     "--least", type=click.IntRange(min=1), default=5, show_default=True,
     help="The fewest runs that make a baseline. The gate ignores baselines of fewer than 5 runs.",
 )  # fmt: skip
+@click.option(
+    "--lower", is_flag=True,
+    help="Accept a lower level as the new normal: runs that failed only because of the present baseline count, too.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the changes, and write nothing.")
 def accept(
     lab_file: str,
@@ -55,6 +56,7 @@ def accept(
     build: str,
     last: int,
     least: int,
+    lower: bool,
     dry_run: bool,
 ) -> None:
     """Make measured values of the history the baselines of later runs, and print what changed in the files.
@@ -76,22 +78,21 @@ def accept(
     lab = load(lab_file, in_use=False)
     reviewed = load_reviewed(lab)
     with open_history(history_url, reviewed=reviewed) as history:
-        there = [figure.id for figure in history.figures(lab.name) if figure.direction]
-        for name in names:
-            if not any(fnmatchcase(one, name) for one in there):
-                raise ConfigError(f"lab {lab.name}: {unknown('result in its history', name, there)}")
-        chosen = [one for one in there if not names or any(fnmatchcase(one, name) for name in names)]
         found = [
             candidate(
-                history.trend(one, last, lab.name), date.today(), reason.strip(), build, least, _tolerance(lab, one)
+                history.trend(one, last, lab.name),
+                date.today(),
+                reason.strip(),
+                build,
+                least,
+                _tolerance(lab, one),
+                lower,
             )
-            for one in chosen
+            for one in results_of(history, lab.name, names)
         ]
     good = [one.baseline for one in found if one.baseline is not None]
     for path, before, after in _changed(lab.baselines, reviewed.baselines, good, dry_run):
-        name = str(path)
-        changed = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
-        print_lines(changed, painted_change)
+        print_change(path, before, after)
     for one in found:
         echo(_line(one), err=True)
     if not good:
@@ -102,15 +103,14 @@ def accept(
 
 
 def _line(one: Candidate) -> str:
+    from pytest_pinet.judge.rules import BELOW_BASELINE
+
     refused = ", ".join(f"{count} {why}" for why, count in sorted(one.refused.items()))
     left_out = f"; left out: {refused}" if refused else ""
     if one.baseline is None:
         hint = ""
-        if "fail" in one.refused:
-            hint = (
-                "\n  to accept a lower value, delete the old entry from the baselines file in a reviewed change, and "
-                "measure again"
-            )
+        if BELOW_BASELINE in one.refused:
+            hint = "\n  if the lower level is the new normal, accept it with --lower"
         return f"{one.figure}: not accepted: {one.why}{left_out}{hint}"
     spread = f"spread between runs {one.spread * 100:.2f} %"
     days = f"{one.days} day{'' if one.days == 1 else 's'}"
@@ -151,7 +151,7 @@ def _changed(
     folder: Path, known: Mapping[str, AcceptedBaseline], good: Sequence[AcceptedBaseline], dry_run: bool
 ) -> list[tuple[Path, str, str]]:
     """Return each file that changes with its text before and after. The files are written unless ``dry_run``."""
-    from pytest_pinet.config.baselines import read_baselines, write_baselines
+    from pytest_pinet.config.baselines import baselines_text, read_baselines, write_baselines
     from pytest_pinet.history.accepting import family_of
 
     by_file: dict[Path, dict[str, AcceptedBaseline]] = {}
@@ -163,9 +163,7 @@ def _changed(
     for path, new in sorted(by_file.items()):
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         kept = {one.id: one for one in read_baselines(path)} if before else {}
-        with tempfile.TemporaryDirectory() as scratch:
-            trial = Path(scratch) / path.name
-            write_baselines(trial if dry_run else path, (kept | new).values())
-            after = (trial if dry_run else path).read_text(encoding="utf-8")
-        changes.append((path, before, after))
+        changes.append((path, before, baselines_text((kept | new).values())))
+        if not dry_run:
+            write_baselines(path, (kept | new).values())
     return changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import shutil
@@ -14,7 +15,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.configured import configured
-from pytest_pinet.cli.paint import echo, painted
+from pytest_pinet.cli.paint import echo, painted, painted_change
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.clean_text import cleaned
 from pytest_pinet.execution.names import nearest, quoted
@@ -66,6 +67,13 @@ def print_lines(lines: Iterable[str], paint: Callable[[str], str] = painted) -> 
     """Print each line on stdout, with colours on a terminal."""
     for line in lines:
         echo(paint(line))
+
+
+def print_change(path: Path, before: str, after: str) -> None:
+    """Print what changed in a file as a unified diff."""
+    name = str(path)
+    changed = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+    print_lines(changed, painted_change)
 
 
 def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[], Iterable[str]]) -> None:

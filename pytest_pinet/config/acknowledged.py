@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import PlainValidator, WithJsonSchema
 
 from pytest_pinet.config.baselines import Accepted
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Date, Id, write_entries
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Date, Id, entries_text
 from pytest_pinet.config.fields import Text
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import Section
@@ -27,14 +27,14 @@ LINK_FORM = "a URL such as 'https://lore.kernel.org/r/MESSAGE-ID'"
 _LINK = re.compile(r"https?://[^\s/]+(/\S*)?")
 
 
-def link(value: object) -> str:
+def parse_link(value: object) -> str:
     """Return a URL. Raises ValueError."""
     if not isinstance(value, str) or not _LINK.fullmatch(value) or not value.isprintable() or len(value) > 500:
         raise ValueError(f"expected {LINK_FORM}, got {shown(value)}")
     return value
 
 
-Link = Annotated[str, PlainValidator(link), WithJsonSchema({"type": "string", "pattern": f"^{_LINK.pattern}$"})]
+Link = Annotated[str, PlainValidator(parse_link), WithJsonSchema({"type": "string", "pattern": f"^{_LINK.pattern}$"})]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def read_acknowledged(path: Path) -> dict[str, Acknowledgement]:
     return found
 
 
-def write_acknowledged(path: Path, entries: Iterable[Acknowledgement]) -> None:
-    """Write a file with exactly these entries, sorted by ID. Raises ConfigError."""
+def acknowledged_text(entries: Iterable[Acknowledgement]) -> str:
+    """Return the text of a file with exactly these entries, sorted by ID."""
     ordered = sorted(entries, key=lambda entry: entry.id)
-    write_entries(path, "acknowledged", ordered, HEADER)
+    return entries_text("acknowledged", ordered, HEADER)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, write_entries
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, write_entries
 from pytest_pinet.config.fields import Count, Rate, Text
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
@@ -135,7 +135,12 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
     return found
 
 
+def baselines_text(baselines: Iterable[AcceptedBaseline]) -> str:
+    """Return the text of a file with exactly these baselines, sorted by ID."""
+    entries = sorted(baselines, key=lambda baseline: baseline.id)
+    return entries_text("baselines", entries, HEADER)
+
+
 def write_baselines(path: Path, baselines: Iterable[AcceptedBaseline]) -> None:
     """Write a file with exactly these baselines, sorted by ID. Raises ConfigError."""
-    entries = sorted(baselines, key=lambda baseline: baseline.id)
-    write_entries(path, "baselines", entries, HEADER)
+    write_entries(path, baselines_text(baselines))

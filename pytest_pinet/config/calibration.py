@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, write_entries
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, write_entries
 from pytest_pinet.config.fields import PERCENT, Count
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
@@ -148,4 +148,4 @@ def write_calibration(path: Path, calibrations: Iterable[Calibration]) -> None:
     """Write these calibrations, and keep the file's other IDs. Raises ConfigError, also for a file that is broken."""
     entries = dict(read_calibration(path)) if path.exists() else {}
     entries.update((own.id, own) for own in calibrations)
-    write_entries(path, "calibration", [entries[name] for name in sorted(entries)], HEADER)
+    write_entries(path, entries_text("calibration", [entries[name] for name in sorted(entries)], HEADER))

@@ -30,7 +30,8 @@ def _id(value: object) -> str:
     return value
 
 
-def _date(value: object) -> date:
+def parse_date(value: object) -> date:
+    """Return a day. Raises ValueError."""
     try:
         return date.fromisoformat(value if isinstance(value, str) and len(value) == len("2026-11-21") else "")
     except ValueError:
@@ -48,24 +49,27 @@ def _build(value: object) -> dict[str, str | None]:
 
 
 Id = Annotated[str, PlainValidator(_id), WithJsonSchema({"type": "string", "pattern": f"^{_ID.pattern}$"})]
-Date = Annotated[date, PlainValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
+Date = Annotated[date, PlainValidator(parse_date), WithJsonSchema({"type": "string", "format": "date"})]
 Build = Annotated[Mapping[str, str | None], PlainValidator(_build), WithJsonSchema({"type": "object"})]
 # Of a dataclass that is an entry: other keys are mistakes.
 ONLY_KNOWN_KEYS = ConfigDict(extra="forbid")
 
 
-def write_entries(path: Path, key: str, entries: Sequence[object], header: str) -> None:
-    """Write the list ``key``. The same entries give the same bytes, and readers never see half a file.
+def entries_text(key: str, entries: Sequence[object], header: str) -> str:
+    """Return the text of a file with the list ``key``. The same entries give the same text.
 
-    An entry is a dataclass; its field ``where`` is not written. ``header`` is the comment at the top. Raises
-    ConfigError if the file cannot be written.
+    An entry is a dataclass; its field ``where`` is not written. ``header`` is the comment at the top.
     """
     text = yaml.safe_dump(
         {key: _plain(entries)}, sort_keys=False, default_flow_style=None, allow_unicode=True, width=120
     )
-    content = "".join(f"# {line}\n" for line in header.splitlines()) + text
+    return "".join(f"# {line}\n" for line in header.splitlines()) + text
+
+
+def write_entries(path: Path, text: str) -> None:
+    """Write a file of entries; readers never see half a file. Raises ConfigError if it cannot be written."""
     try:
-        write_file(path, [content.encode("utf-8")])
+        write_file(path, [text.encode("utf-8")])
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror})") from None
 

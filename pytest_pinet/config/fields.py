@@ -153,9 +153,10 @@ Glob = Annotated[
     BeforeValidator(_of(_GLOB)),
     WithJsonSchema({"type": "string"}),
 ]
+parse_line = _of(_TEXT)
 Text = Annotated[
     str,
-    BeforeValidator(_of(_TEXT)),
+    BeforeValidator(parse_line),
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 Device = Annotated[

@@ -16,6 +16,7 @@ from pytest_pinet.history.builds import identity, is_dirty
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS
 from pytest_pinet.judge.days import days_for_tolerance
+from pytest_pinet.judge.rules import BELOW_BASELINE
 from pytest_pinet.judge.starts import Started, shows_level
 from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
@@ -64,11 +65,13 @@ def candidate(
     build: str = "",
     least: int = LEAST_RUNS,
     tolerance: Tolerance = DEFAULT_TOLERANCE,
+    lower: bool = False,
 ) -> Candidate:
     """Return the baseline from the newest runs at the present level, for limits with this ``tolerance``.
 
     At least ``least`` runs must have passed. Runs of the same builds that did not pass count, too. ``build``: use only
-    runs whose build contains this text. If the newest build has enough runs, only its runs count.
+    runs whose build contains this text. If the newest build has enough runs, only its runs count. ``lower``: runs that
+    only their present baseline failed count as passed.
     """
     refused: Counter[str] = Counter()
     usable: list[Point] = []
@@ -88,11 +91,11 @@ def candidate(
     if len(showing) < len(usable):
         refused["within the slow start of its connections"] = len(usable) - len(showing)
     usable = showing
-    good = [point for point in usable if point.verdict in _GOOD]
+    good = [point for point in usable if _is_good(point, lower)]
     newest = [point for point in good if identity(point.build) == identity(good[-1].build)]
     good = newest if len(newest) >= least else good
     unchanged = _unchanged(usable, good)
-    refused.update(str(one.verdict) for one in usable if one.verdict not in _GOOD and one not in unchanged)
+    refused.update(_missed(one) for one in usable if not _is_good(one, lower) and one not in unchanged)
     if len(good) < least:
         why = f"only {len(good)} usable runs, {least} are needed"
         return Candidate(trend.figure, None, why, refused)
@@ -132,6 +135,16 @@ def _started(point: Point) -> Started:
     return Started(slow_s, True, _rate(point), max((one.start_s + one.seconds for one in each), default=0.0))
 
 
+def _is_good(point: Point, lower: bool) -> bool:
+    return point.verdict in _GOOD or (lower and _missed(point) == BELOW_BASELINE)
+
+
+def _missed(point: Point) -> str:
+    """Return why a run did not pass: it missed its baseline, or its verdict."""
+    of_baseline = point.verdict is Verdict.FAIL and BELOW_BASELINE in (point.rule or "")
+    return BELOW_BASELINE if of_baseline else str(point.verdict)
+
+
 def _rate(point: Point) -> float:
     return point.goodput_bps or 0.0
 
@@ -150,7 +163,7 @@ def _unchanged(usable: Sequence[Point], good: Sequence[Point]) -> list[Point]:
     return [
         point
         for point in usable
-        if identity(point.build) in builds and (point.verdict in _GOOD or abs(_rate(point) - middle) <= far)
+        if identity(point.build) in builds and (point in good or abs(_rate(point) - middle) <= far)
     ]
 
 

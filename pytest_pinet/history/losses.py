@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ class LossState(StrEnum):
 
 @dataclass(frozen=True)
 class BestMonth:
-    """The month (``2026-07``) with the highest mean level."""
+    """The month (``2026-07``) with the highest median level."""
 
     month: str
     goodput_bps: float
@@ -48,12 +48,14 @@ class BestMonth:
 
 @dataclass(frozen=True)
 class Loss:
-    """A level that fell and did not recover. ``since`` is the time of ``run``, the first run at the lower level.
+    """The level of metric ``figure`` fell and did not recover. ``since`` is the time of ``run``, the first lower one.
 
     ``change`` is the level change that began the loss; None if the loss began before the runs that are known.
     ``acknowledgement`` is what a user wrote about the loss, also if it has expired.
     """
 
+    figure: str
+    lab: str
     run: str
     since: datetime
     before_bps: float
@@ -142,7 +144,7 @@ def _best_month(course: _Course) -> BestMonth | None:
     months: dict[str, list[float]] = {}
     for point, level in zip(course.points, course.levels, strict=True):
         months.setdefault(f"{point.time:%Y-%m}", []).append(level)
-    known = [BestMonth(month, statistics.fmean(own)) for month, own in months.items() if len(own) >= LEAST_RUNS]
+    known = [BestMonth(month, statistics.median(own)) for month, own in months.items() if len(own) >= LEAST_RUNS]
     return max(known, key=lambda one: (round(one.goodput_bps), one.month), default=None)
 
 
@@ -154,7 +156,7 @@ def _loss(trend: Trend, course: _Course, today: date) -> Loss | None:
         loss = _with_change(trend, course, at, course.levels[peak])
     elif baseline is not None and _below(course, baseline.baseline, baseline.date):
         first = course.points[min(course.until(baseline.date), len(course.points) - 1)]
-        loss = Loss(first.run, first.time, baseline.goodput.bps, course.now, LossState.OPEN)
+        loss = Loss(trend.figure, trend.lab, first.run, first.time, baseline.goodput.bps, course.now, LossState.OPEN)
     else:
         return None
     return _acknowledged(loss, trend.acknowledgement, course, today)
@@ -189,7 +191,7 @@ def _with_change(trend: Trend, course: _Course, at: int, before_bps: float) -> L
     falls = [change for change in trend.changes if change.relative < 0 and change.run in places]
     change = min(falls, key=lambda one: abs(places[one.run] - at), default=None)
     first = course.points[at if change is None or change.gradual else places[change.run]]
-    return Loss(first.run, first.time, before_bps, course.now, LossState.OPEN, change)
+    return Loss(trend.figure, trend.lab, first.run, first.time, before_bps, course.now, LossState.OPEN, change)
 
 
 def _below(course: _Course, baseline: Baseline, day: date) -> bool:
@@ -212,4 +214,4 @@ def _acknowledged(loss: Loss, known: Acknowledgement | None, course: _Course, to
     if fell or (not seen and course.now <= known.goodput.bps * (1 - MATTERS)):
         return loss
     state = LossState.ACKNOWLEDGED if today <= known.until else LossState.EXPIRED
-    return Loss(loss.run, loss.since, loss.before_bps, loss.now_bps, state, loss.change, known)
+    return replace(loss, state=state, acknowledgement=known)

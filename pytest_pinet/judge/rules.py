@@ -10,6 +10,9 @@ from pytest_pinet.model.limits import MAXIMA, Limit, Metric
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
+# In the text of a rule that is relative to a baseline.
+BELOW_BASELINE = "below the baseline"
+
 
 def _percent(part: float) -> str:
     return f"{part * 100:.3g}%"
@@ -81,7 +84,7 @@ def goodput_rule(limit: Limit, most: Bitrate, baseline: Bitrate | None) -> Rule 
     if isinstance(limit.bound, Tolerance):
         if baseline is None:
             return None
-        words = f"{limit.bound} below the baseline {baseline}"
+        words = f"{limit.bound} {BELOW_BASELINE} {baseline}"
         return Rule(limit, limit.bound.lowest(baseline).bps, words, baseline)
     minimum = limit.minimum
     if isinstance(minimum, Share):

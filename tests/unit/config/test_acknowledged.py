@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.acknowledged import Acknowledgement, read_acknowledged, write_acknowledged
+from pytest_pinet.config.acknowledged import Acknowledgement, acknowledged_text, read_acknowledged
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.model.quantities import Bitrate
 
@@ -50,12 +50,11 @@ def test_without_the_file_no_loss_is_acknowledged(file: Path) -> None:
 
 
 def test_what_is_written_is_read_again(file: Path) -> None:
-    write_acknowledged(file, [ONE])
-    before = file.read_bytes()
+    text = acknowledged_text([ONE])
+    file.write_text(text)
     assert read_acknowledged(file) == {METRIC: ONE}
-    write_acknowledged(file, read_acknowledged(file).values())
-    assert file.read_bytes() == before
-    assert before.startswith(b"# Losses that are known: ")
+    assert acknowledged_text(read_acknowledged(file).values()) == text
+    assert text.startswith("# Losses that are known: ")
 
 
 @pytest.mark.parametrize(

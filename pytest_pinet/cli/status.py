@@ -1,0 +1,50 @@
+"""``pinet status``: lists the losses of goodput that did not recover."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import click
+
+from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_result
+from pytest_pinet.cli.results_of_lab import results_of
+
+OPEN = 1
+
+
+@click.command(cls=PinetCommand)
+@LAB_OPTION
+@HISTORY_OPTION
+@click.argument("names", metavar="[ID]...", nargs=-1)
+@click.option(
+    "--last", type=click.IntRange(min=2), default=1000, show_default=True,
+    help="Use at most this many latest runs of each result.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the losses as JSON.")
+def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_json: bool) -> None:
+    """List which results of a lab lost goodput and did not recover: size, age, cause and owner.
+
+    Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). A loss stays in this
+    list even if its runs pass. It ends if the level recovers or if 'pinet accept' makes the lower level the baseline.
+    After 'pinet acknowledge' it is known until a day.
+
+    Exit code: 0 if no loss is open; 1 if at least one is open; 4 for wrong arguments, or if the lab has no results.
+    """
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.config.reviewed import load_reviewed
+    from pytest_pinet.history.history import open_history
+    from pytest_pinet.history.losses import level_of
+    from pytest_pinet.report.losses import loss_lines, loss_record, losses_sentence, lost
+
+    lab, today = load(lab_file, in_use=False), datetime.now(UTC).date()
+    with open_history(history_url, reviewed=load_reviewed(lab)) as history:
+        levels = [level_of(history.trend(one, last, lab.name), today) for one in results_of(history, lab.name, names)]
+        (newest,) = history.runs(1, lab.name)
+    found = lost(levels)
+    count = f"{len(levels)} result{'' if len(levels) == 1 else 's'}, newest run {newest.started:%Y-%m-%d}"
+    head = f"lab {lab.name}: {losses_sentence(found) or 'no loss is open'} ({count})"
+    print_result(as_json, lambda: [loss_record(one, today) for one in found], lambda: [head, *loss_lines(found, today)])
+    if any(one.loss is not None and one.loss.is_open for one in found):
+        sys.exit(OPEN)

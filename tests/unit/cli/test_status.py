@@ -1,0 +1,230 @@
+"""``pinet status`` and ``pinet acknowledge``: what is open, its owner, the written file, and how a loss ends."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.config import labfile
+from pytest_pinet.config.reviewed import load_reviewed
+from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.record.run import RunRecord
+from tests.support.commands import mistake, run
+from tests.support.history_records import BEGINS, FIGURE, day, kept, with_result
+
+LAB = """\
+pinet:
+  name: virtual
+  switches:
+    sw: {backend: fixed, ports: [1, 2]}
+  nodes:
+    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
+    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
+"""
+LINK = "https://lore.kernel.org/r/1"
+STEADY = "pi5:onboard/pair/tcp-P1-tx"
+TODAY = datetime.now(UTC).date()
+KNOWN = ("--owner", "Ann", "--until", str(TODAY + timedelta(days=30)), "--link", LINK)
+
+
+def slower(at: int = 20, count: int = 40, mbps: float = 890, verdict: str = "pass", **more: str) -> list[RunRecord]:
+    chance = random.Random(1)
+    return [
+        day(
+            n,
+            (940 if n < at else mbps) + chance.gauss(0, 1),
+            "pass" if n < at else verdict,
+            uname=f"Linux 6.12.{20 + n // at}-v8+ #1",
+            **more,
+        )
+        for n in range(count)
+    ]
+
+
+def keep(records: Sequence[RunRecord]) -> None:
+    with HistoryStore.open(".pinet/history.db", create=True) as store:
+        store.add_all(kept(records))
+
+
+@pytest.fixture(autouse=True)
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a lab file as the default lab."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PINET_HISTORY", raising=False)
+    monkeypatch.setenv("PINET_LAB", "lab.yaml")
+    Path("lab.yaml").write_text(LAB)
+    return tmp_path
+
+
+@pytest.fixture
+def history(bench: Path) -> Path:
+    """Return the folder with a history of two metrics, one of which lost 5 %."""
+    keep(
+        [
+            one.replace(results=[*one.results, *two.results])
+            for one, two in zip(slower(), slower(at=99, combination="pi5:onboard/pair"), strict=True)
+        ]
+    )
+    return bench
+
+
+def age(number: int = 20) -> int:
+    return (TODAY - (BEGINS.date() + timedelta(days=number))).days
+
+
+def test_an_open_loss_is_listed_with_size_age_cause_and_owner(history: Path) -> None:
+    done = run("status")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        "lab virtual: 1 loss is open (2 results, newest run 2026-10-10)",
+        f"{FIGURE}  -5.3 % since 2026-09-21 ({age()} days), open, no owner",
+        "  940.0 -> 890.2 Mbit/s, with kernel 6.12.20-v8+ -> 6.12.21-v8+",
+        "  -5.3 % since the best month (2026-09)",
+    ]
+
+
+def test_without_a_loss_the_exit_code_is_0(history: Path) -> None:
+    done = run("status", STEADY)
+    assert done.exit_code == 0
+    assert done.stdout == "lab virtual: no loss is open (1 result, newest run 2026-10-10)\n"
+
+
+def test_json_has_the_same_facts(history: Path) -> None:
+    run("acknowledge", FIGURE, *KNOWN)
+    done = run("status", "--json")
+    assert done.exit_code == 0
+    (found,) = json.loads(done.stdout)
+    assert found["figure"] == FIGURE
+    assert found["state"] == "acknowledged"
+    assert found["open"] is False
+    assert found["since"] == "2026-09-21T02:00:00+00:00"
+    assert found["days"] == age()
+    assert found["change"] == pytest.approx(-0.053, abs=0.001)
+    assert found["differs"] == ["kernel 6.12.20-v8+ -> 6.12.21-v8+"]
+    assert (found["owner"], found["until"], found["link"]) == ("Ann", KNOWN[3], LINK)
+
+
+def test_acknowledge_writes_the_file_and_the_loss_is_known(history: Path) -> None:
+    done = run("acknowledge", "pi4b:*", *KNOWN)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("--- baselines/acknowledged.yaml\n+++ baselines/acknowledged.yaml\n")
+    assert f"{FIGURE}: -5.3 % since 2026-09-21" in done.stderr
+    assert done.stderr.endswith("1 entry written to baselines/acknowledged.yaml: review and commit the file\n")
+    (entry,) = load_reviewed(labfile.load("lab.yaml", in_use=False)).acknowledged.values()
+    assert (entry.id, entry.owner, entry.link, entry.date) == (FIGURE, "Ann", LINK, TODAY)
+    listed = run("status")
+    assert listed.exit_code == 0
+    assert "1 loss is acknowledged" in listed.stdout
+    assert f"acknowledged until {KNOWN[3]}, owner Ann, {LINK}" in listed.stdout
+
+
+def test_an_acknowledgement_expires(history: Path) -> None:
+    run("acknowledge", FIGURE, *KNOWN)
+    file = Path("baselines/acknowledged.yaml")
+    file.write_text(file.read_text().replace(str(TODAY), "2026-10-10").replace(KNOWN[3], "2026-10-11"))
+    done = run("status")
+    assert done.exit_code == 1
+    assert f"open, owner Ann, acknowledged until 2026-10-11 (expired), {LINK}" in done.stdout
+
+
+def test_other_entries_stay_and_a_second_one_replaces_the_first(history: Path) -> None:
+    keep([with_result(one, parameters="x") for one in slower(combination="cm4:onboard/pair")])
+    run("acknowledge", "*", *KNOWN)
+    run("acknowledge", FIGURE, *KNOWN[:1], "Bob", *KNOWN[2:])
+    entries = load_reviewed(labfile.load("lab.yaml", in_use=False)).acknowledged
+    assert {one.id: one.owner for one in entries.values()} == {FIGURE: "Bob"}
+
+
+def test_a_dry_run_of_acknowledge_writes_nothing(history: Path) -> None:
+    done = run("acknowledge", FIGURE, *KNOWN, "--dry-run")
+    assert "+++ baselines/acknowledged.yaml" in done.stdout
+    assert not Path("baselines").exists()
+
+
+def test_there_is_nothing_to_acknowledge_without_a_loss(history: Path) -> None:
+    done = run("acknowledge", STEADY, *KNOWN)
+    assert done.exit_code == 1
+    assert done.stderr == f"pinet: nothing to acknowledge: no loss in {STEADY}\n"
+
+
+def test_accept_makes_the_lower_level_the_new_normal(history: Path) -> None:
+    assert run("accept", FIGURE, "--reason", "a fix of a security hole costs 5 %").exit_code == 0
+    done = run("status")
+    assert done.exit_code == 0
+    assert "no loss is open" in done.stdout
+    assert "a fix of a security hole costs 5 %" in Path("baselines/pi4b-onboard.yaml").read_text()
+
+
+def test_a_lower_level_that_fails_its_baseline_is_accepted_on_request(bench: Path) -> None:
+    rule = "3% below the baseline 940.0 Mbit/s (lab.yaml:7)"
+    keep(slower(verdict="fail", rule=rule))
+    refused = run("accept", "--reason", "new normal")
+    assert refused.exit_code == 1
+    assert "left out: 20 before the last level change, 20 below the baseline" in refused.stderr
+    assert "if the lower level is the new normal, accept it with --lower" in refused.stderr
+    assert run("accept", "--reason", "new normal", "--lower").exit_code == 0
+    assert run("status").exit_code == 0
+
+
+def test_a_failed_limit_other_than_the_baseline_is_never_accepted(bench: Path) -> None:
+    keep(slower(verdict="fail"))
+    assert run("accept", "--reason", "x", "--lower").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            [FIGURE, "--owner", " ", *KNOWN[2:]],
+            "--owner: expected a text of one line, got ''",
+        ),
+        (
+            [FIGURE, *KNOWN[:3], "next week", *KNOWN[4:]],
+            "--until: expected a date such as '2026-11-21', got 'next week'",
+        ),
+        (
+            [FIGURE, *KNOWN[:3], "2026-10-01", *KNOWN[4:]],
+            "--until: 2026-10-01 is in the past; expected today or a later day",
+        ),
+        (
+            [FIGURE, *KNOWN[:5], "tracker"],
+            "--link: expected a URL such as 'https://lore.kernel.org/r/MESSAGE-ID', got 'tracker'",
+        ),
+        (
+            ["pi4b:onbord/pair/tcp-P1-tx", *KNOWN],
+            f"lab virtual: unknown result in its history 'pi4b:onbord/pair/tcp-P1-tx', did you mean '{FIGURE}'?",
+        ),
+    ],
+)
+def test_wrong_arguments_are_explained(
+    history: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    assert message in mistake(capsys, monkeypatch, "acknowledge", *arguments)
+
+
+def test_a_lab_without_results_is_no_success(
+    history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("lab.yaml").write_text(LAB.replace("name: virtual", "name: bench"))
+    message = mistake(capsys, monkeypatch, "status")
+    assert "has no results of lab bench; it has results of: virtual" in message
+
+
+def test_a_mistake_in_the_file_is_named_with_its_line(
+    history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("acknowledge", FIGURE, *KNOWN)
+    file = Path("baselines/acknowledged.yaml")
+    file.write_text(file.read_text().replace(LINK, "tracker"))
+    assert "baselines/acknowledged.yaml:4: acknowledged[0].link: expected a URL" in mistake(
+        capsys, monkeypatch, "status"
+    )
