@@ -51,6 +51,7 @@ def history() -> None:
     help="Ignore level changes smaller than this.",
 )  # fmt: skip
 @click.option("--runs", "only_runs", is_flag=True, help="List the runs instead of the results.")
+@click.option("--gates", "only_gates", is_flag=True, help="List the changes that were gated instead of the results.")
 @click.option("--changed", is_flag=True, help="Show only results with a level change.")
 @click.option("--json", "as_json", is_flag=True, help="Print points and changes as JSON.")
 def show(
@@ -60,6 +61,7 @@ def show(
     last: int,
     matters: float,
     only_runs: bool,
+    only_gates: bool,
     changed: bool,
     as_json: bool,
 ) -> None:
@@ -69,13 +71,18 @@ def show(
     because no single build caused it.
     """
     from pytest_pinet.history.history import open_history
-    from pytest_pinet.history.text import figure_lines, heights_for, run_lines, run_record, trend_record
+    from pytest_pinet.history.text import figure_lines, gate_lines, heights_for, run_lines, run_record, trend_record
     from pytest_pinet.history.trends import trend
 
     with open_history(history_url) as store:
         if only_runs:
             runs = store.runs(last, lab)
             print_result(as_json, lambda: [run_record(run) for run in runs], lambda: run_lines(runs))
+            return
+        gates = store.gates(last, lab)
+        if only_gates:
+            lines = [line for run in gates for line in gate_lines(run)] or ["no change was gated"]
+            print_result(as_json, lambda: [run_record(run) for run in gates], lambda: lines)
             return
         there = [figure.id for figure in store.figures(lab)]
         for name in names:
@@ -89,6 +96,8 @@ def show(
     found = [one for one in found if one.changes or not changed]
     moved = sum(bool(one.changes) for one in found)
     count = f"{len(found)} result{'s' if len(found) != 1 else ''}, {moved} with a level change"
+    if gates:
+        count += f"; {len(gates)} gated change{'s' if len(gates) != 1 else ''} (--gates)"
     lines = [line for one in found for line in figure_lines(one, heights_for(sys.stdout.encoding))]
     print_result(as_json, lambda: [trend_record(one) for one in found], lambda: [*lines, count])
 

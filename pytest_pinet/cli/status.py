@@ -12,6 +12,8 @@ from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_result
 from pytest_pinet.cli.results_of_lab import results_of
 
 OPEN = 1
+# The newest gates say which builds were judged since a loss began.
+_GATES = 5
 
 
 @click.command(cls=PinetCommand)
@@ -28,7 +30,7 @@ def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, a
 
     Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). A loss stays in this
     list even if its runs pass. It ends if the level recovers or if 'pinet accept' makes the lower level the baseline.
-    After 'pinet acknowledge' it is known until a day.
+    After 'pinet acknowledge' it is known until a day. The newest changes that 'pinet gate' judged are listed below.
 
     Exit code: 0 if no loss is open; 1 if at least one is open; 4 for wrong arguments, or if the lab has no results.
     """
@@ -36,15 +38,26 @@ def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, a
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
+    from pytest_pinet.history.text import gate_text, run_record
     from pytest_pinet.report.losses import loss_lines, loss_record, losses_sentence, lost
 
     lab, today = load(lab_file, in_use=False), datetime.now(UTC).date()
     with open_history(history_url, reviewed=load_reviewed(lab)) as history:
-        levels = [level_of(history.trend(one, last, lab.name), today) for one in results_of(history, lab.name, names)]
+        chosen = results_of(history, lab.name, names)
+        levels = [level_of(found, today) for _, found in history.trends(last, lab.name) if found.figure in chosen]
         (newest,) = history.runs(1, lab.name)
+        gates = history.gates(_GATES, lab.name)
     found = lost(levels)
     count = f"{len(levels)} result{'' if len(levels) == 1 else 's'}, newest run {newest.started:%Y-%m-%d}"
     head = f"lab {lab.name}: {losses_sentence(found) or 'no loss is open'} ({count})"
-    print_result(as_json, lambda: [loss_record(one, today) for one in found], lambda: [head, *loss_lines(found, today)])
+    gated = [f"{run.started:%Y-%m-%d}  {gate_text(run.gate)}" for run in gates if run.gate is not None]
+    record = {
+        "lab": lab.name,
+        "results": len(levels),
+        "newest_run": newest.started.isoformat(),
+        "losses": [loss_record(one, today) for one in found],
+        "gates": [run_record(run) for run in gates],
+    }
+    print_result(as_json, lambda: record, lambda: [head, *loss_lines(found, today), *gated])
     if any(one.loss is not None and one.loss.is_open for one in found):
         sys.exit(OPEN)

@@ -152,8 +152,7 @@ def _settle(database: Database, create: bool) -> None:
     if found == newest:
         return
     with database.writing() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+        lock_tables(connection)
         # Another process may have made or updated the tables during the wait.
         found = _version_in(connection)
         if found is None:
@@ -163,6 +162,12 @@ def _settle(database: Database, create: bool) -> None:
         for version in range(found + 1, newest + 1):
             tables.MIGRATIONS[version](connection)
         connection.execute(META.update().where(META.c.name == "version").values(value=str(newest)))
+
+
+def lock_tables(connection: Connection) -> None:
+    """Wait until no other process makes tables. SQLite has one writer at a time anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
 
 
 def _version_in(connection: Connection) -> int | None:

@@ -30,7 +30,9 @@ def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
     """Yield a heading, then each run followed by its points. Times are ISO 8601, rates are in bit/s."""
     yield _line({"format": FORMAT, "version": VERSION})
     for run, points in runs:
-        yield _line({"run": asdict(run)})
+        own = asdict(run)
+        # The first version had no gates.
+        yield _line({"run": own if run.gate is not None else {k: v for k, v in own.items() if k != "gate"}})
         for point in points:
             plain = asdict(point)
             for name in _OF_RUN:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -214,7 +215,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One run. ``verdicts`` counts its points by verdict, ``skipped`` the combinations that were not measured."""
+    """One run. ``verdicts`` counts its points by verdict, ``skipped`` the combinations that were not measured.
+
+    ``gate`` is the change that the run gated; None if it gated none.
+    """
 
     id: str
     lab: str
@@ -228,3 +232,4 @@ class StoredRun:
     session: str
     verdicts: Mapping[str, int]
     skipped: int = 0
+    gate: StoredGate | None = None

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.gates import gate_of, metric_id
 from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.history.results_file import broken, moment
 from pytest_pinet.model.measurement import EventKind
@@ -86,7 +87,7 @@ def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun
     verdicts = Counter(str(point.verdict) for point in points)
     run = StoredRun(
         run_id, record.lab, started, moment(record.finished or record.started), emulated, record.complete,
-        record.exitstatus, record.pinet, folder, session, dict(verdicts), len(record.skipped),
+        record.exitstatus, record.pinet, folder, session, dict(verdicts), len(record.skipped), gate_of(record),
     )  # fmt: skip
     return run, points
 
@@ -132,7 +133,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
 
 def figure_of(result: ResultRecord, way: str) -> str:
     """Return the ID under which this direction is gated, calibrated and accepted."""
-    return result.id if result.id.endswith(f"-{way}") else f"{result.id}-{way}"
+    return metric_id(result.id, way)
 
 
 def _of_direction(direction: DirectionRecord) -> dict[str, Any]:

@@ -24,7 +24,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.database import Database
+from pytest_pinet.history.database import Database, lock_tables
+from pytest_pinet.history.gate_tables import GATED, GATES, add_gates, gates_of, has_gates
+from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.latest import newest_points
 from pytest_pinet.history.points import (
     USUAL_LENGTH,
@@ -103,8 +105,12 @@ class HistoryStore:
         series, contexts = dict(self._series), dict(self._contexts)
         with self._database.writing() as connection:
             rows: list[dict[str, Any]] = []
+            gates: dict[int, StoredGate] = {}
             for run, points in runs:
                 key = _add_run(connection, run)
+                if run.gate is not None:
+                    # An earlier release has stored the run without its gate.
+                    gates[key or _key_of(connection, run)] = run.gate
                 if key is None:
                     continue
                 added += 1
@@ -115,6 +121,9 @@ class HistoryStore:
                     point_row(point, key, series[point.figure, point.lab], contexts[context["digest"],])
                     for point, context in zip(points, shared, strict=True)
                 ]
+            if gates:
+                _make_tables(connection, GATES, GATED)
+                add_gates(connection, gates)
             if rows:
                 rows.sort(key=lambda row: (row["series"], row["time"]))
                 connection.execute(insert(POINTS), rows)
@@ -134,7 +143,7 @@ class HistoryStore:
     def _remember(self, table: Table, lab: str, boards: Iterable[RememberedBoard]) -> None:
         rows = {one.node: board_row(lab, one) for one in boards}
         with self._database.writing() as connection:
-            table.create(connection, checkfirst=True)
+            _make_tables(connection, table)
             connection.execute(delete(table).where(table.c.lab == lab, table.c.node.in_(list(rows))))
             if rows:
                 connection.execute(insert(table), list(rows.values()))
@@ -219,8 +228,21 @@ class HistoryStore:
             query = query.where(RUNS.c.lab == lab)
         if start:
             query = query.where(RUNS.c.id.startswith(start, autoescape=True))
+        return self._runs(query)
+
+    def gates(self, last: int | None = None, lab: str | None = None) -> list[StoredRun]:
+        """Return the last runs that gated a change, oldest first; of one lab."""
+        query = select(RUNS).join(GATES, GATES.c.run == RUNS.c.key).order_by(RUNS.c.started.desc(), RUNS.c.key.desc())
         with self._database.reading() as connection:
-            return [run_of(row) for row in connection.execute(query)][::-1]
+            if not has_gates(connection):
+                return []
+        return self._runs((query if lab is None else query.where(RUNS.c.lab == lab)).limit(last))
+
+    def _runs(self, newest_first: Select[Any]) -> list[StoredRun]:
+        with self._database.reading() as connection:
+            rows = connection.execute(newest_first).all()
+            gates = gates_of(connection, [row.key for row in rows])
+        return [run_of(row, gates.get(row.key)) for row in reversed(rows)]
 
     def everything(self) -> Iterator[tuple[StoredRun, list[Point]]]:
         """Yield all runs with their points, oldest first."""
@@ -242,6 +264,20 @@ def _add_run(connection: Connection, run: StoredRun) -> int | None:
     statement = _insert(connection, RUNS).values(run_row(run)).on_conflict_do_nothing().returning(RUNS.c.key)
     key: int | None = connection.execute(statement).scalar()
     return key
+
+
+def _key_of(connection: Connection, run: StoredRun) -> int:
+    key: int = connection.execute(select(RUNS.c.key).where(RUNS.c.id == run.id)).scalar_one()
+    return key
+
+
+def _make_tables(connection: Connection, *later: Table) -> None:
+    """Make tables that a history of an earlier release lacks; only one runner makes them."""
+    missing = [table for table in later if not inspect(connection).has_table(table.name)]
+    if missing:
+        lock_tables(connection)
+        for table in missing:
+            table.create(connection, checkfirst=True)
 
 
 def _make_keys(

@@ -29,6 +29,7 @@ from sqlalchemy import (
     select,
 )
 
+from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.points import (
     Attempts,
     Figure,
@@ -140,26 +141,27 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # Made once, because json.dumps would make an encoder for each of thousands of values.
-_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
+ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def run_row(run: StoredRun) -> dict[str, Any]:
     """Return a run as a row of RUNS."""
-    return vars(run) | {
-        "lab": _clean(run.lab),
+    own = {name: value for name, value in vars(run).items() if name != "gate"}
+    return own | {
+        "lab": clean(run.lab),
         "started": _instant(run.started),
         "finished": _instant(run.finished),
-        "folder": _clean(run.folder),
-        "verdicts": _ENCODER.encode(run.verdicts),
+        "folder": clean(run.folder),
+        "verdicts": ENCODER.encode(run.verdicts),
     }
 
 
-def run_of(row: Row[Any]) -> StoredRun:
-    """Return the run of a row of RUNS."""
+def run_of(row: Row[Any], gate: StoredGate | None = None) -> StoredRun:
+    """Return the run of a row of RUNS, with its gate."""
     own = row._asdict()
     del own["key"]
     times = {name: time_of(own[name]) for name in ("started", "finished")}
-    return StoredRun(**own | times | {"verdicts": json.loads(row.verdicts)})
+    return StoredRun(**own | times | {"verdicts": json.loads(row.verdicts)}, gate=gate)
 
 
 def figure_of(row: Row[Any]) -> Figure:
@@ -178,7 +180,7 @@ def context_row(point: Point) -> dict[str, str]:
     shared = {name: dict(getattr(point, name)) for name in ("build", "serials", "versions")}
     settings = {role: dict(own) for role, own in point.settings.items()}
     shared |= {"settings": settings} if settings else {}
-    content = _ENCODER.encode(shared | {"parameters": point.parameters, "rule": point.rule})
+    content = ENCODER.encode(shared | {"parameters": point.parameters, "rule": point.rule})
     return {"digest": hashlib.sha256(content.encode()).hexdigest(), "content": content}
 
 
@@ -191,10 +193,10 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         "state": point.attempts.state,
         "spread": spread and (spread.intervals, spread.least_bps, spread.median_bps, spread.most_bps, spread.sd_bps),
         "artefacts": point.artefacts,
-        "limited_by": _clean(point.limited_by),
+        "limited_by": clean(point.limited_by),
         "scale": point.scale if point.scale != 1 else None,
-        "boot": _clean(point.boot),
-        "link_up": _clean(point.link_up),
+        "boot": clean(point.boot),
+        "link_up": clean(point.link_up),
         "instructions": point.instructions,
     }
     return {
@@ -209,8 +211,8 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         "limit_bps": point.limit_bps,
         "oracle": point.oracle_bps,
         "verdict": point.verdict.value,
-        "reason": _clean(point.reason),
-        "more": _ENCODER.encode({name: value for name, value in more.items() if value}),
+        "reason": clean(point.reason),
+        "more": ENCODER.encode({name: value for name, value in more.items() if value}),
     }
 
 
@@ -279,14 +281,14 @@ def time_of(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Return text that every database accepts: no lone surrogates of undecodable bytes, and no NUL."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
 
 
 def board_row(lab: str, board: RememberedBoard) -> dict[str, Any]:
     """Return a board as a row of BOARDS or SUSPICIONS."""
-    return vars(board) | {"lab": _clean(lab), "since": _instant(board.since), "reason": _clean(board.reason)}
+    return vars(board) | {"lab": clean(lab), "since": _instant(board.since), "reason": clean(board.reason)}
 
 
 def board_of(row: Row[Any]) -> OutOfService:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.points import LevelChange, Point, StoredRun, Trend
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -96,9 +97,30 @@ def run_lines(runs: Sequence[StoredRun]) -> list[str]:
     lines = []
     for run in runs:
         verdicts = ", ".join(f"{run.verdicts[v]} {v}" for v in map(str, SEVERITY) if run.verdicts.get(v))
+        if run.gate is not None:
+            verdicts = gate_text(run.gate)
         rest = "" if run.complete else "  interrupted"
         lines.append(f"{run.id}  {run.started:%Y-%m-%d %H:%M}  lab {run.lab}  {verdicts or 'nothing measured'}{rest}")
     return lines or ["no runs"]
+
+
+def gate_text(gate: StoredGate) -> str:
+    """Return the builds of a gate and its answer."""
+    return f"gate of {gate.b.name} against {gate.a.name or 'the running build'}: {gate.answer}"
+
+
+def gate_lines(run: StoredRun) -> list[str]:
+    """Return the gate of a run: its answer, and each metric with its change."""
+    gate = run.gate
+    if gate is None:
+        return []
+    lines = [f"{run.id}  {run.started:%Y-%m-%d %H:%M}  lab {run.lab}  {gate_text(gate)}", f"  {gate.sentence}"]
+    for one in gate.metrics:
+        change = "" if one.change is None else f"  {one.change * 100:+.2f} %"
+        if one.change is not None and one.interval is not None:
+            change += f" ({one.interval[0] * 100:+.2f} to {one.interval[1] * 100:+.2f} %)"
+        lines.append(f"  {one.figure}{change}  {one.finding or one.outcome}")
+    return lines
 
 
 def run_record(run: StoredRun) -> dict[str, object]:

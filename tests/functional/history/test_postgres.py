@@ -17,12 +17,14 @@ import pytest
 
 from pytest_pinet.doctor import memory
 from pytest_pinet.doctor.finding import Status
+from pytest_pinet.history.gates import gate_of
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.points import OutOfService, Suspicion
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.suspicions import standing
+from tests.support.gate_records import gated_run
 from tests.support.history_records import FIGURE, day, kept, write_at_once
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, result, run_record
 
@@ -177,3 +179,18 @@ def test_boards_are_remembered_for_all_runners_until_they_are_cleared(url: str) 
 
 def test_several_runners_write_at_once_into_tables_that_are_not_there_yet(url: str) -> None:
     write_at_once(url)
+
+
+def test_gates_are_kept_also_in_the_tables_of_an_earlier_release(url: str) -> None:
+    import psycopg
+
+    HistoryStore.open(url, create=True).close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE pinet_gated, pinet_gates")
+    with open_history(url) as store:
+        assert store.gates() == []
+        store.add_all(kept([day(0), gated_run(1), gated_run(2, "pass")]))
+        store.add_all(kept([gated_run(1)]))
+    with open_history(url) as other:
+        assert [run.gate for run in other.gates()] == [gate_of(gated_run(1)), gate_of(gated_run(2, "pass"))]
+        assert [run.gate is not None for run in other.runs()] == [False, True, True]

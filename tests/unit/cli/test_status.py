@@ -98,7 +98,9 @@ def test_json_has_the_same_facts(history: Path) -> None:
     run("acknowledge", FIGURE, *KNOWN)
     done = run("status", "--json")
     assert done.exit_code == 0
-    (found,) = json.loads(done.stdout)
+    printed = json.loads(done.stdout)
+    assert (printed["lab"], printed["results"], printed["gates"]) == ("virtual", 2, [])
+    (found,) = printed["losses"]
     assert found["figure"] == FIGURE
     assert found["state"] == "acknowledged"
     assert found["open"] is False

@@ -1,0 +1,127 @@
+"""A gate as the history keeps it: two builds, the answer on the change, and each metric with its turns. No I/O.
+
+The measured values of a gate are no part of a trend, because build B may never be accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeRecord
+from pytest_pinet.model.record.run import RunRecord
+
+
+@dataclass(frozen=True)
+class GateBuild:
+    """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build.
+
+    ``files`` has the SHA-256 of each file, by its name on the board. ``settings`` are its parameters of kernel and
+    modules, its settings of config.txt, and its sysctls.
+    """
+
+    name: str
+    key: str = ""
+    release: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GateTurn:
+    """One turn of a build (``A`` or ``B``) with the levels of its connections that count, in bit/s.
+
+    ``trouble`` is the reason why nothing was measured; empty if it was measured.
+    """
+
+    number: int
+    side: str
+    levels_bps: tuple[float, ...] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class GatedMetric:
+    """The outcome of one metric in both builds. ``outcome`` is a word of `judge.change_verdict.MetricOutcome`.
+
+    ``change`` is B over A minus one with its ``interval``; ``tolerance`` is the accepted loss (0.03: 3 %). The values
+    are None where they are not known. ``finding`` is the kind of a failure of build B, ``suspect`` the first
+    difference that may explain the change, ``text`` a sentence.
+    """
+
+    figure: str
+    outcome: str
+    a_bps: float | None = None
+    b_bps: float | None = None
+    change: float | None = None
+    interval: tuple[float, float] | None = None
+    tolerance: float | None = None
+    finding: str = ""
+    suspect: str = ""
+    text: str = ""
+    turns: tuple[GateTurn, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredGate:
+    """A whole gate. ``answer`` is a word of `judge.change_verdict.ChangeVerdict`, ``exit`` the exit code.
+
+    ``baseline`` is ``interleaved``, ``exact`` or ``accepted``; ``turns`` counts all turns. ``metrics`` begin with the
+    worst outcome.
+    """
+
+    a: GateBuild
+    b: GateBuild
+    baseline: str
+    answer: str
+    exit: int
+    sentence: str
+    turns: int
+    metrics: tuple[GatedMetric, ...] = ()
+
+
+def metric_id(result_id: str, way: str) -> str:
+    """Return the ID under which this direction of a result is gated, calibrated and accepted."""
+    return result_id if not way or result_id.endswith(f"-{way}") else f"{result_id}-{way}"
+
+
+def gate_of(record: RunRecord) -> StoredGate | None:
+    """Return the gate of a run; None if the run gated no change."""
+    head = record.change
+    if head is None:
+        return None
+    changes = {result.id: result.change for result in record.results if result.change is not None}
+    metrics = tuple(_metric(entry, changes.get(entry.id)) for entry in head.entries)
+    return StoredGate(
+        _build(head.a), _build(head.b), head.baseline, head.answer, head.exit, head.sentence, head.turns, metrics
+    )
+
+
+def _build(build: BuildRecord) -> GateBuild:
+    files = {file.name: file.sha256 for file in build.files}
+    settings = (*build.config, *build.cmdline, *build.options, *build.sysctls)
+    return GateBuild(build.name, build.key, build.release or "", files, settings)
+
+
+def _metric(entry: ChangeEntryRecord, change: ChangeRecord | None) -> GatedMetric:
+    one = change.directions.get(entry.direction) if change is not None else None
+    return GatedMetric(
+        metric_id(entry.id, entry.direction),
+        entry.outcome,
+        entry.a_bps,
+        entry.b_bps,
+        entry.change,
+        one.interval if one is not None else None,
+        change.tolerance if change is not None else None,
+        entry.finding,
+        entry.suspect,
+        entry.text,
+        tuple(_turns(change, entry.direction)) if change is not None else (),
+    )
+
+
+def _turns(change: ChangeRecord, way: str) -> Iterator[GateTurn]:
+    for turn in change.turns:
+        levels = [one.level_bps.get(way) for one in change.connections if one.turn == turn.number and not one.excluded]
+        known = tuple(level for level in levels if level is not None)
+        yield GateTurn(turn.number, turn.side, known, turn.trouble)
