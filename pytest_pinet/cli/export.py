@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,9 +10,14 @@ import click
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, write_output
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.clean_text import cleaned, for_log
 
 if TYPE_CHECKING:
     from pytest_pinet.history.points import Point
+    from pytest_pinet.model.record.run import RunRecord
+
+# Formats whose lines are commands of a CI system. These exporters escape the texts in them.
+COMMANDS = ("github",)
 
 
 @click.command(cls=PinetCommand)
@@ -20,20 +25,55 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="[RUN]", default=".pinet/latest")
 @click.option(
     "--format", "form", metavar="NAME", required=True,
-    help="openmetrics, benchmark-action, or a format of an installed package.",
+    help="bencher, benchmark-action, github, gitlab, kcidb, ktap, lava, nipa, openmetrics, prometheus, or a format of "
+    "an installed package.",
+)  # fmt: skip
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True,
+    help="A setting of the format, such as git_commit=SHA for kcidb. Repeat the option for more settings.",
 )  # fmt: skip
 @OUTPUT_OPTION
-def export(history_url: str, what: str, form: str, output: str | None) -> None:
-    """Write the values of one run in the format of another program.
+def export(history_url: str, what: str, form: str, settings: tuple[str, ...], output: str | None) -> None:
+    """Write the results of one run in the format of another program.
 
-    The format openmetrics is text for Prometheus. The format benchmark-action is JSON for github-action-benchmark
-    (tool: customBiggerIsBetter). RUN is a results.json, a run folder, or a run of the history ('latest', an id); the
-    default is the last run in this folder. To write the whole history, use: pinet history export.
+    Values: openmetrics and prometheus (the latter for Pushgateway and node_exporter), benchmark-action for
+    github-action-benchmark (tool: customBiggerIsBetter), bencher, and gitlab for metrics reports.
+
+    Verdicts: ktap for readers of kernel selftests, kcidb for KernelCI, nipa for the CI of netdev, lava for LAVA test
+    shells, and github for annotations of a job. These formats need a results.json or a run folder.
+
+    RUN is a results.json, a run folder, or a run of the history ('latest', an id); the default is the last run in this
+    folder. To write the whole history, use: pinet history export.
     """
     from pytest_pinet.cli.run_selection import side_of
+    from pytest_pinet.execution.entry_points import RUN_EXPORTERS
 
-    write = exporter(form)
-    write_output([write(side_of(what, history_url).points)], output)
+    given = dict(map(_setting, settings))
+    if form in RUN_EXPORTERS.names:
+        text = run_exporter(form)(_whole_run(what, form), given)
+    else:
+        write = exporter(form)
+        if given:
+            raise ConfigError(f"--set: the format {form} has no settings; remove {', '.join(given)}")
+        text = write(side_of(what, history_url).points)
+    write_output([text], output, clean=cleaned if form in COMMANDS else for_log)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"--set: {text!r} is not a setting; expected NAME=VALUE, such as git_commit=SHA")
+    return name.strip(), value
+
+
+def _whole_run(what: str, form: str) -> RunRecord:
+    from pytest_pinet.cli.run_selection import read_results, results_file
+
+    path = results_file(what)
+    if path is None:
+        message = f"{form} needs a whole run, which the history does not keep"
+        raise ConfigError(f"there is no file {what!r}; {message}: name a results.json or a run folder")
+    return read_results(path)
 
 
 def exporter(name: str) -> Callable[[Sequence[Point]], str]:
@@ -41,21 +81,37 @@ def exporter(name: str) -> Callable[[Sequence[Point]], str]:
 
     The entry point names the function itself. Loading and calling it raise ConfigError.
     """
-    from pytest_pinet.execution.entry_points import EXPORTERS
+    from pytest_pinet.execution.entry_points import EXPORTERS, RUN_EXPORTERS
+    from pytest_pinet.execution.names import unknown
 
+    if name not in EXPORTERS.names:
+        raise ConfigError(unknown(EXPORTERS.kind, name, EXPORTERS.names | RUN_EXPORTERS.names))
     found, what = EXPORTERS.load(name)
     if not callable(found):
         raise ConfigError(f"{what} is not callable; expected a function that takes the values of a run, returns text")
+    return lambda points: _text(lambda: found(points), what)
 
-    def write(points: Sequence[Point]) -> str:
-        try:
-            text = found(points)
-        except PinetError:
-            raise
-        except Exception as error:
-            raise ConfigError(f"{what} failed: {type(error).__name__}: {error}") from error
-        if not isinstance(text, str):
-            raise ConfigError(f"{what} returned {type(text).__name__}; expected text")
-        return text
 
-    return write
+def run_exporter(name: str) -> Callable[[RunRecord, Mapping[str, str]], str]:
+    """Return the exporter of this name, a function from a whole run and settings to text.
+
+    The entry point names the function itself. Loading and calling it raise ConfigError.
+    """
+    from pytest_pinet.execution.entry_points import RUN_EXPORTERS
+
+    found, what = RUN_EXPORTERS.load(name)
+    if not callable(found):
+        raise ConfigError(f"{what} is not callable; expected a function that takes a run and settings, returns text")
+    return lambda run, settings: _text(lambda: found(run, settings), what)
+
+
+def _text(write: Callable[[], object], what: str) -> str:
+    try:
+        text = write()
+    except PinetError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{what} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(text, str):
+        raise ConfigError(f"{what} returned {type(text).__name__}; expected text")
+    return text

@@ -17,7 +17,7 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.paint import echo, painted, painted_change
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.clean_text import cleaned
+from pytest_pinet.execution.clean_text import cleaned, for_log
 from pytest_pinet.execution.names import nearest, quoted
 from pytest_pinet.execution.output_file import write_file, writing
 
@@ -81,11 +81,13 @@ def print_result(as_json: bool, records: Callable[[], object], lines: Callable[[
     print_lines([json.dumps(records(), indent=1)] if as_json else lines())
 
 
-def write_output(texts: Iterable[str], output: str | None, option: str = "-o") -> None:
-    """Print texts, or write them to a file, all or nothing. Raises ConfigError."""
+def write_output(
+    texts: Iterable[str], output: str | None, option: str = "-o", clean: Callable[[str], str] = for_log
+) -> None:
+    """Print texts, which ``clean`` cleans, or write them to a file, all or nothing. Raises ConfigError."""
     if output is None or output == "-":
         for text in texts:
-            echo(text, nl=False)
+            click.echo(clean(text), nl=False)
         return
     texts = map(cleaned, texts)
     if not output:

@@ -91,6 +91,8 @@ LAUNCHERS = Extension(f"{_PREFIX}launchers", "launcher")
 EVIDENCE_SOURCES = Extension(f"{_PREFIX}evidence_sources", "evidence source")
 # A function, called with the `history.points.Point`s of a run; returns text.
 EXPORTERS = Extension(f"{_PREFIX}exporters", "exporter")
+# A function, called with the `RunRecord` of a results.json and the settings of `--set`; returns text.
+RUN_EXPORTERS = Extension(f"{_PREFIX}run_exporters", "exporter")
 
 
 def missing(made: object, protocol: type) -> list[str]:

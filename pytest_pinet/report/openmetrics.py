@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import SEVERITY
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family of samples: the labels and the value of each. ``suffix`` belongs to the names of its samples."""
+
+    name: str
+    kind: str
+    text: str
+    samples: Sequence[tuple[str, float]]
+    unit: str = ""
+    suffix: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The samples as text."""
+        return [f"{self.name}{self.suffix}{labels} {value!r}" for labels, value in self.samples]
 
 
 def openmetrics(points: Sequence[Point]) -> str:
@@ -14,8 +32,17 @@ def openmetrics(points: Sequence[Point]) -> str:
 
     The values have no timestamps, because the text file collector of node_exporter and the Pushgateway reject those.
     """
-    newest = {(point.lab, point.figure): point for point in points}.values()
     lines: list[str] = []
+    for family in families(points):
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        lines += [f"# UNIT {family.name} {family.unit}"] if family.unit else []
+        lines += [f"# HELP {family.name} {family.text}", *family.lines]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def families(points: Sequence[Point]) -> Iterator[Family]:
+    """Yield all families. If a metric was measured several times, its last value counts."""
+    newest = {(point.lab, point.figure): point for point in points}.values()
     rates = (
         ("goodput", "Goodput at the receiver.", [(p, p.goodput_bps) for p in newest]),
         ("limit", "Lowest goodput that meets the limit.", [(p, p.limit_bps) for p in newest]),
@@ -23,32 +50,21 @@ def openmetrics(points: Sequence[Point]) -> str:
     )
     for name, text, values in rates:
         known = [(_labels(point), value) for point, value in values if value is not None]
-        lines += _family(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
+        yield Family(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
     counts = [(_labels(point), point.instructions) for point in newest if point.instructions is not None]
     if counts:
         text = "Instructions for each packet on an exact board."
-        lines += _family("pinet_instructions_per_packet", "gauge", text, counts)
+        yield Family("pinet_instructions_per_packet", "gauge", text, counts)
     times = [(_labels(point), point.time.timestamp()) for point in newest]
-    lines += _family("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
+    yield Family("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
     states = [
         (_labels(point, ("pinet_verdict", verdict.value)), float(point.verdict is verdict))
         for point in newest
         for verdict in SEVERITY
     ]
-    lines += _family("pinet_verdict", "stateset", "Verdict on the metric.", states)
+    yield Family("pinet_verdict", "stateset", "Verdict on the metric.", states)
     builds = [(_labels(point, ("build", name_of(point.build)), ("run", point.run)), 1.0) for point in newest]
-    lines += _family("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
-    return "\n".join([*lines, "# EOF", ""])
-
-
-def _family(
-    name: str, kind: str, text: str, values: Iterable[tuple[str, float]], unit: str = "", suffix: str = ""
-) -> list[str]:
-    lines = [f"# TYPE {name} {kind}"]
-    if unit:
-        lines.append(f"# UNIT {name} {unit}")
-    lines.append(f"# HELP {name} {text}")
-    return lines + [f"{name}{suffix}{labels} {value!r}" for labels, value in values]
+    yield Family("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
 
 
 def _labels(point: Point, *more: tuple[str, str]) -> str:

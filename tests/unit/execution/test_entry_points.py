@@ -22,6 +22,7 @@ from pytest_pinet.execution.entry_points import (
     EVIDENCE_SOURCES,
     EXPORTERS,
     LAUNCHERS,
+    RUN_EXPORTERS,
     SWITCH_BACKENDS,
     TRAFFIC_TOOLS,
     TUNINGS,
@@ -73,7 +74,7 @@ def test_all_that_setup_cfg_registers_can_be_loaded() -> None:
     parser = configparser.ConfigParser()
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read(SETUP)
-    groups = (TRAFFIC_TOOLS, TUNINGS, SWITCH_BACKENDS, LAUNCHERS, EVIDENCE_SOURCES, EXPORTERS)
+    groups = (TRAFFIC_TOOLS, TUNINGS, SWITCH_BACKENDS, LAUNCHERS, EVIDENCE_SOURCES, EXPORTERS, RUN_EXPORTERS)
     for group in groups:
         lines = parser["options.entry_points"][group.name].split("\n")
         ours = {line.partition(" = ")[0] for line in lines if line}

@@ -1,0 +1,30 @@
+"""Exports the values of a run as JSON for Bencher (Bencher Metric Format, ``bencher run --adapter json``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pytest_pinet.history.points import Point
+from pytest_pinet.report.export.values import metric_name, newest
+
+
+def bencher(points: Sequence[Point]) -> str:
+    """Return one benchmark for each metric that has a value, with its interval if it is known.
+
+    The measure ``goodput`` is in bit/s (higher is better), ``instructions-per-packet`` is of exact boards (lower is
+    better).
+    """
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for point in newest(points):
+        measures: dict[str, dict[str, float]] = {}
+        if point.goodput_bps is not None:
+            measures["goodput"] = {"value": point.goodput_bps}
+            if point.interval_bps is not None:
+                low, high = point.interval_bps
+                measures["goodput"] |= {"lower_value": low, "upper_value": high}
+        if point.instructions is not None:
+            measures["instructions-per-packet"] = {"value": point.instructions}
+        if measures:
+            found[metric_name(point, points)] = measures
+    return json.dumps(found, indent=1) + "\n"

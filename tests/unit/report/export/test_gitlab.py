@@ -1,0 +1,41 @@
+import shlex
+
+import pytest
+
+from pytest_pinet.report.export.gitlab import gitlab, rounded
+from tests.support.export_runs import ALTERNATED, EXACT, RUNS, points
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_gitlabs_parser_reads_each_line(kind: str) -> None:
+    """Its parser (lib/gitlab/ci/parsers/metrics) cuts at ``#``, splits as a shell does, and takes two words."""
+    for line in gitlab(points(RUNS[kind])).splitlines():
+        name, value = shlex.split(line.partition("#")[0])
+        assert name.startswith(("pinet_goodput_gbit{lab=", "pinet_instructions_per_packet{lab="))
+        assert float(value) >= 0
+
+
+def test_values() -> None:
+    assert gitlab(points(ALTERNATED)).splitlines()[0] == (
+        'pinet_goodput_gbit{lab="virtual",metric="pi4b.onboard.pair.tcp-P1-tx"} 0.920'
+    )
+    assert (
+        'pinet_instructions_per_packet{lab="exact",metric="exact.macb.pair.qemu-7-2-22.pktgen-60-tx"} 2334.00'
+        in gitlab(points(EXACT)).splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.9413, "0.940"),
+        (0.9421, "0.940"),
+        (2.353, "2.36"),
+        (0.0941, "0.0940"),
+        (9.414, "9.40"),
+        (120.0, "120"),
+        (0, "0"),
+    ],
+)
+def test_noise_does_not_change_a_rounded_value(value: float, text: str) -> None:
+    assert rounded(value) == text
