@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import moment
+from pytest_pinet.model.record.change import BuildSourceRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.export.cases import Case, cases_of, plain_name, required, settings_of
@@ -65,13 +66,14 @@ def kcidb(run: RunRecord, settings: Mapping[str, str]) -> str:
 
 def _source(run: RunRecord, given: Mapping[str, str], origin: str) -> tuple[dict[str, object], dict[str, object]]:
     """Return the checkout and the build."""
+    tested = run.change.b if run.change is not None else None
+    given = _with_source(given, None if tested is None else tested.source)
     commit = required("kcidb", given, "git_commit", "0e44d9fed54654d05b4c841b78fb077dac90c249")
     if not _COMMIT.fullmatch(commit):
         raise ConfigError(f"--set git_commit: {commit!r} is no whole hash; expected 40 hexadecimal digits")
     url = given["git_url"]
     if url and not url.startswith("https://"):
         raise ConfigError(f"--set git_url: {url!r} is no https URL; KCIDB accepts no other")
-    tested = run.change.b if run.change is not None else None
     key = tested.key if tested is not None and tested.key else run.run
     checkout = {
         "id": f"{origin}:{commit}",
@@ -80,6 +82,7 @@ def _source(run: RunRecord, given: Mapping[str, str], origin: str) -> tuple[dict
         "git_repository_url": url,
         "git_repository_branch": given["git_branch"],
         "git_commit_hash": commit,
+        "git_commit_name": given["git_describe"],
         "patchset_hash": "",
         "valid": True,
     }
@@ -89,10 +92,22 @@ def _source(run: RunRecord, given: Mapping[str, str], origin: str) -> tuple[dict
         "checkout_id": f"{origin}:{commit}",
         "architecture": given["architecture"] or "arm64",
         "config_name": given["config"],
+        "compiler": given["compiler"],
         "comment": tested.name if tested is not None else "",
         "status": "PASS",
     }
     return _known(checkout), _known(build)
+
+
+def _with_source(given: Mapping[str, str], source: BuildSourceRecord | None) -> dict[str, str]:
+    """Fill the settings that were not given from what TuxMake or KernelCI recorded about the build."""
+    named = ("commit", "tree", "branch", "describe", "compiler")
+    known = {name: getattr(source, name) if source is not None else "" for name in named}
+    # KCIDB accepts https URLs only. A tree of another kind is left out, unless the user names it.
+    tree = known["tree"] if known["tree"].startswith("https://") else ""
+    filled = {"git_commit": known["commit"], "git_url": tree, "git_branch": known["branch"]}
+    more = {"git_describe": known["describe"], "compiler": known["compiler"]}
+    return {**given, **more, **{name: given[name] or value for name, value in filled.items()}}
 
 
 def _known(values: Mapping[str, object]) -> dict[str, object]:

@@ -4,6 +4,7 @@ import pytest
 from kcidb_io import schema
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.record.change import BuildSourceRecord
 from pytest_pinet.report.export.kcidb import kcidb
 from tests.support.export_runs import ALTERNATED, EXACT, PLAIN, RUNS
 
@@ -55,6 +56,24 @@ def test_the_number_is_also_where_the_dashboard_shows_it() -> None:
     (_, rx) = json.loads(kcidb(EXACT, SOURCE))["tests"]
     assert rx["misc"]["figures"] == "emulated"
     assert rx["misc"]["instructions_per_packet"]["b"] == 5233.0
+
+
+def test_the_commit_of_the_build_under_test_needs_no_setting() -> None:
+    head = ALTERNATED.change
+    assert head is not None
+    source = BuildSourceRecord(
+        made_by="TuxMake 1.45", place="build", tree=SOURCE["git_url"], branch="master", commit=COMMIT,
+        describe="v6.12-1-g0e44d9f", compiler="aarch64-linux-gnu-gcc 12.2", config="config",
+    )  # fmt: skip
+    run = ALTERNATED.replace(change=head.replace(b=head.b.replace(source=source)))
+    found = json.loads(kcidb(run, {}))
+    schema.V5_3.validate(found)
+    (checkout,), (build,) = found["checkouts"], found["builds"]
+    assert checkout["git_commit_hash"] == COMMIT
+    assert checkout["git_repository_url"] == SOURCE["git_url"]
+    assert checkout["git_commit_name"] == "v6.12-1-g0e44d9f"
+    assert build["compiler"] == "aarch64-linux-gnu-gcc 12.2"
+    assert json.loads(kcidb(run, {"git_commit": "1" * 40}))["checkouts"][0]["git_commit_hash"] == "1" * 40
 
 
 @pytest.mark.parametrize(
