@@ -18,12 +18,14 @@ from pytest_pinet.cli.paint import echo
 def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     """Check a lab file without using the lab, and list its interfaces.
 
-    FILE is the same as --lab FILE. The exit code is 4 if the file has an error. A variable that is not set is a note,
+    FILE is the same as --lab FILE. The exit code is 4 if the file, the lab's baselines or its
+    acknowledged losses have an error. A variable that is not set is a note,
     because this command uses no value of a template.
     """
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.report.diagrams.facts import management_lines
+    from pytest_pinet.config.reviewed import load_reviewed
+    from pytest_pinet.report.diagrams.facts import count, management_lines
     from pytest_pinet.report.table import text_table
     from pytest_pinet.report.text_wrap import WIDTH, wrap
 
@@ -34,6 +36,10 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     if is_name(file):
         echo(f"  packaged in {lab_path(file)}")
+    reviewed = load_reviewed(lab)
+    if reviewed.baselines or reviewed.acknowledged:
+        known = count(len(reviewed.acknowledged), "acknowledged loss", "acknowledged losses")
+        echo(f"  {count(len(reviewed.baselines), 'baseline')} and {known} in {lab.baselines}")
     for name, where in lab.unset.items():
         note = f"note: line {where.line}: the variable {name} is not set; commands that use a board need its value"
         echo("\n".join(wrap(note, width=WIDTH, indent="  ")))

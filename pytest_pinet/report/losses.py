@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from pytest_pinet.history.losses import Loss, LossState, MetricLevel
+from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.reviewed import load_reviewed
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
 from pytest_pinet.report.text_wrap import rates
+
+# Runs of each metric that are read.
+USUAL_RUNS = 1000
+
+
+def read_losses(url: str, lab: LabOfFile, today: date) -> list[MetricLevel]:
+    """Return the levels with a loss of all metrics of a lab, open losses first. Raises ConfigError."""
+    with open_history(url, reviewed=load_reviewed(lab)) as history:
+        return lost(level_of(found, today) for _, found in history.trends(USUAL_RUNS, lab.name))
 
 
 def lost(levels: Iterable[MetricLevel]) -> list[MetricLevel]:
@@ -78,6 +90,19 @@ def loss_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
             f"  {cause_text(loss)}",
             f"  {changes_text(level)}",
         ]
+    return lines
+
+
+def short_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
+    """Return a line for all losses, then a line for each, open losses first; empty if there is no loss."""
+    found = lost(levels)
+    if not found:
+        return []
+    lines = [losses_sentence(found)]
+    for level in found:
+        assert level.loss is not None, "only levels with a loss"
+        what = (size_text(level.loss, today), owner_text(level.loss), cause_text(level.loss), changes_text(level))
+        lines.append(f"{level.loss.figure}: {'; '.join(filter(None, what))}")
     return lines
 
 

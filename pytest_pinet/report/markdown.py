@@ -40,6 +40,7 @@ from pytest_pinet.report.text_wrap import copyable, rate
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
 LINES_OF_MESSAGE = 30
+MOST_LOSSES = 20
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 _MARKS = {
     Verdict.PASS: "\u2705",
@@ -76,15 +77,18 @@ def verdict_in_words(run: RunRecord) -> str:
     return sentence if run.complete else f"{sentence} The run was interrupted."
 
 
-def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS) -> str:
-    """Return the whole page. Passed results are folded, and left out if the page gets too long."""
+def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS, losses: Sequence[str] = ()) -> str:
+    """Return the whole page. Passed results are folded, and left out if the page gets too long.
+
+    ``losses`` are lines about the losses of the lab (`report.losses`), the first one a heading.
+    """
     if run.change is not None:
-        return _change_markdown(run, run.change, most)
+        return _change_markdown(run, run.change, most, losses)
     rows = rows_of(run.results)
     bad = [row for row in rows if row.verdict is not Verdict.PASS]
     good = [row for row in rows if row.verdict is Verdict.PASS]
     head = [f"## {verdict_in_words(run)}", "", escaped(count_line(run.results, run.skipped)), ""]
-    head += _table(bad)
+    head += _losses(losses) + _table(bad)
     tail = _skipped(run) + _builds(run.results)
     foot = f"Run {run.run}, lab {run.lab}, {run.started}, pytest-pinet {run.pinet}"
     tail.append(f"<sub>{escaped(foot)}</sub>")
@@ -169,7 +173,17 @@ def _details(title: str, lines: Sequence[str]) -> list[str]:
     return [f"<details><summary>{title}</summary>", "", *lines, "</details>", ""]
 
 
-def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
+def _losses(lines: Sequence[str]) -> list[str]:
+    """Return the losses as a list below a bold line."""
+    if not lines:
+        return []
+    head, *rest = lines[: MOST_LOSSES + 1]
+    more = len(lines) - 1 - len(rest)
+    rest += [f"and {more} more: pinet status"] if more else []
+    return [f"**{escaped(head)}**", "", *(f"- {escaped(line)}" for line in rest), ""]
+
+
+def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: Sequence[str]) -> str:
     """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
     bad = [entry for entry in head.entries if entry.outcome != MetricOutcome.UNCHANGED]
     same = [entry for entry in head.entries if entry.outcome == MetricOutcome.UNCHANGED]
@@ -186,6 +200,7 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int) -> str:
         parts += ["", *_details(f"{len(same)} unchanged", table(same))]
     parts += _functions(run.results) if exact else []
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
+    parts += _losses(losses)
     if ran := ran_sentences(head):
         unproved = f", {len(head.not_proved)} not proved" if head.not_proved else ""
         parts += ["", *_details(f"what ran{unproved}", [f"- {escaped(text)}" for text in ran])]

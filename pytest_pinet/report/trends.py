@@ -81,11 +81,15 @@ class FigureSeries:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown)."""
+    """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown).
+
+    ``losses`` are lines about the losses of its lab, the first one a heading; empty if there is none.
+    """
 
     id: str
     build: str
     order: int | None = None
+    losses: Sequence[str] = ()
 
 
 def series_of(found: Trend, combination: str, today: date | None = None) -> FigureSeries:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,12 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
-from pytest_pinet.report.trends import FigureSeries, run_facts, series_with
+from pytest_pinet.report.losses import read_losses, short_lines
+from pytest_pinet.report.trends import FigureSeries, RunFacts, run_facts, series_with
 from pytest_pinet.session.exact_parameters import FIXTURE, exact_identity
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
@@ -32,7 +36,7 @@ def attach(config: pytest.Config, directory: str, recorder: RunRecorder, lab: La
     path = Path(directory).absolute()
     if not hasattr(config, "workerinput"):
         run = AllureRun(
-            config, path, lambda: recorder.record, lambda record: run_facts(record, recorder.history_url), recorder.warn
+            config, path, lambda: recorder.record, lambda record: _facts(recorder, lab, record), recorder.warn
         )
         config.pluginmanager.register(run, "pinet-allure-run")
     if not getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
@@ -46,6 +50,20 @@ def attach(config: pytest.Config, directory: str, recorder: RunRecorder, lab: La
         )
         config.pluginmanager.register(results, "pinet-allure-results")
         config.add_cleanup(results.start())
+
+
+def _facts(recorder: RunRecorder, lab: LabOfFile | None, record: RunRecord) -> RunFacts:
+    """Return what the history knows about the run, and the losses of its lab."""
+    url = recorder.history_url
+    facts = run_facts(record, url)
+    if url is None or lab is None:
+        return facts
+    today = datetime.now(UTC).date()
+    try:
+        return replace(facts, losses=short_lines(read_losses(url, lab, today), today))
+    except ConfigError as error:
+        recorder.warn(f"the losses of the lab are not in the Allure report: {error}")
+        return facts
 
 
 def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | None:

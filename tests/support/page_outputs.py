@@ -11,18 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import NamedTuple
 
 from pytest_pinet.calibration import outcome, selftest
 from pytest_pinet.calibration.outcome import CalibrationOutcome
 from pytest_pinet.calibration.selftest import Count, Mark
-from pytest_pinet.config.acknowledged import Acknowledgement
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
-from pytest_pinet.errors import Where
-from pytest_pinet.history.losses import BestMonth, Loss, LossState, MetricLevel
-from pytest_pinet.history.points import LevelChange
 from pytest_pinet.judge.components import Component, Components
 from pytest_pinet.judge.limits_of_flow import shaper
 from pytest_pinet.judge.spread import Proposal
@@ -38,6 +33,7 @@ from pytest_pinet.report.losses import loss_lines, losses_sentence
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.text_wrap import wrap
 from tests.support.console_blocks import DOCS, PAGES, ROOT
+from tests.support.loss_levels import TODAY, losses
 from tests.support.report_records import direction, result
 
 _BLOCK = re.compile(
@@ -250,25 +246,8 @@ def _calibration() -> list[str]:
 
 def _status() -> list[str]:
     """Print an open loss and an acknowledged one."""
-    begin, today = datetime(2026, 7, 19, 1, tzinfo=UTC), date(2026, 11, 16)
-    first, second = (
-        LevelChange("run", "before", begin, 1.0, 0.9, {}, {}, "run", "run", (f"kernel {kernels}",))
-        for kernels in ("6.12.39-v8+ -> 6.12.40-v8+", "6.12.66-v8+ -> 6.12.67-v8+")
-    )
-    link = "https://lore.kernel.org/r/20261012"
-    ann = Acknowledgement(
-        "cm4:i226v/pair/tcp-P10-tx", "Ann Example", date(2026, 12, 31), link, Bitrate.mbps(2270), today, Where("")
-    )
-    opened = Loss("pi4b:onboard/pair/tcp-P1-rx", "bench", "run", begin, 941e6, 895.8e6, LossState.OPEN, first, None)
-    known = replace(
-        opened, figure=ann.id, since=datetime(2026, 10, 8, 1, tzinfo=UTC), before_bps=2.34e9, now_bps=2.271e9,
-        state=LossState.ACKNOWLEDGED, change=second, acknowledgement=ann,
-    )  # fmt: skip
-    levels = [
-        MetricLevel(opened.now_bps, -0.0478, BestMonth("2026-06", 941e6), opened),
-        MetricLevel(known.now_bps, -0.0295, BestMonth("2026-09", 2.34e9), known),
-    ]
-    return [f"lab bench: {losses_sentence(levels)} (24 results, newest run 2026-11-15)", *loss_lines(levels, today)]
+    head = f"lab bench: {losses_sentence(losses())} (24 results, newest run 2026-11-15)"
+    return [head, *loss_lines(losses(), TODAY)]
 
 
 OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {

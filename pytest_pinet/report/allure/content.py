@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_pinet.history.records import figure_of
@@ -19,6 +20,7 @@ from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS, FunctionRow, board_text, function_rows
+from pytest_pinet.report.losses import short_lines
 from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
 from pytest_pinet.report.text_wrap import rate
 from pytest_pinet.report.trends import FigureSeries
@@ -134,7 +136,7 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     head = ("traffic", "direction", "goodput", "limit", "physical limit", "verdict")
     cells = [f"<tr>{''.join(f'<td>{written(cell)}</td>' for cell in row)}</tr>" for row in rows]
     table = f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{''.join(cells)}</table>" if rows else ""
-    lines = dict.fromkeys(line for result in results for line in _said(result))
+    lines = dict.fromkeys((*loss_words(trends), *(line for result in results for line in _said(result))))
     table += "".join(f"<p>{written(line)}</p>" for line in lines)
     messages = [result.message for result in results if not result.directions and result.message]
     text = "".join(f"<pre>{written(message)}</pre>" for message in messages)
@@ -146,6 +148,11 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
         for picture in [trend_chart(series)]
     ]
     return text + table + "".join(images)
+
+
+def loss_words(trends: Sequence[FigureSeries]) -> list[str]:
+    """Return a line for each metric of a test whose level fell and did not recover."""
+    return short_lines([series.level for series in trends], datetime.now(UTC).date())[1:]
 
 
 def _said(result: ResultRecord) -> list[str]:

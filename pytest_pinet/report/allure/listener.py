@@ -10,7 +10,7 @@ from typing import Any
 
 import allure_commons
 import pytest
-from allure_commons.model2 import Attachment, Label, Parameter, StatusDetails, TestStepResult
+from allure_commons.model2 import Attachment, Label, Link, Parameter, StatusDetails, TestStepResult
 
 from pytest_pinet.execution.trace import Recorder, Step
 from pytest_pinet.model.record.result import ResultRecord
@@ -141,6 +141,13 @@ class AllureResults:
         assert self._recorder is not None
         result.steps = [*map(_step, self._recorder.steps), *result.steps]
         trends = self.trends_of(results) if results else ()
+        # A test that passes can be found in Allure by the loss of its metrics.
+        states = sorted({series.level.loss.state for series in trends if series.level.loss is not None})
+        result.labels += [Label(name="loss", value=state.value) for state in states]
+        known = {loss.acknowledgement for series in trends if (loss := series.level.loss) is not None}
+        result.links += [
+            Link(type="issue", url=one.link, name=f"known loss, owner {one.owner}") for one in known if one is not None
+        ]
         html = content.description_html(results, trends)
         if html:
             result.descriptionHtml = html

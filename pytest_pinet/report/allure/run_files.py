@@ -49,6 +49,7 @@ _CI_SERVICES = {
     "GITLAB_CI": ("GitLab CI", "gitlab", "CI_PIPELINE_IID", "{CI_JOB_URL}"),
     "JENKINS_URL": ("Jenkins", "jenkins", "BUILD_NUMBER", "{BUILD_URL}"),
 }  # fmt: skip
+_ENDINGS = {"image/svg+xml": "svg", "text/csv": "csv", "text/plain": "txt"}
 _KEY = str.maketrans({" ": "\\ ", ":": "\\:", "=": "\\="})
 
 
@@ -131,7 +132,7 @@ def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapp
     """Write metrics, environment, categories, executor and an overview. Raises ConfigError."""
     files: dict[str, bytes] = {
         f"{uuid.uuid4()}-perf.json": _json(metrics(run.results)),
-        "environment.properties": environment(run).encode("ascii"),
+        "environment.properties": environment(run, facts.losses).encode("ascii"),
         "categories.json": _json(categories()),
         "executor.json": _json(executor(run, facts.order, environ)),
         RUN_FILE: _json({"run": facts.id, "build": facts.build, "lab": run.lab, "started": run.started}),
@@ -144,6 +145,9 @@ def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapp
         picture = overview_chart(rows, f"Run {run.run} in lab {run.lab}: {values}", note).svg()
         files |= attached("overview of the run", "image/svg+xml", picture.encode())
         files |= attached("results of the run", "text/csv", figures_csv(run.results))
+    if facts.losses:
+        text = "\n".join(facts.losses) + "\n"
+        files |= attached("losses that did not recover", "text/plain", text.encode("utf-8", "replace"))
     _write(folder, files)
 
 
@@ -190,14 +194,15 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
     return found
 
 
-def environment(run: RunRecord) -> str:
-    """Return facts about the run as a Java properties file."""
+def environment(run: RunRecord, losses: Sequence[str] = ()) -> str:
+    """Return facts about the run as a Java properties file. ``losses`` are those of `RunFacts`."""
     results = run.results
     facts: dict[str, set[str]] = {
         "lab": {run.lab},
         "figures": {run.figures},
         "pytest-pinet": {run.pinet},
         "run": {run.run},
+        "losses": {*losses[:1]},
         "profile": {result.profile for result in results},
         "scale": {f"links at {result.scale:g} of their rate" for result in results if result.scale is not None},
     }
@@ -233,7 +238,7 @@ def executor(run: RunRecord, order: int | None, environ: Mapping[str, str]) -> d
 
 def attached(name: str, kind: str, content: bytes) -> dict[str, bytes]:
     """Return the files of an attachment of the whole run, as allure-pytest writes them since 2.16."""
-    source = f"{uuid.uuid4()}-attachment.{'svg' if 'svg' in kind else 'csv'}"
+    source = f"{uuid.uuid4()}-attachment.{_ENDINGS[kind]}"
     entry = {"name": name, "source": source, "type": kind, "timestamp": int(time.time() * 1000)}
     return {source: content, f"{uuid.uuid4()}-globals.json": _json({"attachments": [entry]})}
 

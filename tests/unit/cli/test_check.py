@@ -52,3 +52,21 @@ def test_variables_that_are_not_set_are_noted_and_needed_only_with_boards(
     monkeypatch.setenv("LG_KEY", "key")
     assert "note" not in checked()
     assert load("desk.yaml").unset == {}
+
+
+def test_the_files_beside_the_lab_file_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("desk.yaml").write_text(LAB)
+    Path("baselines").mkdir()
+    file = Path("baselines/acknowledged.yaml")
+    file.write_text(
+        "acknowledged:\n- {id: 'pi4b:onboard/pair/tcp-P1-tx', owner: Ann, until: '2026-12-31', link: 'https://x.org/1',\n"
+        "  goodput: 895.8 Mbit/s, date: '2026-11-16'}\n"
+    )
+    assert run(["check", "desk.yaml"]) == 0
+    assert "0 baselines and 1 acknowledged loss in baselines" in capsys.readouterr().out
+    file.write_text("acknowledged: []\nbaselines: []\n")
+    assert run(["check", "desk.yaml"]) == 4
+    assert "baselines/acknowledged.yaml:2: unknown key 'baselines'" in capsys.readouterr().err

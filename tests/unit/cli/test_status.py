@@ -230,3 +230,35 @@ def test_a_mistake_in_the_file_is_named_with_its_line(
     assert "baselines/acknowledged.yaml:4: acknowledged[0].link: expected a URL" in mistake(
         capsys, monkeypatch, "status"
     )
+
+
+def written(record: RunRecord) -> str:
+    Path("results.json").write_text(json.dumps(record.dump()))
+    return "results.json"
+
+
+def test_the_summary_of_a_run_that_passes_has_the_losses_of_its_lab(history: Path) -> None:
+    path = written(slower()[-1])
+    line = f"{FIGURE}: -5.3 % since 2026-09-21 ({age()} days); open, no owner; 940.0 -> 890.2 Mbit/s"
+    assert line in run("summary", path).stdout
+    lines = run("summary", path, "--format", "md").stdout.splitlines()
+    assert lines[0].startswith("## Throughput holds")
+    assert "**1 loss is open**" in lines
+    assert any(one.startswith("- pi4b:onboard/pair/tcp-P1-tx: -5.3 % since 2026-09-21") for one in lines)
+
+
+def test_the_summary_has_no_losses_of_another_lab_or_without_a_history(history: Path) -> None:
+    path = written(slower()[-1].replace(lab="bench"))
+    assert "loss" not in run("summary", path).stdout
+    Path(".pinet/history.db").rename("elsewhere.db")
+    path = written(slower()[-1])
+    assert "loss" not in run("summary", path).stdout
+    assert "1 loss is open" in run("summary", path, "--history", "elsewhere.db").stdout
+
+
+def test_a_broken_file_does_not_end_a_summary(history: Path) -> None:
+    Path("baselines").mkdir()
+    Path("baselines/acknowledged.yaml").write_text("acknowledged: soon\n")
+    done = run("summary", written(slower()[-1]), "--format", "md")
+    assert done.exit_code == 0
+    assert "losses are not known: baselines/acknowledged.yaml:1" in done.stdout.replace("\\", "")

@@ -16,6 +16,7 @@ from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.verdicts import PREFIX, STATUS, categories, status_of
 from tests.support.chart_series import series
+from tests.support.loss_levels import losses
 from tests.support.report_records import NIGHT, direction, result
 
 SUBJECT = Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {"direction": "tx"}, "test_rate.py")
@@ -169,3 +170,10 @@ def test_each_message_falls_into_one_category_of_its_status(verdict: Verdict) ->
 def test_an_empty_trend_is_not_drawn() -> None:
     empty = replace(series(), dots=(), shifts=())
     assert content.attachments([], [empty], None, {}) == []
+
+
+def test_the_loss_of_a_metric_that_passes_stands_in_the_description() -> None:
+    _, level = losses()
+    html = content.description_html([GOOD], [replace(series(), level=level)])
+    assert "<p>pi4b:onboard/pair/tcp-P1-rx: -4.8 % since 2026-07-19 (" in html
+    assert "open, no owner" in html

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,13 @@ def test_a_folder_that_cannot_be_written_is_named_with_its_option(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"cannot write .*file.*; choose another with --alluredir"):
         write_run_files(tmp_path / "file", RUN, FACTS, {})
+
+
+def test_losses_of_the_lab_stand_in_the_environment_and_in_an_attachment(tmp_path: Path) -> None:
+    lines = ("1 loss is open", "pi4b:onboard/pair/tcp-P1-rx: -4.8 % since 2026-07-19 (120 days); open, no owner")
+    write_run_files(tmp_path, RUN, replace(FACTS, losses=lines), {})
+    assert "losses=1 loss is open" in (tmp_path / "environment.properties").read_text().splitlines()
+    entries = [one for found in read(tmp_path, "*-globals.json") for one in found["attachments"]]
+    (entry,) = [one for one in entries if one["name"] == "losses that did not recover"]
+    assert entry["source"].endswith(".txt")
+    assert (tmp_path / entry["source"]).read_text().splitlines() == list(lines)
