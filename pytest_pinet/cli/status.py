@@ -39,6 +39,7 @@ def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, a
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.history.text import gate_text, run_record
+    from pytest_pinet.report.diagrams.facts import count
     from pytest_pinet.report.losses import loss_lines, loss_record, losses_sentence, lost
 
     lab, today = load(lab_file, in_use=False), datetime.now(UTC).date()
@@ -48,8 +49,8 @@ def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, a
         (newest,) = history.runs(1, lab.name)
         gates = history.gates(_GATES, lab.name)
     found = lost(levels)
-    count = f"{len(levels)} result{'' if len(levels) == 1 else 's'}, newest run {newest.started:%Y-%m-%d}"
-    head = f"lab {lab.name}: {losses_sentence(found) or 'no loss is open'} ({count})"
+    head = f"lab {lab.name}: {losses_sentence(found) or 'no loss is open'}"
+    counted = f"{count(len(levels), 'result')}, newest run {newest.started:%Y-%m-%d}"
     gated = [f"{run.started:%Y-%m-%d}  {gate_text(run.gate)}" for run in gates if run.gate is not None]
     record = {
         "lab": lab.name,
@@ -58,6 +59,6 @@ def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, a
         "losses": [loss_record(one, today) for one in found],
         "gates": [run_record(run) for run in gates],
     }
-    print_result(as_json, lambda: record, lambda: [head, *loss_lines(found, today), *gated])
+    print_result(as_json, lambda: record, lambda: [head, counted, *loss_lines(found, today), *gated])
     if any(one.loss is not None and one.loss.is_open for one in found):
         sys.exit(OPEN)

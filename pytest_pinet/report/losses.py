@@ -9,7 +9,7 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
-from pytest_pinet.report.text_wrap import rates
+from pytest_pinet.report.text_wrap import rates, wrap
 
 # Runs of each metric that are read.
 USUAL_RUNS = 1000
@@ -54,8 +54,8 @@ def owner_text(loss: Loss) -> str:
     if known is None:
         return "open, no owner"
     if loss.state is LossState.EXPIRED:
-        return f"open, owner {known.owner}, acknowledged until {known.until} (expired), {known.link}"
-    return f"acknowledged until {known.until}, owner {known.owner}, {known.link}"
+        return f"open, owner {known.owner}, acknowledged until {known.until} (expired)"
+    return f"acknowledged until {known.until}, owner {known.owner}"
 
 
 def cause_text(loss: Loss) -> str:
@@ -85,11 +85,11 @@ def loss_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
     for level in lost(levels):
         loss = level.loss
         assert loss is not None, "only levels with a loss"
-        lines += [
-            f"{loss.figure}  {size_text(loss, today)}, {owner_text(loss)}",
-            f"  {cause_text(loss)}",
-            f"  {changes_text(level)}",
-        ]
+        lines += [f"{loss.figure}  {size_text(loss, today)}", *wrap(owner_text(loss), "  ", "    ")]
+        # A URL is never split.
+        lines += [f"  {loss.acknowledgement.link}"] if loss.acknowledgement is not None else []
+        for text in (cause_text(loss), changes_text(level)):
+            lines += wrap(text, "  ", "    ")
     return lines
 
 
@@ -101,8 +101,10 @@ def short_lines(levels: Sequence[MetricLevel], today: date) -> list[str]:
     lines = [losses_sentence(found)]
     for level in found:
         assert level.loss is not None, "only levels with a loss"
-        what = (size_text(level.loss, today), owner_text(level.loss), cause_text(level.loss), changes_text(level))
-        lines.append(f"{level.loss.figure}: {'; '.join(filter(None, what))}")
+        loss, known = level.loss, level.loss.acknowledgement
+        owner = owner_text(loss) if known is None else f"{owner_text(loss)}, {known.link}"
+        what = (size_text(loss, today), owner, cause_text(loss), changes_text(level))
+        lines.append(f"{loss.figure}: {'; '.join(filter(None, what))}")
     return lines
 
 

@@ -246,8 +246,8 @@ def _calibration() -> list[str]:
 
 def _status() -> list[str]:
     """Print an open loss and an acknowledged one."""
-    head = f"lab bench: {losses_sentence(losses())} (24 results, newest run 2026-11-15)"
-    return [head, *loss_lines(losses(), TODAY)]
+    head = f"lab bench: {losses_sentence(losses())}"
+    return [head, "24 results, newest run 2026-11-15", *loss_lines(losses(), TODAY)]
 
 
 OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {

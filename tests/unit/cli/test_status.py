@@ -81,8 +81,10 @@ def test_an_open_loss_is_listed_with_size_age_cause_and_owner(history: Path) -> 
     done = run("status")
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
-        "lab virtual: 1 loss is open (2 results, newest run 2026-10-10)",
-        f"{FIGURE}  -5.3 % since 2026-09-21 ({age()} days), open, no owner",
+        "lab virtual: 1 loss is open",
+        "2 results, newest run 2026-10-10",
+        f"{FIGURE}  -5.3 % since 2026-09-21 ({age()} days)",
+        "  open, no owner",
         "  940.0 -> 890.2 Mbit/s, with kernel 6.12.20-v8+ -> 6.12.21-v8+",
         "  -5.3 % since the best month (2026-09)",
     ]
@@ -91,7 +93,7 @@ def test_an_open_loss_is_listed_with_size_age_cause_and_owner(history: Path) -> 
 def test_without_a_loss_the_exit_code_is_0(history: Path) -> None:
     done = run("status", STEADY)
     assert done.exit_code == 0
-    assert done.stdout == "lab virtual: no loss is open (1 result, newest run 2026-10-10)\n"
+    assert done.stdout == "lab virtual: no loss is open\n1 result, newest run 2026-10-10\n"
 
 
 def test_json_has_the_same_facts(history: Path) -> None:
@@ -122,7 +124,7 @@ def test_acknowledge_writes_the_file_and_the_loss_is_known(history: Path) -> Non
     listed = run("status")
     assert listed.exit_code == 0
     assert "1 loss is acknowledged" in listed.stdout
-    assert f"acknowledged until {KNOWN[3]}, owner Ann, {LINK}" in listed.stdout
+    assert f"  acknowledged until {KNOWN[3]}, owner Ann\n  {LINK}\n" in listed.stdout
 
 
 def test_an_acknowledgement_expires(history: Path) -> None:
@@ -131,7 +133,7 @@ def test_an_acknowledgement_expires(history: Path) -> None:
     file.write_text(file.read_text().replace(str(TODAY), "2026-10-10").replace(KNOWN[3], "2026-10-11"))
     done = run("status")
     assert done.exit_code == 1
-    assert f"open, owner Ann, acknowledged until 2026-10-11 (expired), {LINK}" in done.stdout
+    assert f"  open, owner Ann, acknowledged until 2026-10-11 (expired)\n  {LINK}\n" in done.stdout
 
 
 def test_other_entries_stay_and_a_second_one_replaces_the_first(history: Path) -> None:

@@ -129,7 +129,7 @@ def test_pinet_history_and_status_show_gates(url: str, tmp_path: Path, monkeypat
     assert printed[0]["gate"]["metrics"][0]["interval"] == [-0.052, -0.048]
     status = run("status", "--history", url, "--lab", "virtual")
     assert status.exit_code == 0
-    assert status.stdout.splitlines()[1:] == [
+    assert status.stdout.splitlines()[2:] == [
         "2026-11-01  gate of new against running: regression",
         "2026-11-02  gate of new against running: pass",
     ]
