@@ -195,7 +195,7 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
 
 
 def environment(run: RunRecord, losses: Sequence[str] = ()) -> str:
-    """Return facts about the run as a Java properties file. ``losses`` are those of `RunFacts`."""
+    """Return facts about the run as a Java properties file. ``losses``: see `RunFacts`."""
     results = run.results
     facts: dict[str, set[str]] = {
         "lab": {run.lab},
