@@ -72,6 +72,7 @@ def accept(
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.accepting import candidate
     from pytest_pinet.history.history import open_history
+    from pytest_pinet.report.diagrams.facts import count
 
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")
@@ -99,7 +100,7 @@ def accept(
         echo("pinet: nothing to accept", err=True)
         sys.exit(NOTHING)
     if not dry_run:
-        echo(f"{len(good)} baselines written to {lab.baselines}: review and commit the files", err=True)
+        echo(f"{count(len(good), 'baseline')} written to {lab.baselines}: review and commit the files", err=True)
 
 
 def _line(one: Candidate) -> str:

@@ -74,7 +74,9 @@ def acknowledge(
         echo(f"pinet: nothing to acknowledge: no loss in {', '.join(names)}", err=True)
         sys.exit(NOTHING)
     new = {
-        one.figure: Acknowledgement(one.figure, person, day, url, Bitrate(round(one.now_bps)), today, Where(""))
+        one.figure: Acknowledgement(
+            one.figure, person, day, url, Bitrate(float(f"{one.now_bps:.5g}")), today, Where("")
+        )
         for one in losses
     }
     path = lab.baselines / ACKNOWLEDGED

@@ -218,7 +218,7 @@ def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:
     assert done.stdout.startswith("--- lab/baselines/pi4b-onboard.yaml\n+++ lab/baselines/pi4b-onboard.yaml\n@@ ")
     assert "+- {" in done.stdout or "+- id: pi4b:onboard/pair/tcp-P1-tx" in done.stdout
     assert f"{FIGURE}: 941.1 Mbit/s, 6 runs of 6 days, spread between runs 0.02 %; left out: 2 fail" in done.stderr
-    assert "1 baselines written to lab/baselines: review and commit the files" in done.stderr
+    assert "1 baseline written to lab/baselines: review and commit the files" in done.stderr
     (found,) = load_baselines(labfile.load("lab/virtual.yaml")).values()
     assert found.reason == "first of this bench"
     difference = compare([Bitrate.mbps(800)] * 3, found.baseline, DEFAULT_TOLERANCE)
