@@ -23,6 +23,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 
 if TYPE_CHECKING:
+    from pytest_pinet.config.lab_of_file import LabOfFile
     from pytest_pinet.report.allure import derived
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
@@ -78,20 +79,23 @@ def report(
     The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page. A mail is never sent: it is
     written to a file, with places in brackets that only you can fill.
     """
+    from pytest_pinet.config.labfile import load
+    from pytest_pinet.report.allure import derived
+    from pytest_pinet.report.allure.tool import find_allure
+    from pytest_pinet.report.page.links import PageLinks
+    from pytest_pinet.report.page.page import page as own_page
+
     if email:
         chosen = click.get_current_context().get_parameter_source("output") is not ParameterSource.DEFAULT
         write_mail(run, tree, output if chosen else Path("regression.eml"))
         return
     if run is not None or tree is not None:
         raise ConfigError("--run and --tree belong to --email; add --email, or remove them")
-    from pytest_pinet.report.allure import derived
-    from pytest_pinet.report.allure.tool import find_allure
-    from pytest_pinet.report.page.page import page as own_page
-
     began = time.monotonic()
     if results is not None and not results.is_dir():
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
-    found = _series(history_url, lab_file, last)
+    lab = load(lab_file, in_use=False) if lab_file is not None else None
+    found = _series(history_url, lab, last)
     allure = None
     if results is not None and not page:
         # 'make report' installs Allure beside this Python.
@@ -113,7 +117,8 @@ def report(
         place, made_by = output, "pytest-pinet's own page"
         if results is not None and not page:
             echo("pinet: no Allure found, so this is our own page ('make report' installs Allure)", err=True)
-        write_output([own_page(found, datetime.now(UTC), changed)], str(output))
+        links = PageLinks(output.absolute().parent, lab.commits if lab is not None else "")
+        write_output([own_page(found, datetime.now(UTC), changed, links)], str(output))
         made_by += ", with 1 change" if changed is not None else ""
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
@@ -123,14 +128,13 @@ def report(
         echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
 
 
-def _series(url: str, lab_file: str | None, last: int) -> list[FigureSeries]:
+def _series(url: str, lab: LabOfFile | None, last: int) -> list[FigureSeries]:
     """Return the series of the history, or of the run folders if there is no history."""
-    from pytest_pinet.config.labfile import load
     from pytest_pinet.config.reviewed import Reviewed, load_reviewed
     from pytest_pinet.history.history import OFF, open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 
-    reviewed = load_reviewed(load(lab_file, in_use=False)) if lab_file is not None else Reviewed()
+    reviewed = load_reviewed(lab) if lab is not None else Reviewed()
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
         return series_of_runs(Path.cwd(), reviewed, last)
     with open_history(url, reviewed=reviewed) as history:

@@ -27,6 +27,10 @@ _TIME = {"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"}
 _MAC = re.compile(r"[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}")
 _GLOB = Form(re.compile(r"[A-Za-z0-9._:+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")
 _TEXT = Form(re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,500}"), "a text of one line")
+_COMMITS = Form(
+    re.compile(r"https?://[^\s<>\"']{1,400}\{commit\}[^\s<>\"']{0,100}"),
+    "a URL with '{commit}', such as 'https://git.kernel.org/linus/{commit}'",
+)
 MAX_PORTS = 1024
 # At a lower scale the queues of a link last longer than its traffic.
 LEAST_SCALE = 0.01
@@ -158,6 +162,11 @@ Text = Annotated[
     str,
     BeforeValidator(parse_line),
     WithJsonSchema({"type": "string", "minLength": 1}),
+]
+CommitUrl = Annotated[
+    str,
+    BeforeValidator(_of(_COMMITS)),
+    WithJsonSchema({"type": "string", "pattern": r"^https?://.*\{commit\}"}),
 ]
 Device = Annotated[
     str,

@@ -19,7 +19,7 @@ class LabOfFile(Lab):
     place that names this folder (None: the default folder, which need not exist). ``calibration`` is the file that
     ``pinet calibrate`` writes, which need not exist either. ``packaged_calibration`` is what a packaged lab may come
     with; it is never written. ``unset`` are the variables of templates that are not set, with their first place; a
-    launcher sets its own.
+    launcher sets its own. ``commits`` is the URL of a commit, with ``{commit}`` in the place of its hash.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -27,4 +27,5 @@ class LabOfFile(Lab):
     baselines_where: Where | None = None
     calibration: Path = field(default=Path("lab.calibration.yaml"))
     packaged_calibration: Path | None = None
+    commits: str = ""
     unset: Mapping[str, Where] = field(default_factory=dict)

@@ -158,6 +158,7 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
         baselines=folder / baselines,
         baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),
         calibration=folder / calibration,
+        commits=section.commits or "",
         packaged_calibration=FOLDER / calibration if packaged else None,
     )
 

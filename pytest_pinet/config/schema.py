@@ -16,6 +16,7 @@ from pytest_pinet.config.fields import (
     UNIQUE,
     Backend,
     BusInfo,
+    CommitUrl,
     Count,
     Device,
     Driver,
@@ -241,6 +242,9 @@ class PinetSection(Section):
     )
     calibration: Text | None = Field(
         None, description="file that `pinet calibrate` writes, by default NAME.calibration.yaml beside this file"
+    )
+    commits: CommitUrl | None = Field(
+        None, description="URL of a commit, with {commit} in the place of its hash; the report page links builds to it"
     )
     domains: dict[Name, Annotated[Members, *UNIQUE]] = Field(
         {}, description="contention domains: node names or globs ('*': all); each domain runs one measurement at a time"

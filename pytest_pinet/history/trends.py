@@ -15,7 +15,7 @@ from pytest_pinet.model.verdict import Verdict
 
 NOTHING = Reviewed()
 # An invalid value is not comparable, and an error has no value.
-_COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdict.INCONCLUSIVE)
+COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
 def trend(
@@ -44,7 +44,7 @@ def trend(
 
 def counts(point: Point) -> bool:
     """Return whether a point counts for the level."""
-    return point.goodput_bps is not None and point.verdict in _COUNTED
+    return point.goodput_bps is not None and point.verdict in COUNTED
 
 
 def comparable(points: Sequence[Point]) -> Iterator[list[int]]:

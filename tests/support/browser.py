@@ -70,6 +70,14 @@ class Browser:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
+    def colours(self, dark: bool) -> None:
+        """Set the colours that the user prefers, and no motion."""
+        features = [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
     def picture(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._driver.save_screenshot(str(path))
@@ -113,11 +121,7 @@ def browser(width: int = 1600, height: int = 1000, dark: bool = False) -> Iterat
     try:
         page = Browser(driver)
         page.resize(width, height)
-        features = [
-            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
-            {"name": "prefers-reduced-motion", "value": "reduce"},
-        ]
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        page.colours(dark)
         yield page
     finally:
         driver.quit()

@@ -38,6 +38,17 @@ RATES = {
     "pi5:onboard": (941.3e6, 941.5e6),
     "pi5:rtl8125b": (2.33e9, 2.354e9),
 }
+# The driver of each NIC: of onboard NICs by board.
+DRIVERS = {
+    "pi3b:onboard": "smsc95xx",
+    "pi4b:onboard": "bcmgenet",
+    "cm4:onboard": "bcmgenet",
+    "pi5:onboard": "macb",
+    "ax88179": "ax88179_178a",
+    "rtl8153": "r8152",
+    "i226v": "igc",
+    "rtl8125b": "r8169",
+}
 TRAFFICS = (("tcp-P1", "tx"), ("tcp-P1", "rx"), ("tcp-P10", "tx"))
 NOISE = 0.004
 NOISY = ("pi4b:rtl8153/pair/tcp-P10-tx", 0.06)
@@ -120,7 +131,7 @@ def _result(
         one = result(combination, {way: figure}, traffic=traffic).replace(parameters="0123456789ab")
     build = {
         "uname": f"Linux {kernel_of(number)} #1 SMP PREEMPT aarch64",
-        "driver": "bcmgenet" if "onboard" in device else "r8152",
+        "driver": DRIVERS.get(device) or DRIVERS[device.partition(":")[2]],
         "driver_version": kernel_of(number),
         "firmware": None,
     }
@@ -135,21 +146,25 @@ def _level(number: int, figure: str) -> float:
     return level
 
 
-def keep(records: list[RunRecord], url: str) -> None:
-    """Store runs in a history."""
+def keep(records: list[RunRecord], url: str, runs: Path | None = None) -> None:
+    """Store runs in a history. ``runs`` is the folder of the run folders."""
     from pytest_pinet.history.records import points_of
     from pytest_pinet.history.store import HistoryStore
 
     store = HistoryStore.open(url, create=True)
-    store.add_all(points_of(record) for record in records)
+    store.add_all(points_of(record, str(runs / record.run) if runs is not None else "") for record in records)
     store.close()
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1]) / ".pinet"
-    year = half_year(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    for record in year:
+def write(records: list[RunRecord], folder: Path) -> None:
+    """Write the run folders below ``folder``, and the history."""
+    for record in records:
         (folder / "runs" / record.run).mkdir(parents=True, exist_ok=True)
         (folder / "runs" / record.run / "results.json").write_text(json.dumps(record.dump()), encoding="ascii")
-    keep(year, str(folder / "history.db"))
-    sys.stdout.write(f"{len(year)} runs in {folder}\n")
+    keep(records, str(folder / "history.db"), folder / "runs")
+
+
+if __name__ == "__main__":
+    year = half_year(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    write(year, Path(sys.argv[1]) / ".pinet")
+    sys.stdout.write(f"{len(year)} runs in {sys.argv[1]}\n")

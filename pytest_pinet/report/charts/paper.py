@@ -57,9 +57,14 @@ def rules() -> str:
     )
 
 
+def clean(text: str) -> str:
+    """Return ``text`` without characters that XML does not allow."""
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
 def written(text: str) -> str:
     """Return ``text`` escaped for XML and HTML."""
-    return escape(_UNWRITABLE.sub("\ufffd", text))
+    return escape(clean(text))
 
 
 def width_of(text: str, size: float) -> float:
@@ -126,6 +131,11 @@ class Paper:
             shape = f'<polygon class="{look}" points="{points}">{about}</polygon>'
         self._shapes.append(shape)
 
+    @property
+    def shapes(self) -> str:
+        """All shapes as SVG, without the paper."""
+        return "".join(self._shapes)
+
     def svg(self) -> str:
         """Return a complete SVG file. The paper is always white, because the surrounding page may be dark."""
         style = f"<style>svg{{{variables(LIGHT)}}}{rules()}</style>"
@@ -145,4 +155,4 @@ class Paper:
         return f'<svg{namespace} {size} {role}{aria} font-family="{escape(FONT)}">{names}'
 
     def _body(self) -> str:
-        return f'<rect class="f-paper" width="{self.width}" height="{self.height}"/>{"".join(self._shapes)}'
+        return f'<rect class="f-paper" width="{self.width}" height="{self.height}"/>{self.shapes}'

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import LevelChange, Point
@@ -12,20 +14,18 @@ from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
 from pytest_pinet.report.text_wrap import rate
 from pytest_pinet.report.trends import FigureSeries
 
-WIDE, NARROW = 900, 372
-_HEIGHT = 372
+_WIDTH, _HEIGHT = 900, 372
 _SPARK_WIDTH, _SPARK_HEIGHT = 150, 32
 _LEFT, _TOP, _BOTTOM = 66, 70, 266
-# The labels of builds are slanted, at least _APART pixels apart and at most _LONGEST characters long.
-_APART, _LONGEST = 24.0, 14
+# The labels of builds are slanted, and at least so many pixels apart.
+_APART = 24.0
 
 
-def trend_chart(series: FigureSeries, last: int = 60, width: int = WIDE) -> Paper:
+def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     """Draw the newest ``last`` runs, oldest left, evenly spaced whatever time is between them."""
     dots = list(series.dots)[-last:]
-    area = Area(_LEFT, _TOP, width - (156 if width >= WIDE else 12), _BOTTOM)
-    height = _HEIGHT if width >= WIDE else _HEIGHT + 34
-    paper = Paper(width, height, f"Trend of {series.figure}", trend_words(series))
+    area = Area(_LEFT, _TOP, _WIDTH - 156, _BOTTOM)
+    paper = Paper(_WIDTH, _HEIGHT, f"Trend of {series.figure}", trend_words(series))
     paper.text(14, 24, series.figure, "f-ink bold", TITLE)
     emulated = "; emulated" if any(dot.emulated for dot in dots) else ""
     paper.text(14, 41, f"goodput at the receiver, {_runs(dots)}{emulated}", "f-muted", SMALL)
@@ -68,16 +68,16 @@ def _course(paper: Paper, xs: AxisScale, ys: AxisScale, rates: Sequence[float | 
         paper.line(known, look)
 
 
-def trend_words(series: FigureSeries) -> str:
-    """Return a description of the chart in one or two sentences."""
+def trend_words(series: FigureSeries, text: Callable[[float], str] = rate) -> str:
+    """Return a description of the chart in one or two sentences. ``text`` writes a rate."""
     values = [dot.goodput_bps for dot in series.dots if dot.goodput_bps is not None]
     if not values:
         return f"{_runs(series.dots)}, none measured a value."
     words = [
         f"{_runs(series.dots)} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
-        f"{rate(min(values))} to {rate(max(values))}, newest {rate(values[-1])}."
+        f"{text(min(values))} to {text(max(values))}, newest {text(values[-1])}."
     ]
-    words += [f"{shift_words(shift)}." for shift in series.shifts]
+    words += [f"{shift_words(shift, text)}." for shift in series.shifts]
     return " ".join(words)
 
 
@@ -85,17 +85,29 @@ def _runs(dots: Sequence[Point]) -> str:
     return "1 run" if len(dots) == 1 else f"{len(dots)} runs"
 
 
-def shift_words(shift: LevelChange) -> str:
-    """Return the size of a level change and the builds before and after it."""
+def shift_words(shift: LevelChange, text: Callable[[float], str] = rate) -> str:
+    """Return the size of a level change and the builds before and after it. ``text`` writes a rate."""
+    return f"{shift.relative * 100:+.1f} %, {text(shift.before_bps)} to {text(shift.after_bps)}, {cause(shift)}"
+
+
+def cause(shift: LevelChange) -> str:
+    """Return the builds before and after a level change, or what else differed."""
     before, after = name_of(shift.build_before), name_of(shift.build_after)
-    moved = f"{shift.relative * 100:+.1f} %, {rate(shift.before_bps)} to {rate(shift.after_bps)}"
     if shift.gradual:
-        return f"{moved}, drifted from {before} until {after}"
+        return f"drifted from {before} until {after}"
     if shift.differs:
-        return f"{moved}, with {'; '.join(shift.differs)}"
-    if after == before:
-        return f"{moved}, with the same build {after}"
-    return f"{moved}, with {after} (before: {before})"
+        return f"with {'; '.join(shift.differs)}"
+    return f"with the same build {after}" if after == before else f"with {after} (before: {before})"
+
+
+def short_names(releases: Collection[str]) -> dict[str, str]:
+    """Return the version of each kernel release; with its last part, such as ``g1a2b3c4``, if others have it, too."""
+    versions = Counter(release.partition("-")[0] for release in releases)
+    return {
+        release: version if versions[version] == 1 else f"{version} {re.split(r'[-+]', release)[-1]}"
+        for release in releases
+        for version in [release.partition("-")[0]]
+    }
 
 
 def _levels(
@@ -114,17 +126,10 @@ def _levels(
         known = [(index, bps) for index, bps in enumerate(values) if bps is not None]
         if known:
             paper.line([(xs(index + side), ys(bps)) for index, bps in known for side in (-0.5, 0.5)], look)
-            named.append((known[-1][1], f"{word} {rate(known[-1][1])}", look))
+            named.append((known[-1][1], f"{word} {rate(known[-1][1])}"))
     if band is not None:
-        named.append((band[1], f"baseline {rate(band[1])}", "s-band strong"))
-    if paper.width >= WIDE:
-        draw_levels(paper, area, ys, [(bps, text, "thin") for bps, text, _ in named])
-        return
-    # A narrow chart has its labels below, because there is no room beside it.
-    for index, (_, text, look) in enumerate(named):
-        x, y = 14 + index % 2 * 185, paper.height - 22 + 16 * (index // 2)
-        paper.line([(x, y - 4), (x + 24, y - 4)], look)
-        paper.text(x + 30, y, text, "f-ink", SMALL)
+        named.append((band[1], f"baseline {rate(band[1])}"))
+    draw_levels(paper, area, ys, [(bps, text, "thin") for bps, text in named])
 
 
 def _shifts(paper: Paper, area: Area, xs: AxisScale, series: FigureSeries, dots: Sequence[Point]) -> None:
@@ -146,6 +151,7 @@ def _builds(paper: Paper, area: Area, xs: AxisScale, dots: Sequence[Point], shif
     paper.line([(area.left, y), (area.right, y)], "s-line thin")
     moved = {shift.run for shift in shifts}
     firsts = [i for i, dot in enumerate(dots) if i == 0 or dot.build_name != dots[i - 1].build_name]
+    names = short_names({dot.build_name.partition(" ")[0] for dot in dots})
     placed: list[float] = []
     for index in sorted(firsts, key=lambda i: (dots[i].run not in moved, i)):
         x = xs(index)
@@ -153,10 +159,9 @@ def _builds(paper: Paper, area: Area, xs: AxisScale, dots: Sequence[Point], shif
             continue
         placed.append(x)
         paper.line([(x, y), (x, y + 5)], "s-line thin")
-        name = dots[index].build_name.partition(" ")[0]
-        short = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+        name = names[dots[index].build_name.partition(" ")[0]]
         look = "f-ink bold" if dots[index].run in moved else "f-muted"
-        paper.text(x + 3, y + 15, short, look, SMALL, "end", -35)
+        paper.text(x + 3, y + 15, name, look, SMALL, "end", -35)
 
 
 def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) -> None:

@@ -3,140 +3,125 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
+from dataclasses import dataclass
+from datetime import date, datetime
+from urllib.parse import quote
+
+from markupsafe import Markup
 
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
-from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables, written
-from pytest_pinet.report.charts.trend import NARROW, shift_words, sparkline, trend_chart, trend_words
+from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables
+from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
 from pytest_pinet.report.diagrams.facts import count
+from pytest_pinet.report.losses import changes_text, owner_text, percent
 from pytest_pinet.report.page.change import change_section
+from pytest_pinet.report.page.data import PageData
+from pytest_pinet.report.page.links import PageLinks
+from pytest_pinet.report.page.panels import CombinationChart
+from pytest_pinet.report.page.templating import hash_of, own_file, render
+from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.page.words import (
     anchor,
     current,
     kind,
     lead,
-    paragraph,
-    runs_table,
+    look,
+    loss_sentence,
+    marks,
+    metric_name,
+    open_loss,
     share_text,
-    unbroken,
-    verdict_html,
 )
 from pytest_pinet.report.sentences import scales_text
-from pytest_pinet.report.text_wrap import first_paragraph, rate
+from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.report.trends import FigureSeries
 
-_STYLE = Path(__file__).with_name("style.css")
-# The browser may only display this page: no scripts, no network.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _MOST_CHANGES = 20
-_NARROW_RUNS = 24
-# Half a year of daily runs, unless the page becomes too large.
-_MANY_RUNS, _USUAL_RUNS, _MANY_FIGURES = 180, 60, 60
-# A longer table is not useful; the history has all runs.
-_TABLE_RUNS = 60
-_HEADS = ("time (UTC)", "verdict", "goodput", "interval", "limit", "of max", "build", "why")
-# The text below the grid explains the share. A screen reader needs the explanation at each share.
-_OF = '<span class="away"> of the physical limit</span>'
 
 
-def page(all_series: Sequence[FigureSeries], made: datetime, changed: RunRecord | None = None) -> str:
+@dataclass(frozen=True)
+class Grid:
+    """The newest results of one lab: the metrics of each NIC and board, the worst first."""
+
+    boards: Sequence[str]
+    nics: Sequence[str]
+    cells: dict[tuple[str, str], list[dict[str, object]]]
+
+
+def page(
+    all_series: Sequence[FigureSeries],
+    made: datetime,
+    changed: RunRecord | None = None,
+    links: PageLinks | None = None,
+) -> str:
     """Return the report as one HTML file. The newest A/B run comes first."""
+    links = links or PageLinks()
     shown = [series for series in all_series if series.dots]
+    unit = PageUnit.of(bps for series in shown for bps in (series.latest.goodput_bps, series.latest.limit_bps))
     labs = sorted({series.lab for series in shown})
-    title = f"Network throughput of lab {labs[0]}" if labs and len(labs) == 1 and labs[0] else "Network throughput"
-    by_lab = [[series for series in shown if series.lab == lab] for lab in labs]
-    grids = "".join(
-        (f"<h3>Lab {written(lab)}</h3>" if len(labs) > 1 else "") + _grid(current(own))
-        for lab, own in zip(labs, by_lab, strict=True)
-    )
-    runs = _MANY_RUNS if len(shown) <= _MANY_FIGURES else _USUAL_RUNS
-    parts = "".join(_parts(own, runs) for own in by_lab)
-    style = (
-        f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}"
-        f"{rules()}{_STYLE.read_text(encoding='utf-8')}"
-    )
+    by_lab = {lab: [series for series in shown if series.lab == lab] for lab in labs}
+    data = PageData(unit, links)
+    combinations = [_combination(own, unit, data, links) for lab in labs for own in _by_combination(by_lab[lab])]
     change = change_section(changed, changed.change) if changed is not None and changed.change is not None else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>{written(title)}</title><style>{style}</style></head><body>"
-        f'<a class="skip" href="#{"figures" if shown or changed is None else "change"}">Skip to the results</a>'
-        f"<header><h1>{written(title)}</h1>{_lead(shown, changed)}{_facts(shown)}</header><main>"
-        f"{change}{_attention(shown)}"
-        f"{_figures(grids) if shown or changed is None else ''}{parts}</main>"
-        f"<footer><p>Made by pytest-pinet on {made:%Y-%m-%d %H:%M} UTC.</p></footer></body></html>\n"
+    moved = _moved(shown, unit)
+    style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
+    script = own_file("page.js")
+    verdicts = {dot.verdict for series in shown for dot in series.dots}
+    return str(
+        render(
+            "page.html",
+            title=f"Network throughput of lab {labs[0]}" if len(labs) == 1 and labs[0] else "Network throughput",
+            style=Markup(style) + own_file("style.css"),
+            script=script,
+            script_hash=hash_of(script),
+            marks=marks(),
+            metrics=bool(shown),
+            lead=unit.sentence(lead(current(shown))),
+            facts=_facts(shown),
+            notes=_notes(shown),
+            change=change,
+            attention=_attention(shown, unit, made.date()),
+            moved=moved[:_MOST_CHANGES],
+            more_moved=max(len(moved) - _MOST_CHANGES, 0),
+            grids=[(lab, _grid(current(own), unit)) for lab, own in by_lab.items()],
+            unit=unit,
+            shown_verdicts=[one for one in reversed(SEVERITY) if one in verdicts],
+            combinations=combinations,
+            made=f"{made:%Y-%m-%d %H:%M}",
+            data=data.markup(),
+        )
     )
 
 
-def _lead(shown: Sequence[FigureSeries], changed: RunRecord | None) -> str:
-    """Return the summary sentence, unless the page shows only a change, which has its own sentence."""
-    return paragraph(lead(current(shown)), "lead") if shown or changed is None else ""
-
-
-def _figures(grids: str) -> str:
-    return (
-        '<section id="figures" aria-labelledby="figures-head"><h2 id="figures-head">Newest results</h2>'
-        '<label class="filter"><input type="checkbox" id="only-bad">only what is not good</label>'
-        f"{grids}"
-        '<p class="muted">Each cell: verdict, goodput at the receiver, its share of what the link can physically '
-        "carry, and its newest runs with the limit dashed.</p></section>"
-    )
-
-
-def _grid(all_series: Sequence[FigureSeries]) -> str:
-    """Return a table. On narrow screens each row becomes a card; its roles keep it a table for screen readers."""
-    boards = sorted({series.combination.board for series in all_series})
-    nics = sorted({series.combination.nic for series in all_series})
-    cells: dict[tuple[str, str], list[FigureSeries]] = {}
-    for series in all_series:
-        cells.setdefault((series.combination.nic, series.combination.board), []).append(series)
-    head = "".join(f'<th role="columnheader" scope="col">{written(board)}</th>' for board in boards)
-    rows = []
-    for nic in nics:
-        columns = "".join(_cell(board, cells.get((nic, board), ())) for board in boards)
-        rows.append(f'<tr role="row"><th role="rowheader" scope="row">{written(nic)}</th>{columns}</tr>')
-    return (
-        '<div class="scroll" tabindex="0" role="region" aria-label="Results by board and NIC">'
-        '<table class="grid" role="table"><thead role="rowgroup"><tr role="row">'
-        f'<th role="columnheader" scope="col">NIC \\ board</th>{head}</tr></thead>'
-        f'<tbody role="rowgroup">{"".join(rows)}</tbody></table></div>'
-    )
-
-
-def _cell(board: str, found: Sequence[FigureSeries]) -> str:
-    if not found:
-        return '<td role="cell" class="none">-</td>'
-    ordered = sorted(found, key=lambda series: (SEVERITY.index(series.latest.verdict), series.figure))
-    return f'<td role="cell" data-board="{written(board)}">{"".join(map(_grid_figure, ordered))}</td>'
-
-
-def _grid_figure(series: FigureSeries) -> str:
-    """Return one result of a cell, as a link to its section."""
-    dot, here = series.latest, series.combination
-    what = " ".join(filter(None, (here.topology, here.tuning, series.traffic, series.direction)))
-    value = rate(dot.goodput_bps) if dot.goodput_bps is not None else "no rate" if series.traffic else "no value"
-    share = share_text(dot)
-    return (
-        f'<a class="cell {kind(dot.verdict)}" href="#{anchor(series.key)}">'
-        f'<span class="what">{written(what)}</span>{verdict_html(dot.verdict)}'
-        f'<span class="figure">{value}</span>'
-        f'<span class="share">{share}{_OF if share else ""}</span>'
-        f'<span class="spark">{sparkline(series).inline(label=False)}</span></a>'
-    )
-
-
-def _parts(of_lab: Sequence[FigureSeries], runs: int) -> str:
-    combinations: dict[str, list[FigureSeries]] = {}
+def _by_combination(of_lab: Sequence[FigureSeries]) -> list[list[FigureSeries]]:
+    """Return the series of each combination, by name. Series without any value come last."""
+    found: dict[str, list[FigureSeries]] = {}
     for series in of_lab:
-        combinations.setdefault(str(series.combination), []).append(series)
-    return "".join(_combination(name, combinations[name], runs) for name in sorted(combinations))
+        found.setdefault(str(series.combination), []).append(series)
+    return [sorted(found[name], key=lambda series: not series.measured) for name in sorted(found)]
+
+
+def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
+    cells: dict[tuple[str, str], list[dict[str, object]]] = {}
+    for series in sorted(all_series, key=lambda one: (SEVERITY.index(one.latest.verdict), one.figure)):
+        here, dot = series.combination, series.latest
+        cells.setdefault((here.nic, here.board), []).append({
+            "series": series,
+            "anchor": anchor(series.key),
+            "what": " ".join(filter(None, (here.topology, here.tuning, series.traffic, series.direction))),
+            "value": unit.number(dot.goodput_bps) if dot.goodput_bps is not None else "no value",
+            "share": share_text(dot),
+            "look": look(series),
+            "moved": percent(loss.relative) if (loss := series.level.loss) is not None else "",
+            "spark": Markup(sparkline(series).inline(label=False)),
+        })  # fmt: skip
+    return Grid(sorted({board for _, board in cells}), sorted({nic for nic, _ in cells}), cells)
 
 
 def _facts(shown: Sequence[FigureSeries]) -> str:
+    """Return what was measured, since when, and how new it is."""
     if not shown:
         return ""
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
@@ -144,108 +129,144 @@ def _facts(shown: Sequence[FigureSeries]) -> str:
     first = min(series.dots[0].time for series in shown)
     metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
-    lines = paragraph(
+    return (
         f"{count(metrics, 'metric')} of {count(combinations, 'combination')}, {count(len(runs), 'run')} since "
-        f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}.",
-        "muted",
+        f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}."
     )
+
+
+def _notes(shown: Sequence[FigureSeries]) -> list[str]:
+    """Return what is to be known of all values."""
+    found = []
     if any(dot.emulated for series in shown for dot in series.dots):
-        lines += paragraph(
-            "Values are emulated: the lab sets the rates of its links itself, or counts instructions.", "note"
-        )
-    if scaled := scales_text(dot.scale for series in shown for dot in series.dots):
-        some = "In some runs" if any(dot.scale == 1 for series in shown for dot in series.dots) else "In all runs"
-        lines += paragraph(f"{some} {scaled}.", "note")
-    return lines
+        found.append("Values are emulated: the lab sets the rates of its links itself, or counts instructions.")
+    scales = {dot.scale for series in shown for dot in series.dots}
+    if scaled := scales_text(scales):
+        found.append(f"{'In some runs' if 1 in scales else 'In all runs'} {scaled}.")
+    return found
 
 
-def _attention(shown: Sequence[FigureSeries]) -> str:
-    """Return the results that are not good now, and the level changes, newest first."""
-    bad = [series for series in current(shown) if kind(series.latest.verdict) == "bad"]
-    items = [
-        f'<li>{verdict_html(series.latest.verdict)} <a href="#{anchor(series.key)}">{written(series.figure)}</a>'
-        f" {unbroken(series.latest.reason.strip().partition(chr(10))[0])}</li>"
-        for series in bad
+def _attention(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[dict[str, object]]:
+    """Return the results that are not good now, then the open losses, the largest first."""
+    now = current(shown)
+    bad = [
+        {
+            "series": series,
+            "anchor": anchor(series.key),
+            "word": "",
+            "why": unit.sentence(series.latest.reason.strip().partition("\n")[0]),
+        }
+        for series in now
+        if kind(series.latest.verdict) == "bad"
     ]
-    moved = [
-        (dot.time, series, shift)
+    lost = [(loss, series) for series in now if (loss := open_loss(series)) is not None]
+    return bad + [
+        {
+            "series": series,
+            "anchor": anchor(series.key),
+            "word": "moved",
+            "why": loss_sentence(loss, today, unit),
+        }
+        for loss, series in sorted(lost, key=lambda one: (one[0].relative, one[1].figure))
+    ]
+
+
+def _moved(shown: Sequence[FigureSeries], unit: PageUnit) -> list[dict[str, object]]:
+    """Return the level changes, newest first, without the changes of open losses."""
+    found = [
+        (shift.time, series.figure, series, shift)
         for series in shown
         for shift in series.shifts
-        for dot in series.dots
-        if dot.run == shift.run
+        if (loss := open_loss(series)) is None or loss.change is not shift
     ]
-    newest = sorted(moved, key=lambda one: (one[0], one[1].figure), reverse=True)
-    changes = [
-        f'<li>{when:%Y-%m-%d} <a href="#{anchor(series.key)}">{written(series.figure)}</a> '
-        f"{unbroken(shift_words(shift))}</li>"
-        for when, series, shift in newest[:_MOST_CHANGES]
+    found.sort(key=lambda one: one[:2], reverse=True)
+    return [
+        {
+            "time": f"{when:%Y-%m-%d}",
+            "figure": figure,
+            "anchor": anchor(series.key),
+            "text": unit.sentence(shift_words(shift, unit.text)),
+        }
+        for when, figure, series, shift in found
     ]
-    if len(newest) > _MOST_CHANGES:
-        changes.append(f"<li>and {len(newest) - _MOST_CHANGES} older ones</li>")
-    found = f"<h2>What needs attention</h2><ul>{''.join(items)}</ul>" if items else ""
-    found += f"<h2>Level changes</h2><ul>{''.join(changes)}</ul>" if changes else ""
-    return f"<section>{found}</section>" if found else ""
 
 
-def _combination(combination: str, all_series: Sequence[FigureSeries], runs: int) -> str:
-    """Return the section on one combination: trends, level changes, and a table of its runs."""
-    # Series without any value come last.
-    ordered = sorted(all_series, key=lambda series: not series.measured)
-    figures = "".join(_figure(series, runs) for series in ordered)
-    good = all(kind(series.latest.verdict) == "good" for series in current(all_series))
-    look = "good" if good else "bad"
-    return f'<article class="{look}"><h2>{written(combination)}</h2>{figures}</article>'
+def _combination(all_series: Sequence[FigureSeries], unit: PageUnit, data: PageData, links: PageLinks) -> Markup:
+    """Return the section on one combination: a panel for each metric, notes, level changes."""
+    chart = CombinationChart(all_series, unit)
+    of = all_series[0].combination
+    key = f"trends-{anchor(f'{all_series[0].lab} {of}')}"
+    data.add(key, chart, all_series)
+    newest = current(all_series)
+    # Runs without a result are marks on the axis, unless the combination has nothing else.
+    drawn = [series for series in all_series if series.measured or series.traffic] or all_series
+    latest = max((series.latest for series in all_series), key=lambda dot: dot.time)
+    return render(
+        "combination.html",
+        key=key,
+        of=of,
+        look="good" if all(look(series) == "good" for series in newest) else "bad",
+        verdicts=" ".join(sorted({word for series in newest for word in _words(series)})),
+        panels=[_panel(series, chart, unit) for series in drawn],
+        hidden=[anchor(series.key) for series in all_series if series not in drawn],
+        newest=f"{latest.time:%Y-%m-%d %H:%M} UTC, {latest.build_name}",
+        axis=chart.axis(),
+        notes=list(dict.fromkeys(note for series in newest for note in _series_notes(series, unit))),
+        shifts=[
+            f"{metric_name(series)}: {unit.sentence(shift_words(shift, unit.text))}"
+            for series in all_series
+            for shift in series.shifts
+        ],
+        runs=count(len(chart.runs), "run"),
+        links=_links(chart, latest, links),
+    )
 
 
-def _figure(series: FigureSeries, runs: int) -> str:
+def _panel(series: FigureSeries, chart: CombinationChart, unit: PageUnit) -> dict[str, object]:
+    dot, loss = series.latest, series.level.loss
+    link = loss.acknowledgement.link if loss is not None and loss.acknowledgement is not None else ""
+    # A series with a traffic name but without values is a ping, which never has goodput.
+    trend = trend_words(series, unit.text)
+    words = "This metric has no goodput, so there is no trend." if series.traffic else trend
+    return {
+        "series": series,
+        "anchor": anchor(series.key),
+        "name": metric_name(series),
+        "value": unit.number(dot.goodput_bps) if dot.goodput_bps is not None else "",
+        "share": share_text(dot),
+        "limit": f"limit {unit.number(dot.limit_bps)}" if dot.limit_bps is not None else "no limit",
+        "level": changes_text(series.level),
+        "loss": loss,
+        "moved": percent(loss.relative) if loss is not None else "",
+        "state": owner_text(loss).removesuffix(f", {link}") if loss is not None else "",
+        "link": link,
+        "svg": chart.panel(series, f"Trend of {series.figure}: {trend}") if series.measured else "",
+        "words": words,
+    }
+
+
+def _words(series: FigureSeries) -> list[str]:
+    """Return the words by which a reader can filter a metric: its verdict, and that its level moved."""
+    return [series.latest.verdict.value, *(["moved"] if series.level.loss is not None else [])]
+
+
+def _series_notes(series: FigureSeries, unit: PageUnit) -> list[str]:
     dot = series.latest
-    name = " ".join(filter(None, (series.traffic, series.direction))) or "runs without a result"
-    lines = [f'<h3 id="{anchor(series.key)}" tabindex="-1">{written(name)}</h3>']
-    state = [verdict_html(dot.verdict)]
-    if dot.goodput_bps is not None:
-        state.append(f'<span class="figure">{rate(dot.goodput_bps)}</span>')
-        state.append(f"{share_text(dot)} of the physical limit" if share_text(dot) else "")
-    state += [written(f"limit {rate(dot.limit_bps)}") if dot.limit_bps is not None else "no limit"]
-    state += [written(f"on {dot.build_name}"), f"{dot.time:%Y-%m-%d %H:%M} UTC"]
-    lines.append(f"<p>{' · '.join(filter(None, state))}</p>")
-    if dot.reason:
-        lines.append(paragraph(first_paragraph(dot.reason), "note"))
+    found = []
+    if dot.reason and kind(dot.verdict) == "bad":
+        found.append(f"{metric_name(series)}: {unit.sentence(first_paragraph(dot.reason))}")
     if dot.limited_by:
-        lines.append(paragraph(f"Limited by {dot.limited_by}", "note"))
-    if series.shifts:
-        items = "".join(f"<li>{unbroken(shift_words(shift))}</li>" for shift in series.shifts)
-        lines.append(f"<p>Level changes:</p><ul>{items}</ul>")
-    if series.measured:
-        wide, narrow = trend_chart(series, runs), trend_chart(series, _NARROW_RUNS, NARROW)
-        lines.append(f'<div class="chart wide">{wide.inline()}</div><div class="chart narrow">{narrow.inline()}</div>')
-    else:
-        # A series with a traffic name but without values is a ping, which never has goodput.
-        words = "This metric has no goodput, so there is no trend." if series.traffic else trend_words(series)
-        lines.append(paragraph(words, "muted"))
-    lines.append(_runs(series))
-    return "".join(lines)
+        found.append(f"{metric_name(series)}: limited by {unit.sentence(dot.limited_by)}")
+    return found
 
 
-def _runs(series: FigureSeries) -> str:
-    """Return the chart's data as a table, for screen readers and for copying."""
-    dots = list(series.dots)[-_TABLE_RUNS:][::-1]
-    of = f" (of {len(series.dots)})" if len(dots) < len(series.dots) else ""
-    return (
-        f"<details><summary>Newest {len(dots)} runs{of} as a table</summary>"
-        f"{runs_table(f'Runs of {series.figure}', _HEADS, map(_row, dots))}</details>"
-    )
-
-
-def _row(dot: Point) -> str:
-    numbers = [
-        rate(dot.goodput_bps) if dot.goodput_bps is not None else "-",
-        " to ".join(map(rate, dot.interval_bps)) if dot.interval_bps is not None else "-",
-        rate(dot.limit_bps) if dot.limit_bps is not None else "-",
-        share_text(dot) or "-",
-    ]
-    cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
-    why = written(first_paragraph(dot.reason))
-    return (
-        f"<tr><td>{dot.time:%Y-%m-%d %H:%M}</td><td>{verdict_html(dot.verdict)}</td>{cells}"
-        f"<td>{written(dot.build_name)}</td><td>{why}</td></tr>"
-    )
+def _links(chart: CombinationChart, latest: Point, links: PageLinks) -> list[tuple[str, str]]:
+    """Return the links of the newest run: its results, files and commit, and the run before it."""
+    here = links.folder(latest.folder)
+    found = [("results.json", f"{here}/results.json")] if here else []
+    found += [(name.rpartition("/")[2], f"{here}/{quote(name)}") for name in latest.artefacts if here]
+    before = [run for run in chart.runs if run.name != latest.run]
+    if before and (there := links.folder(before[-1].folder)):
+        found.append((f"previous run, {before[-1].time:%Y-%m-%d}", f"{there}/results.json"))
+    name, address = links.commit(latest.build)
+    return [*found, *([(f"commit {name}", address)] if address else [])]

@@ -1,16 +1,22 @@
-"""Sentences and small pieces of HTML that several sections of the page share."""
+"""Words, ids and marks that several sections of the page share."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from datetime import date
 
+from markupsafe import Markup
+
+from pytest_pinet.history.losses import Loss
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
-from pytest_pinet.report.charts.paper import Paper, written
+from pytest_pinet.report.charts.paper import Paper
+from pytest_pinet.report.losses import cause_text, owner_text, size_text
+from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.trends import FigureSeries
 
 _MEANS = {
@@ -19,7 +25,6 @@ _MEANS = {
     Verdict.INVALID: ("has no valid measurement", "have no valid measurement"),
     Verdict.INCONCLUSIVE: ("is undecided", "are undecided"),
 }
-_UNIT = re.compile(r"(\d) (%|[kMG]?bit/s\b)")
 
 
 def anchor(text: str) -> str:
@@ -33,25 +38,30 @@ def kind(verdict: Verdict) -> str:
     return "good" if verdict in GOOD or verdict is Verdict.SKIPPED else "bad"
 
 
-def verdict_html(verdict: Verdict, word: str = "") -> str:
-    """Return a verdict's mark and a word, by default its own. Both are readable without colour."""
-    mark = Paper(16, 16, verdict.value)
-    mark.mark(8, 8, verdict, size=5.5)
-    return f'<span class="word {kind(verdict)}">{mark.inline(label=False)}{written(word or verdict.value)}</span>'
+def open_loss(series: FigureSeries) -> Loss | None:
+    """Return the loss on which a user must act; None if there is none."""
+    loss = series.level.loss
+    return loss if loss is not None and loss.is_open else None
 
 
-def runs_table(label: str, heads: Sequence[str], rows: Iterable[str]) -> str:
-    """Return a table that scrolls by itself on narrow screens. ``rows`` are HTML."""
-    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{written(label)}">'
-        f'<table class="runs"><thead><tr>{columns}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
+def look(series: FigureSeries) -> str:
+    """Return the CSS class for a metric: ``bad`` if its newest verdict or an open loss needs attention."""
+    return "bad" if open_loss(series) is not None else kind(series.latest.verdict)
 
 
-def linked(text: str, url: str) -> str:
-    """Return a text as HTML, as a link if it has an address."""
-    return f'<a href="{written(url)}">{written(text)}</a>' if url else written(text)
+def loss_sentence(loss: Loss, today: date, unit: PageUnit) -> str:
+    """Return what was lost, since when, with which build, and whether a user must act."""
+    return unit.sentence(f"{size_text(loss, today)}: {cause_text(loss)}; {owner_text(loss)}")
+
+
+def marks() -> Markup:
+    """Return the mark of each verdict as SVG around its middle, which the page draws by name wherever it is needed."""
+    shapes = []
+    for verdict in Verdict:
+        paper = Paper(0, 0, "")
+        paper.mark(0, 0, verdict, size=4.5)
+        shapes.append(f'<g id="m-{verdict.value}">{paper.shapes}</g>')
+    return Markup("".join(shapes))
 
 
 def share_text(dot: Point) -> str:
@@ -84,21 +94,20 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         for verdict in SEVERITY
         if verdict in _MEANS and counts[verdict]
     ]
+    lost = [loss.relative for series in all_series if (loss := open_loss(series)) is not None]
+    if lost:
+        some = f"{min(lost) * -100:.1f} %" if len(lost) == 1 else f"{max(lost) * -100:.1f} to {min(lost) * -100:.1f} %"
+        parts.append(f"{len(lost)} {'has' if len(lost) == 1 else 'have'} an open loss of {some}")
     if not total:
         return "Nothing was measured yet."
     if total == 1:
-        return f"The only metric {parts[0].removeprefix('1 ') if parts else 'meets its limit'}."
+        return f"The only metric {' and '.join(part[2:] for part in parts) if parts else 'meets its limit'}."
     if not parts:
-        return f"All {total} metrics meet their limits."
+        return f"All {total} metrics meet their limits, and none has an open loss."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     return f"Of {total} metrics, {listed}."
 
 
-def unbroken(text: str) -> str:
-    """Return escaped text without line breaks between a number and its unit."""
-    return _UNIT.sub("\\1\u00a0\\2", written(text))
-
-
-def paragraph(text: str, look: str = "") -> str:
-    """Return escaped text as a paragraph."""
-    return f'<p class="{look}">{written(text)}</p>' if look else f"<p>{written(text)}</p>"
+def metric_name(series: FigureSeries) -> str:
+    """Return the name of a metric within its combination."""
+    return " ".join(filter(None, (series.traffic, series.direction))) or "runs without a result"

@@ -121,7 +121,7 @@ def test_with_many_results_the_report_is_a_folder_that_must_be_served(history: P
 
 
 def test_option_last_limits_the_number_of_runs(history: Path) -> None:
-    for last, heading in (("5", "Newest 5 runs as a table"), ("200", "Newest 12 runs as a table")):
+    for last, heading in (("5", "5 runs as a table"), ("200", "12 runs as a table")):
         report("--last", last)
         assert heading in (history / "report.html").read_text()
 

@@ -68,6 +68,7 @@ LAB: dict[str, Any] = {
         "marginal": "9%",
     }],
     "traffic_tool": "iperf3", "http_tool": "wrk", "baselines": "b", "calibration": "c", "domains": {"d": ["a"]},
+    "commits": "https://git.kernel.org/linus/{commit}",
 }  # fmt: skip
 # The parser of limits reads these; the schema leaves them as they are. Both refuse all that is no number.
 LIMITS = {"min", "sum", "share", "fairness", "tolerance", "retransmits", "loss", "latency", "cpu"}

@@ -14,7 +14,7 @@ from pytest_pinet.report.charts.axis import AxisScale, RateUnit, rate_range
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, Paper
 from pytest_pinet.report.charts.throughput import throughput_chart
-from pytest_pinet.report.charts.trend import NARROW, sparkline, trend_chart, trend_words
+from pytest_pinet.report.charts.trend import short_names, sparkline, trend_chart, trend_words
 from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import dot, series
@@ -74,7 +74,7 @@ def test_one_unit_for_all_numbers_of_an_axis() -> None:
 def test_a_trend_names_limit_physical_limit_baseline_and_builds() -> None:
     found = texts(trend_chart(series(step=40)))
     assert {"limit 885.0 Mbit/s", "physical 941.5 Mbit/s", "baseline 940.8 Mbit/s"} <= set(found)
-    assert {f"6.12.{n}-v8+" for n in range(10)} <= set(found)
+    assert {f"6.12.{n}" for n in range(10)} <= set(found)
     assert "-8.6 %" in found
     assert any("emulated" in text for text in found)
 
@@ -85,6 +85,15 @@ def test_the_words_of_a_trend_name_the_change_and_its_builds() -> None:
     assert "-8.6 %, 941.0 Mbit/s to 860.0 Mbit/s, with 6.12.6-v8+ (before: 6.12.5-v8+)." in words
 
 
+def test_builds_of_one_version_are_labelled_by_their_commits() -> None:
+    assert short_names({"6.12.25-v8+ga1", "6.12.25-v8+gb2", "6.12.26-v8+", "7.0"}) == {
+        "6.12.25-v8+ga1": "6.12.25 ga1",
+        "6.12.25-v8+gb2": "6.12.25 gb2",
+        "6.12.26-v8+": "6.12.26",
+        "7.0": "7.0",
+    }
+
+
 def test_a_failed_measurement_has_a_mark_and_no_value() -> None:
     chart = trend_chart(empty([dot(0, 941e6), dot(1, None, Verdict.ERROR), dot(2, 940e6)]))
     assert "no value, error" in chart.svg()
@@ -93,7 +102,7 @@ def test_a_failed_measurement_has_a_mark_and_no_value() -> None:
 
 @pytest.mark.parametrize("dots", [[], [dot(0, None, Verdict.ERROR)], [dot(0, 941e6)], [dot(0, 0.0), dot(1, 0.0)]])
 def test_a_trend_of_nearly_nothing_is_drawn(dots: list[Point]) -> None:
-    for paper in (trend_chart(empty(dots)), trend_chart(empty(dots), width=NARROW), sparkline(empty(dots))):
+    for paper in (trend_chart(empty(dots)), sparkline(empty(dots))):
         assert ElementTree.fromstring(paper.svg()).tag == f"{_NAMESPACE}svg"
 
 

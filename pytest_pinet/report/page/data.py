@@ -1,0 +1,99 @@
+"""The values behind the charts as JSON, for the script of the page: tables, comparison of builds, filters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from markupsafe import Markup
+
+from pytest_pinet.history.points import Point
+from pytest_pinet.history.trends import COUNTED
+from pytest_pinet.model.verdict import GOOD, SEVERITY
+from pytest_pinet.report.page.links import PageLinks
+from pytest_pinet.report.page.panels import CombinationChart
+from pytest_pinet.report.page.unit import PageUnit
+from pytest_pinet.report.text_wrap import first_paragraph
+from pytest_pinet.report.trends import FigureSeries
+
+_EPOCH, _MINUTE = datetime(1970, 1, 1, tzinfo=UTC), timedelta(minutes=1)
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_VERDICTS = {verdict: number for number, verdict in enumerate(SEVERITY)}
+
+
+class PageData:
+    """Collects the values of all combinations. Texts that repeat (builds, folders) are numbered."""
+
+    def __init__(self, unit: PageUnit, links: PageLinks) -> None:
+        self._unit, self._links = unit, links
+        self._texts: dict[str, int] = {}
+        self._runs: dict[tuple[str, int], int] = {}
+        self._run_list: list[list[int | str]] = []
+        self._combinations: list[dict[str, object]] = []
+
+    def add(self, key: str, chart: CombinationChart, all_series: Sequence[FigureSeries]) -> None:
+        """Add a combination. ``key`` is the HTML id of its section."""
+        runs = [self._run(one.name, (one.time - _EPOCH) // _MINUTE, one.folder) for one in chart.runs]
+        builds = [
+            [next(own)[0], text]
+            for text, own in groupby(
+                ((number, self._text(run.build)) for number, run in enumerate(chart.runs)), key=lambda one: one[1]
+            )
+        ]
+        metrics = [self._metric(chart, series) for series in all_series]
+        self._combinations.append({"key": key, "runs": runs, "builds": builds, "metrics": metrics})
+
+    def markup(self) -> Markup:
+        """Return all values as JSON that HTML cannot misread."""
+        data = {
+            "unit": self._unit.name, "factor": self._unit.factor / 1e3, "digits": self._unit.digits,
+            "verdicts": [verdict.value for verdict in _VERDICTS], "texts": list(self._texts), "runs": self._run_list,
+            "combinations": self._combinations, "counted": "".join(str(_VERDICTS[one]) for one in COUNTED),
+        }  # fmt: skip
+        return Markup(_ENCODER.encode(data).encode("utf-8", "replace").decode().replace("<", "\\u003c"))
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def _run(self, name: str, minutes: int, folder: str) -> int:
+        key = (name, minutes)
+        if key not in self._runs:
+            self._runs[key] = len(self._run_list)
+            self._run_list.append([name, minutes, self._text(self._links.folder(folder))])
+        return self._runs[key]
+
+    def _metric(self, chart: CombinationChart, series: FigureSeries) -> dict[str, object]:
+        """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
+        dots = series.dots
+        places = [chart.index[dot.run] for dot in dots]
+        limits = [
+            [next(own)[0], kilo]
+            for kilo, own in groupby(
+                ((number, _kilo(dot.limit_bps)) for number, dot in enumerate(dots)), key=lambda one: one[1]
+            )
+        ]
+        return {
+            "name": series.figure,
+            "at": places if places != list(range(len(chart.runs))) else 0,
+            "value": [_kilo(dot.goodput_bps) for dot in dots],
+            "below": [_distance(dot, 0) for dot in dots],
+            "above": [_distance(dot, 1) for dot in dots],
+            "limit": limits,
+            "verdict": "".join(str(_VERDICTS[dot.verdict]) for dot in dots),
+            "why": {
+                number: self._unit.sentence(first_paragraph(dot.reason))
+                for number, dot in enumerate(dots) if dot.reason and dot.verdict not in GOOD
+            },
+        }  # fmt: skip
+
+
+def _kilo(bps: float | None) -> int | None:
+    return None if bps is None else round(bps / 1e3)
+
+
+def _distance(dot: Point, side: int) -> int:
+    if dot.interval_bps is None or dot.goodput_bps is None:
+        return 0
+    return round(abs(dot.interval_bps[side] - dot.goodput_bps) / 1e3)

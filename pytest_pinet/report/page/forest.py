@@ -1,0 +1,78 @@
+"""A forest plot of a change: all metrics on one axis, each with its change, its interval and the tolerated band."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from pytest_pinet.model.record.change import ChangeEntryRecord, ChangeRecord
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.charts.axis import AxisScale
+from pytest_pinet.report.charts.paper import COLOURS
+from pytest_pinet.report.page.panels import tick_text
+
+_HEIGHT = 26
+# A change smaller than this is drawn small.
+_LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The axis of all metrics, in percent of its width. ``tolerance`` is 0 if metrics have different ones."""
+
+    scale: AxisScale
+    tolerance: float
+
+    @classmethod
+    def of(cls, entries: Sequence[ChangeEntryRecord], records: Mapping[str, ChangeRecord]) -> Forest:
+        """Return the axis on which all of these changes fit."""
+        tolerances = {change.tolerance for change in records.values()}
+        tolerance = tolerances.pop() if len(tolerances) == 1 else 0.0
+        shown = [-max(tolerance, _LEAST), max(tolerance, _LEAST), *(entry.change or 0.0 for entry in entries)]
+        for change in records.values():
+            for one in change.directions.values():
+                shown += one.interval or ()
+        margin = (max(shown) - min(shown)) * 0.06
+        return cls(AxisScale(min(shown) - margin, max(shown) + margin, 0, 100), tolerance)
+
+    def row(self, entry: ChangeEntryRecord, interval: tuple[float, float] | None, verdict: Verdict) -> Markup:
+        """Return the plot of one metric."""
+        middle, colour = _HEIGHT // 2, COLOURS[verdict]
+        parts = [self._back()]
+        if interval is not None:
+            low, high = (self._x(part) for part in interval)
+            parts.append(f'<line class="s-{colour} strong" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>')
+            parts += [
+                f'<line class="s-{colour} strong" x1="{x}" x2="{x}" y1="{middle - 5}" y2="{middle + 5}"/>'
+                for x in (low, high)
+            ]
+        if entry.change is not None:
+            parts.append(f'<use href="#m-{verdict}" x="{self._x(entry.change)}" y="{middle}"/>')
+        return Markup(f'<svg class="forest" height="{_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>')
+
+    def axis(self) -> Markup:
+        """Return the labels of the axis, in percent."""
+        ticks = self.scale.ticks(5)
+        step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.01
+        texts = "".join(
+            f'<text x="{self._x(tick)}" y="12" text-anchor="middle">{escape(tick_text(tick, 0.01, step))} %</text>'
+            for tick in ticks
+        )
+        return Markup(f'<svg class="forest" height="16" aria-hidden="true">{texts}</svg>')
+
+    def _back(self) -> str:
+        """Return the tolerated band, the ticks and the line of no change."""
+        band = ""
+        if self.tolerance:
+            low, high = self.scale(-self.tolerance), self.scale(self.tolerance)
+            band = f'<rect class="f-band" x="{low:.2f}%" width="{high - low:.2f}%" height="{_HEIGHT}"/>'
+        ticks = "".join(
+            f'<line class="s-grid thin" x1="{self._x(tick)}" x2="{self._x(tick)}" y2="{_HEIGHT}"/>'
+            for tick in self.scale.ticks(5)
+        )
+        return f'{band}{ticks}<line class="s-line" x1="{self._x(0)}" x2="{self._x(0)}" y2="{_HEIGHT}"/>'
+
+    def _x(self, part: float) -> str:
+        return f"{self.scale(part):.2f}%"

@@ -1,0 +1,164 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const all = (query, within = document) => [...within.querySelectorAll(query)];
+  const make = (tag, values = {}, ...children) => {
+    const found = Object.assign(document.createElement(tag), values);
+    found.append(...children);
+    return found;
+  };
+  const rate = (kilo) => (kilo === null ? "-" : (kilo / data.factor).toFixed(data.digits));
+  const percent = (part) => `${part < 0 ? "" : "+"}${(part * 100).toFixed(2)}\u00a0%`;
+  const date = (minutes) => new Date(minutes * 60000).toISOString();
+  const minute = (minutes) => date(minutes).slice(0, 16).replace("T", " ");
+  // What begins at a place and holds until the next one: the limit, the build.
+  const held = (pairs, at) => pairs.reduce((found, [from, value]) => (from <= at ? value : found), null);
+  const combinations = new Map(data.combinations.map((one) => [one.key, one]));
+  for (const one of data.combinations) {
+    one.runs = one.runs.map((number) => ({ name: data.runs[number][0], time: data.runs[number][1], href: data.texts[data.runs[number][2]] }));
+    one.build = (at) => data.texts[held(one.builds, at)];
+    for (const metric of one.metrics) {
+      metric.at ||= [...metric.value.keys()];
+      metric.word = (place) => data.verdicts[metric.verdict[place]];
+    }
+  }
+
+  // -- the table of the runs of a combination, made when it is opened --------------------------------------------
+  const link = (run) => {
+    return run.href ? make("a", { href: `${run.href}/results.json`, textContent: run.name }) : run.name;
+  };
+  const mark = (word) => {
+    const found = make("span", { className: "word" });
+    found.innerHTML = `<svg class="mark" viewBox="-8 -8 16 16" aria-hidden="true"><use href="#m-${word}"/></svg>`;
+    found.append(word);
+    return found;
+  };
+  const table = (label, heads, rows) => {
+    const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col", textContent: text })));
+    const found = make("table", { className: "runs" }, make("thead", {}, head), make("tbody", {}, ...rows));
+    const scroll = make("div", { className: "scroll", tabIndex: 0 }, found);
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", label);
+    return scroll;
+  };
+  const row = (cells, numbers) => make("tr", {}, ...cells.map((cell, at) => make("td", { className: numbers.includes(at) ? "number" : "" }, cell)));
+  const runTable = (one) => {
+    const heads = ["time (UTC)", "metric", "verdict", data.unit, "interval", "limit", "build", "run", "why"];
+    const rows = one.metrics.flatMap((metric) => metric.value.map((value, place) => {
+      const at = metric.at[place], run = one.runs[at];
+      const interval = value === null || !metric.below[place] ? "-" : `${rate(value - metric.below[place])} to ${rate(value + metric.above[place])}`;
+      return [run.time, row([minute(run.time), metric.name, mark(metric.word(place)), rate(value), interval, rate(held(metric.limit, place)), one.build(at), link(run), metric.why[place] || ""], [3, 4, 5])];
+    }));
+    return table("Runs", heads, rows.sort((a, b) => b[0] - a[0]).map((one) => one[1]));
+  };
+  for (const details of all("details.table"))
+    details.addEventListener("toggle", () => {
+      if (details.open && details.children.length === 1) details.append(runTable(combinations.get(details.closest("article").id)));
+    });
+
+  // -- filters -------------------------------------------------------------------------------------------------
+  const articles = all("article");
+  const filters = document.querySelector("form.filters");
+  const control = (name, element) => {
+    element.name = name;
+    filters.append(make("label", { className: "filter" }, `${name} `, element));
+    element.addEventListener("input", apply);
+    return element;
+  };
+  const choice = (name, values) => control(name, make("select", {}, make("option", { value: "", textContent: "all" }), ...[...values].sort().map((value) => make("option", { value, textContent: value }))));
+  const values = (name) => new Set(articles.flatMap((one) => one.dataset[name].split(" ")));
+  const shown = make("output", { className: "muted" });
+  const wanted = {};
+  function apply() {
+    let count = 0;
+    const from = wanted.from.value, to = wanted.to.value ? `${wanted.to.value}~` : "~";
+    const words = wanted.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const article of articles) {
+      const one = combinations.get(article.id), found = article.dataset;
+      const inside = one.runs.map((run) => date(run.time)).map((text) => text >= from && text <= to);
+      const first = inside.indexOf(true), last = inside.lastIndexOf(true);
+      const fits = ["board", "NIC", "topology"].every((name) => !wanted[name].value || wanted[name].value === found[name.toLowerCase()])
+        && (!wanted.verdict.value || found.verdicts.split(" ").includes(wanted.verdict.value))
+        && first >= 0 && words.every((word) => searched(article, one).includes(word));
+      article.hidden = !fits;
+      count += fits;
+      if (fits) zoom(article, first / inside.length, (last + 1) / inside.length);
+    }
+    const hidden = new Set(articles.filter((one) => one.hidden).flatMap((one) => all("h3", one).map((head) => `#${head.id}`)));
+    for (const cell of all("a.cell")) cell.hidden = hidden.has(cell.getAttribute("href"));
+    shown.textContent = `${count} of ${articles.length} combination${articles.length === 1 ? "" : "s"} shown`;
+  }
+  function searched(article, one) {
+    one.text ||= [article.textContent, ...one.builds.map(([, text]) => data.texts[text]), ...one.metrics.flatMap((metric) => [metric.name, ...Object.values(metric.why)])].join("\n").toLowerCase();
+    return one.text;
+  }
+  function zoom(article, from, to) {
+    for (const svg of all("svg.zoom", article)) {
+      svg.setAttribute("x", `${(-from / (to - from)) * 100}%`);
+      svg.setAttribute("width", `${100 / (to - from)}%`);
+    }
+  }
+  if (filters && articles.length) {
+    wanted.text = control("text", make("input", { type: "search", placeholder: "board, kernel, reason" }));
+    wanted.board = choice("board", values("board"));
+    wanted.NIC = choice("NIC", values("nic"));
+    wanted.topology = choice("topology", values("topology"));
+    wanted.verdict = choice("verdict", values("verdicts"));
+    wanted.from = control("from", make("input", { type: "date" }));
+    wanted.to = control("to", make("input", { type: "date" }));
+    const reset = make("button", { type: "button", textContent: "show all" });
+    reset.addEventListener("click", () => { filters.reset(); apply(); });
+    filters.append(reset, shown);
+    filters.addEventListener("submit", (event) => event.preventDefault());
+    apply();
+  }
+
+  // -- two builds ----------------------------------------------------------------------------------------------
+  const release = (text) => text.split(" ")[0];
+  const compare = $("compare");
+  if (compare && data.combinations.length) {
+    const first = new Map();
+    for (const one of data.combinations)
+      for (const [at, text] of one.builds) {
+        const name = release(data.texts[text]);
+        first.set(name, Math.min(first.get(name) ?? Infinity, one.runs[at].time));
+      }
+    const names = [...first.keys()].sort((a, b) => first.get(b) - first.get(a));
+    const select = (name, chosen) => make("select", { name }, ...names.map((value, at) => make("option", { value, textContent: value, selected: at === chosen })));
+    const a = select("A", Math.min(1, names.length - 1)), b = select("B", 0), place = make("div");
+    compare.append(make("p", {}, make("label", { className: "filter" }, "A ", a), " ", make("label", { className: "filter" }, "B ", b)), place);
+    const mean = (one, metric, name) => {
+      const found = metric.value.filter((value, at) => value !== null && data.counted.includes(metric.verdict[at]) && release(one.build(metric.at[at])) === name);
+      return { runs: found.length, value: found.length ? found.reduce((sum, value) => sum + value, 0) / found.length : null };
+    };
+    const show = () => {
+      const rows = data.combinations.flatMap((one) => one.metrics.map((metric) => [metric.name, mean(one, metric, a.value), mean(one, metric, b.value)]))
+        .filter(([, before, after]) => before.runs && after.runs)
+        .map(([name, before, after]) => [after.value / before.value - 1, name, before, after]).sort((x, y) => x[0] - y[0]);
+      const cells = rows.map(([change, name, before, after]) => row([name, rate(before.value), String(before.runs), rate(after.value), String(after.runs), percent(change)], [1, 2, 3, 4, 5]));
+      place.replaceChildren(rows.length ? table("Comparison of two builds", ["metric", `A, ${data.unit}`, "runs of A", `B, ${data.unit}`, "runs of B", "change"], cells)
+        : make("p", { className: "muted", textContent: "No metric was measured with both builds." }));
+    };
+    for (const one of [a, b]) one.addEventListener("input", show);
+    compare.addEventListener("toggle", show, { once: true });
+  }
+
+  // -- what is below the pointer -------------------------------------------------------------------------------
+  const tip = make("div", { className: "tip", hidden: true });
+  document.body.append(tip);
+  document.addEventListener("pointermove", (event) => {
+    const plot = event.target.closest?.("svg.plot");
+    tip.hidden = !plot;
+    if (!plot) return;
+    const one = combinations.get(plot.closest("article").id), box = plot.querySelector("svg.zoom").getBoundingClientRect();
+    const outer = plot.getBoundingClientRect(), inner = plot.querySelector("svg.zoom");
+    const width = outer.width * parseFloat(inner.getAttribute("width") || "100") / 100, left = outer.left + outer.width * parseFloat(inner.getAttribute("x") || "0") / 100;
+    const at = Math.max(0, Math.min(one.runs.length - 1, Math.floor(((event.clientX - left) / width) * one.runs.length)));
+    const lines = one.metrics.flatMap((metric) => metric.at.map((index, place) => [index, place]).filter(([index]) => index === at)
+      .map(([, place]) => `${metric.name.slice(metric.name.lastIndexOf("/") + 1)}: ${rate(metric.value[place])}, ${metric.word(place)}`));
+    tip.textContent = [minute(one.runs[at].time), one.build(at), ...lines].join("\n");
+    tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+  });
+})();

@@ -1,0 +1,218 @@
+"""The chart of one combination: a panel for each metric, on one scale and with one axis of runs, as wide as the page.
+
+Shapes are in percent of the width, so that one drawing fits all screens, and a script can show a part of the runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from markupsafe import Markup, escape
+
+from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.points import Point
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.charts.axis import AxisScale, rate_range
+from pytest_pinet.report.charts.paper import written
+from pytest_pinet.report.charts.trend import short_names
+from pytest_pinet.report.page.unit import PageUnit
+from pytest_pinet.report.trends import FigureSeries
+
+# The height of a panel in pixels, and the units in it in which lines are drawn.
+HEIGHT, _FINE = 70, 4
+# Without dots for good runs, many runs are readable, and the page is smaller.
+_FEW = 60
+# The least distance of labels in percent of the width: on wide and on narrow screens.
+_WIDE, _NARROW = 7.5, 27.0
+# The share of the lowest and highest values that the scale ignores: one bad run would flatten all others.
+_OUTLIERS = 0.02
+
+
+class ChartRun(NamedTuple):
+    """One run of a combination: its name, time, and builds by the word that labels them."""
+
+    name: str
+    time: datetime
+    folder: str
+    build: str
+
+    @property
+    def release(self) -> str:
+        """The first word of the build: the release of the kernel."""
+        return self.build.partition(" ")[0]
+
+
+class CombinationChart:
+    """The panels and the axis of the metrics of one combination."""
+
+    def __init__(self, all_series: Sequence[FigureSeries], unit: PageUnit) -> None:
+        points = {point.run: point for series in all_series for point in series.dots}
+        ordered = sorted(points.values(), key=lambda point: (point.time, point.run))
+        # Hundreds of runs share the value that describes their build.
+        names = {id(point.build): point.build for point in ordered}
+        words = {key: name_of(build) for key, build in names.items()}
+        self.runs = [ChartRun(one.run, one.time, one.folder, words[id(one.build)]) for one in ordered]
+        self.index = {run.name: number for number, run in enumerate(self.runs)}
+        self._failed = [dot for series in all_series if not (series.traffic or series.measured) for dot in series.dots]
+        self._unit = unit
+        self._moved = {shift.run for series in all_series for shift in series.shifts}
+        low, high = rate_range(_range(all_series))
+        self._ys = AxisScale(low, high, HEIGHT - 4, 4)
+
+    def panel(self, series: FigureSeries, label: str) -> Markup:
+        """Return the panel of one metric. ``label`` describes it for a screen reader."""
+        parts = [self._grid()]
+        if series.band_bps is not None:
+            low, _, high = series.band_bps
+            top = self._y(high)
+            parts.append(f'<rect class="f-band" y="{top:g}" width="100%" height="{max(self._y(low) - top, 2):g}"/>')
+        known = [(self.index[dot.run], dot) for dot in series.dots]
+        lines = [_line(known_places, look) for known_places, look in self._lines(known)]
+        inner = (
+            f'<svg viewBox="-.5 0 {len(self.runs)} {HEIGHT * _FINE}" preserveAspectRatio="none">{"".join(lines)}</svg>'
+        )
+        marks = "".join(self._mark(index, dot) for index, dot in known if self._is_marked(dot))
+        parts.append(f'<svg class="zoom">{inner}{self._shifts(series)}{marks}</svg>')
+        return Markup(
+            f'<svg class="plot" height="{HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+        )
+
+    def axis(self) -> Markup:
+        """Return the axis below the panels: dates, and the kernels where they begin."""
+        dates = [(number, text, text, False) for number, text in self._dates()]
+        names = short_names({run.release for run in self.runs})
+        kernels = [
+            (number, names[run.release], run.build, run.name in self._moved)
+            for number, run in enumerate(self.runs)
+            if number == 0 or run.build != self.runs[number - 1].build
+        ]
+        ticks = "".join(f'<line x1="{x}%" x2="{x}%" y2="5"/>' for x in (self._percent(one[0]) for one in kernels))
+        marks = "".join(self._mark(self.index[dot.run], dot, 7) for dot in self._failed)
+        inner = f'<g class="s-line thin">{ticks}</g>{marks}{self._labels(dates, 24)}{self._labels(kernels, 38)}'
+        return Markup(f'<svg class="plot axis" height="44" aria-hidden="true"><svg class="zoom">{inner}</svg></svg>')
+
+    def _percent(self, index: float) -> float:
+        return round((index + 0.5) / max(len(self.runs), 1) * 100, 2)
+
+    def _y(self, bps: float) -> float:
+        """Return the place of a value in pixels. A value beyond the scale is at its edge."""
+        return round(min(max(self._ys(bps), 3.0), HEIGHT - 3.0), 1)
+
+    def _grid(self) -> str:
+        ticks = self._ys.ticks(3)
+        step = ticks[1] - ticks[0] if len(ticks) > 1 else self._ys.high - self._ys.low
+        lines = "".join(f'<line x2="100%" y1="{self._ys(tick):.1f}" y2="{self._ys(tick):.1f}"/>' for tick in ticks)
+        texts = "".join(
+            f'<text x="3" y="{self._ys(tick) - 2:.1f}">{tick_text(tick, self._unit.factor, step)}</text>'
+            for tick in ticks
+        )
+        return f'<g class="s-grid thin">{lines}</g><g class="ticks">{texts}</g>'
+
+    def _lines(self, known: Sequence[tuple[int, Point]]) -> Iterable[tuple[list[tuple[int, int]], str]]:
+        """Yield the lines of one metric, and how each looks."""
+        ranged = [(index, dot.interval_bps) for index, dot in known if dot.interval_bps is not None]
+        if ranged:
+            upper = self._places((index, high) for index, (_, high) in ranged)
+            yield upper + self._places((index, low) for index, (low, _) in reversed(ranged)), "f-interval"
+        for values, look in (
+            ([(index, dot.oracle_bps) for index, dot in known], "s-oracle dots"),
+            ([(index, dot.limit_bps) for index, dot in known], "s-limit dash"),
+        ):
+            yield self._steps([(index, bps) for index, bps in values if bps is not None]), look
+        yield self._places([(index, dot.goodput_bps) for index, dot in known if dot.goodput_bps is not None]), "s-hue0"
+
+    def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
+        """Return the corners of a line that is level between changes of the value."""
+        corners: list[tuple[int, float]] = []
+        for bps, same in groupby(values, key=itemgetter(1)):
+            indices = [index for index, _ in same]
+            corners += [(indices[0], bps), (indices[-1], bps)]
+        return self._places(corners)
+
+    def _places(self, values: Iterable[tuple[int, float]]) -> list[tuple[int, int]]:
+        """Return the places of values in the units of lines. Inline, because there are hundreds of thousands."""
+        slope = _FINE * (self._ys.end - self._ys.start) / (self._ys.high - self._ys.low)
+        first = _FINE * self._ys.start - slope * self._ys.low + 0.5
+        top, bottom = 3 * _FINE, (HEIGHT - 3) * _FINE
+        return [(index, min(max(int(first + slope * bps), top), bottom)) for index, bps in values]
+
+    def _is_marked(self, dot: Point) -> bool:
+        return len(self.runs) <= _FEW or dot.verdict is not Verdict.PASS
+
+    def _mark(self, index: int, dot: Point, missing: int = HEIGHT - 7) -> str:
+        y = self._y(dot.goodput_bps) if dot.goodput_bps is not None else missing
+        return f'<use href="#m-{dot.verdict.value}" x="{self._percent(index)}%" y="{y:g}"/>'
+
+    def _shifts(self, series: FigureSeries) -> str:
+        """Return a line before the first run at each new level, with the change in percent."""
+        found = ""
+        for shift in series.shifts:
+            if shift.run in self.index:
+                x = self._percent(self.index[shift.run] - 0.5)
+                anchor, dx = ("end", -4) if x > 90 else ("start", 4)
+                found += f'<line class="s-ink" x1="{x}%" x2="{x}%" y2="{HEIGHT}"/>'
+                place = f'x="{x}%" dx="{dx}" y="12" text-anchor="{anchor}"'
+                found += f'<text class="strong" {place}>{shift.relative * 100:+.1f} %</text>'
+        return found
+
+    def _dates(self) -> list[tuple[int, str]]:
+        """Return the runs at which a month begins; with few months, at which a day begins."""
+        days = [(run.time.year, run.time.month, run.time.day) for run in self.runs]
+        firsts: list[int] = []
+        for digits in (2, 3):
+            firsts = [n for n in range(1, len(days)) if days[n][:digits] != days[n - 1][:digits]]
+            if len(firsts) > 2:
+                break
+        return [(number, f"{self.runs[number].time:%Y-%m-%d}") for number in sorted({0, *firsts})] if self.runs else []
+
+    def _labels(self, wanted: Sequence[tuple[int, str, str, bool]], y: int) -> str:
+        """Return those labels that do not overlap. The important ones are placed first, and the last one of a name."""
+        placed: list[tuple[float, bool]] = []
+        found = ""
+        for number, text, whole, important in sorted(wanted, key=lambda one: (not one[3], one[0])):
+            x = self._percent(number)
+            if any(abs(x - other) < _WIDE for other, _ in placed):
+                continue
+            narrow = all(abs(x - other) >= _NARROW for other, kept in placed if kept)
+            placed.append((x, narrow))
+            anchor = "start" if x < 4 else "end" if x > 96 else "middle"
+            look = "".join(f' class="{name}"' for name in ["strong" * important + " wide" * (not narrow)] if name)
+            title = f"<title>{written(whole)}</title>" if whole != text else ""
+            found += f'<text{look} x="{x}%" y="{y}" text-anchor="{anchor}">{written(text)}{title}</text>'
+        return found
+
+
+def tick_text(value: float, factor: float, step: float) -> str:
+    """Return the label of a tick, with enough digits to distinguish neighbours."""
+    digits = max(0, -math.floor(math.log10(step / factor) + 1e-9)) if step > 0 else 0
+    return f"{value / factor + 0.0:.{digits}f}"
+
+
+def _range(all_series: Iterable[FigureSeries]) -> list[float]:
+    """Return the rates that the scale shows."""
+    found: list[float] = []
+    for series in all_series:
+        values = sorted(dot.goodput_bps for dot in series.measured if dot.goodput_bps is not None)
+        cut = int(len(values) * _OUTLIERS)
+        found += values[cut : len(values) - cut]
+        newest = series.latest
+        found += [bps for bps in (newest.goodput_bps, newest.limit_bps, newest.oracle_bps) if bps is not None]
+        found += series.band_bps or ()
+    return found
+
+
+def _line(places: Sequence[tuple[int, int]], look: str) -> str:
+    """Return a line as SVG, in steps from place to place, which is shorter."""
+    if len(places) < 2:
+        return ""
+    x, y = places[0]
+    steps = [f"M{x} {y}l"]
+    for right, down in places[1:]:
+        steps.append(f"{right - x} {down - y} ")
+        x, y = right, down
+    return f'<path class="{look}" d="{"".join(steps)}"/>'

@@ -1,0 +1,46 @@
+"""The templates of the page. All values are escaped, unless they are made as HTML here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from pytest_pinet.report.charts.paper import clean
+from pytest_pinet.report.page.words import kind
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of all templates."""
+    found = Environment(
+        autoescape=True,
+        loader=FileSystemLoader(_HERE / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: clean(value) if type(value) is str else value,
+    )
+    found.filters["kind"] = kind
+    return found
+
+
+def render(template: str, **values: object) -> Markup:
+    """Return a template with these values."""
+    return Markup(environment().get_template(template).render(values))
+
+
+def own_file(name: str) -> Markup:
+    """Return a style sheet or script of this package, which becomes part of the page as it is."""
+    return Markup((_HERE / name).read_text(encoding="utf-8"))
+
+
+def hash_of(script: str) -> str:
+    """Return the hash by which the page's policy allows this script, and no other."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
