@@ -95,8 +95,8 @@
   }
   function zoom(article, from, to) {
     for (const svg of all("svg.zoom", article)) {
-      svg.setAttribute("x", `${(-from / (to - from)) * 100}%`);
-      svg.setAttribute("width", `${100 / (to - from)}%`);
+      svg.setAttribute("x", `${((-from / (to - from)) * 100).toFixed(2)}%`);
+      svg.setAttribute("width", `${(100 / (to - from)).toFixed(2)}%`);
     }
   }
   if (filters && articles.length) {
