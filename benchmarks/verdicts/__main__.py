@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,6 @@ def _unseen_cell(work: tuple[str, str, str, int, int]) -> Cell:
 
 def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: int) -> dict[Job, Any]:
     """Return the results by job, as far as they were finished within the time."""
-    ends = time.monotonic() + seconds
     found: dict[Job, Any] = {}
     known: dict[Job, int] = {}
     if store is not None and store.exists():
@@ -128,13 +127,13 @@ def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: i
                 file.write(json.dumps(entry) + "\n")
 
     with ProcessPoolExecutor(processes) as pool:
-        for begin in range(0, len(missing), 2 * processes):
-            if time.monotonic() > ends:
-                break
-            some = missing[begin : begin + 2 * processes]
-            for job, result in zip(some, pool.map(_done, [(job, gates, seed) for job in some]), strict=True):
+        waiting = {pool.submit(_done, (job, gates, seed)): job for job in missing}
+        with suppress(TimeoutError):
+            for finished in as_completed(waiting, seconds):
+                job, result = waiting[finished], finished.result()
                 found[job] = json.loads(json.dumps(result))
                 keep({"gates": gates, "seed": seed, "job": job, "found": result})
+        pool.shutdown(cancel_futures=True)
     return found
 
 

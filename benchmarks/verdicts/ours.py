@@ -23,7 +23,7 @@ from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
 from pytest_pinet.judge.sequential import decide
 from pytest_pinet.judge.spread import least_connections
-from pytest_pinet.judge.starts import Started, shows_level, started
+from pytest_pinet.judge.starts import Started, shows_level, start_of
 from pytest_pinet.judge.warmup import settle
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
@@ -89,7 +89,7 @@ def _run(session: Session, place: RunPlace, day: int) -> _Run:
         least_connections([reading.own for one in attempts if (reading := read(one))]) if day else 1
     ):
         attempts.append(_connection(session))
-    starts = [started(one.events, one.samples) for one in attempts]
+    starts = [start_of(one) for one in attempts]
     whole = Started(max(one.slow_s for one in starts), True, pooled(attempts).bps, max(one.seconds for one in starts))
     return _Run(place, pooled(attempts), whole)
 
@@ -99,7 +99,7 @@ def _connection(session: Session) -> Attempt:
     seconds = PROFILES["standard"].connection_s
     while True:
         attempt = attempt_of(session.connection(seconds))
-        if started(attempt.events, attempt.samples).ended or seconds > MOST_S:
+        if start_of(attempt).ended or seconds > MOST_S:
             return attempt
         seconds *= 2
 
@@ -117,7 +117,7 @@ def calibrated(draw: Callable[[], Session]) -> Noise:
 def pooled(attempts: Sequence[Attempt]) -> Bitrate:
     """Return received bytes over seconds of all attempts that count, as the gate sums them."""
     counted = [attempt for attempt in attempts if not attempt.excluded]
-    showing = shows_level([started(one.events, one.samples) for one in counted])
+    showing = shows_level([start_of(one) for one in counted])
     counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
     seconds = sum(attempt.seconds for attempt in counted)
     return Bitrate(sum(attempt.goodput.bps * attempt.seconds for attempt in counted) / seconds if counted else 0.0)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from statistics import fmean, median
 
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
-from pytest_pinet.judge.starts import started
+from pytest_pinet.judge.starts import start_of
 from pytest_pinet.judge.statistics import robust_sd, variance
 from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.measurement import EventKind, Sample
@@ -50,7 +50,7 @@ def unusable(attempt: Attempt) -> str:
     """Return why an attempt gives no value; empty if it gives one."""
     if attempt.excluded:
         return attempt.excluded
-    if not started(attempt.events, attempt.samples).ended:
+    if not start_of(attempt).ended:
         return "the start lasted longer than the connection"
     for event in attempt.events:
         if event.kind in BROKEN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
 from pytest_pinet.judge.days import DaySpread, against_baseline, day_spread, missing_days, zone_of
@@ -13,7 +14,7 @@ from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
-from pytest_pinet.judge.starts import WITHIN_START, shows_level, started
+from pytest_pinet.judge.starts import WITHIN_START, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE
 from pytest_pinet.judge.two_levels import TwoLevels, two_levels
 from pytest_pinet.model.attempt import Attempt, Fresh
@@ -97,7 +98,7 @@ def rule_on(
     decision that ends the attempts holds. Later attempts, made for another value, do not change it.
     """
     counted = [attempt for attempt in attempts if not attempt.excluded]
-    showing = shows_level([started(one.events, one.samples) for one in counted])
+    showing = shows_level([start_of(one) for one in counted])
     counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
     judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
     if not counted:
@@ -195,6 +196,10 @@ def _odd(judged: DirectionJudgement, attempts: Sequence[Attempt]) -> DirectionJu
     return replace(judged, verdict=Verdict.MARGINAL, reason=f"{judged.reason}, but {'; '.join(dict.fromkeys(remarks))}")
 
 
+# The gate judges again after each attempt, and each time it needs the decisions after all earlier attempts.
+_decided = lru_cache(maxsize=64)(decide)
+
+
 def _first_end(
     attempts: Sequence[Attempt],
     limit: Bitrate,
@@ -206,7 +211,8 @@ def _first_end(
     levels: TwoLevels | None,
 ) -> Decision:
     for count in range(1, len(attempts) + 1):
-        decision = decide(attempts[:count], limit, noise, profile, error_rate, fresh_link, zone, levels)
+        earlier = tuple(attempts[:count])
+        decision = _decided(earlier, limit, noise, profile, error_rate, fresh_link, zone, levels)
         if decision.outcome is not None:
             break
     return decision

@@ -18,7 +18,7 @@ from pytest_pinet.judge.attempt_level import (
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Spread, spread_of
-from pytest_pinet.judge.starts import Started, next_seconds, shows_level, started
+from pytest_pinet.judge.starts import Started, next_seconds, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
 from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.judge.two_levels import TwoLevels, explanations, is_other_share
@@ -86,7 +86,7 @@ class _Seen:
 @lru_cache(maxsize=128)
 def _seen(attempt: Attempt) -> _Seen:
     reading = read(attempt)
-    start = started(attempt.events, attempt.samples)
+    start = start_of(attempt)
     texts = remarks(attempt) if reading is not None or not (start.ended or attempt.excluded) else (unusable(attempt),)
     return _Seen(reading, traffic_seconds(attempt), attempt.fresh, texts, start)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import median
 
+from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 
 # Times of samples that are this near are equal.
@@ -40,6 +42,12 @@ def started(events: Sequence[Event], samples: Sequence[Sample]) -> Started:
     slow = [event for event in events if event.kind is EventKind.SLOW_START]
     slow_s = sum(s.seconds for s in usable if s.warmup) if slow else 0.0
     return Started(slow_s, all(event.seconds < seconds - EDGE_S for event in slow), level, seconds)
+
+
+@lru_cache(maxsize=128)
+def start_of(attempt: Attempt) -> Started:
+    """Return how an attempt started. Cached, since the gate decides again after each attempt, over all so far."""
+    return started(attempt.events, attempt.samples)
 
 
 def shows_level(connections: Sequence[Started]) -> list[bool]:

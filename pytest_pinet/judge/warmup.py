@@ -57,9 +57,12 @@ def settle(samples: Sequence[Sample], cap_s: float = CAP_S, grain: float = 0.0) 
         end = cap_s if found is None else found
     kept = max(0, len(samples) - 1)
     return tuple(
-        replace(s, warmup=index < kept and s.start_s < end - min(JITTER_S, s.seconds / 2))
-        for index, s in enumerate(samples)
+        _marked(s, index < kept and s.start_s < end - min(JITTER_S, s.seconds / 2)) for index, s in enumerate(samples)
     )
+
+
+def _marked(sample: Sample, warmup: bool) -> Sample:
+    return sample if sample.warmup == warmup else replace(sample, warmup=warmup)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from pytest_pinet.model.measurement import Event, Sample, rate_of
 from pytest_pinet.model.quantities import Bitrate
@@ -30,7 +31,11 @@ class Attempt:
     events: tuple[Event, ...] = ()
     excluded: str = ""
 
-    @property
+    def __hash__(self) -> int:
+        # Rules cache what they found in an attempt. A hash of all samples would cost as much as most rules.
+        return hash((self.fresh, self.excluded, len(self.samples), self.samples[-1:], self.events))
+
+    @cached_property
     def counted(self) -> tuple[Sample, ...]:
         """The samples after the warm-up."""
         return tuple(s for s in self.samples if not s.warmup)
