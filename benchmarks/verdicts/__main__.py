@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,7 @@ from benchmarks.verdicts.harder_links import ALL, HARDER
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.page import page
 from benchmarks.verdicts.rivals import RIVALS, Ending
-from benchmarks.verdicts.trials import STALL, Cell, Turns, cases, flags, trial, turns
+from benchmarks.verdicts.trials import OURS, STALL, Cell, Turns, cases, flags, trial, turns
 from benchmarks.verdicts.unseen import EIGHT_DAYS, WITHIN_PRIOR
 from pytest_pinet.judge.difference import Relation
 
@@ -68,6 +72,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--store", type=Path, default=STORE, help="file of finished cells (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_GATES} gates a cell, printed and not written")
+    parser.add_argument("--partial", action="store_true", help="write the page even if cells are missing")
     parser.add_argument("--unseen", action="store_true", help="print the cells of the links of `unseen` instead")
     chosen = parser.parse_args()
     gates = QUICK_GATES if chosen.quick else chosen.gates
@@ -77,7 +82,7 @@ def main() -> None:
         _print_unseen(gates, chosen.seed, chosen.processes)
         return
     found = _run(gates, chosen.seed, None if chosen.quick else chosen.store, chosen.seconds, chosen.processes)
-    if len(found) < len(jobs()):
+    if len(found) < len(jobs()) and not chosen.partial:
         print(f"{len(found)} of {len(jobs())} parts are finished; run the same command again")
         sys.exit(3)
     text = _page(found, gates, chosen.seed)
@@ -143,7 +148,21 @@ def _page(found: dict[Job, Any], gates: int, seed: int) -> str:
     flagged = {(job[1], job[2]): one for job, one in found.items() if job[0] == "flags"}
     order = {job: index for index, job in enumerate(jobs())}
     cells.sort(key=lambda cell: order["cell", cell.link, cell.case, cell.rule])
-    return page(cells, turned, flagged, shown(seed), max(gates // PARTS, 2), seed)
+    missing = sum(job[0] == "cell" and job[3] in OURS and job not in found for job in jobs())
+    return page(cells, turned, flagged, shown(seed), max(gates // PARTS, 2), seed, _made(), missing)
+
+
+def _made() -> str:
+    """Return when, from which commit and on which machine the page is made."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty= and changes"],
+        cwd=PAGE.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    machine = f"{os.cpu_count()} processors, {platform.machine()}, Python {platform.python_version()}"
+    return f"on {date.today()}, commit {commit} ({machine})"
 
 
 def _turns(plain: dict[str, Any]) -> Turns:

@@ -13,9 +13,10 @@ from benchmarks.verdicts.faults import FAULTS, shown
 from benchmarks.verdicts.harder_links import Changing
 from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.ours import baseline, gate
+from benchmarks.verdicts.page import page
 from benchmarks.verdicts.recorded import recordings
 from benchmarks.verdicts.rivals import RIVALS, Ending
-from benchmarks.verdicts.trials import ideal, trial, turns, wilson
+from benchmarks.verdicts.trials import Cell, ideal, trial, turns, wilson
 from pytest_pinet.judge.difference import Relation
 
 GATES = 20
@@ -133,8 +134,22 @@ def test_the_interval_of_a_share_contains_it() -> None:
 
 def test_the_ideal_rule_knows_the_spread() -> None:
     assert ideal("quiet", "0", 1) == pytest.approx(0, abs=0.01)
-    assert 30 < ideal("days 2 %", "0", 8) < 60
+    # Both links have the same days, in two models: of sd 2 %, and in a lab that drifts.
+    assert ideal("days 2 %", "0", 8) == pytest.approx(48, abs=3)
+    assert ideal("drift", "0", 8) == pytest.approx(48, abs=3)
     assert ideal("days 2 %", "5", 1) > ideal("days 2 %", "5", 8)
+
+
+def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() -> None:
+    endings = {"fail": 11, "inconclusive": 39, "pass": 550}
+    above = Cell("days 2 %", "1", "pinet, 8 days", 600, endings, 9.0, 9.5)
+    good = Cell("quiet", "0", "pinet, 8 days", 600, {"pass": 600}, 3.0, 3.1)
+    text = page([good, above], [], {}, [], 60, 1, "on 2026-11-27", missing=2)
+    assert "**In 1 of 2 cells at most 1 % of our verdicts are wrong**" in text
+    assert "Above it: days 2 %, 1 % slower, pinet, 8 days: 1.8 %." in text
+    assert "Cells above 10 of 600: 1. Cells whose 95 % interval lies above 1 %: 1." in text
+    assert "on 2026-11-27. The time is simulated" in text
+    assert "2 of 4 cells are not counted yet" in text
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

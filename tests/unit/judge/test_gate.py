@@ -34,6 +34,18 @@ def ruled(attempts: Sequence[Attempt], limit: Limit | None = LIMIT, oracle: Orac
     return rule_on(attempts, goodput, goodput, oracle, limit, UNKNOWN, STANDARD)
 
 
+def test_attempts_that_differ_only_inside_are_told_apart() -> None:
+    """Rules cache what they found in an attempt, by its last sample. Here only the middle of the connection differs."""
+    whole = attempt(940)
+    stalled = replace(
+        whole, samples=tuple(replace(s, bytes=0) if 8 <= n < 20 else s for n, s in enumerate(whole.samples))
+    )
+    assert hash(whole) == hash(stalled)
+    assert ruled([whole]).judgement.verdict is Verdict.PASS
+    assert ruled([stalled]).judgement.verdict is not Verdict.PASS
+    assert ruled([whole]).judgement.verdict is Verdict.PASS
+
+
 def test_a_link_well_above_its_limit_passes_on_its_first_connection() -> None:
     ruling = ruled([attempt(940)])
     assert (ruling.judgement.verdict, ruling.wanted, ruling.judgement.state) == (Verdict.PASS, None, "")
