@@ -148,7 +148,7 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
     assert "**In 1 of 2 cells at most 1 % of our verdicts are wrong**" in text
     assert "Above it: days 2 %, 1 % slower, pinet, 8 days: 1.8 %." in text
     assert "Cells above 10 of 600: 1. Cells whose 95 % interval lies above 1 %: 1." in text
-    assert "on 2026-11-27. The time is simulated" in text
+    assert "on 2026-11-27.\nThe time is simulated" in text
     assert "2 of 4 cells are not counted yet" in text
 
 
