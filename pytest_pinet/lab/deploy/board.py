@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # A session of Raspberry Pi OS may take 2 min to stop (pi-gen issue 836).
 SHUTDOWN_S = 150.0
 GONE_POLL_S, GONE_TIMEOUT_S = 0.3, 3.0
+# How often a board may take a login without an answer of the next boot after it.
+MOST_LOGINS = 50
 
 
 class BoardSession(Protocol):
@@ -88,15 +90,17 @@ class LeasedBoard:
         if session.record is not None:
             session.record.note(command)
         deadline = Deadline(SHUTDOWN_S)
-        while True:
+        for _ in range(MOST_LOGINS):
             if not deadline.wait_until(lambda: boot_id(session.shell) != before, GONE_POLL_S):
                 session.hang()
                 message = f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'"
                 raise ShutdownError(message, session.where_to_look)
             session.await_boot()
-            # The silence may come from a busy system. Only an answer of the next boot counts.
-            if boot_id(session.shell) != before:
+            # The silence may come from a busy system, which goes down after this login. Only an answer of the next boot
+            # counts.
+            if boot_id(session.shell) not in (before, None):
                 return
+        raise SshError(f"{self.name} takes ssh connections, but runs no command", session.where_to_look)
 
     def power_cycle(self) -> None:
         self._session.reset()
