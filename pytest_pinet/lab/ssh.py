@@ -102,6 +102,8 @@ class SshShell:
         self.watch: Callable[[], None] = lambda: None
         # The start of each command line, which ends it if another process holds the board now.
         self.fence = ""
+        # How many times longer than usual a command may take.
+        self.patience = 1.0
         self._silent = False
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
@@ -122,6 +124,7 @@ class SshShell:
         return output
 
     def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> tuple[int, bytes, str]:
+        timeout_s *= self.patience
         # Files, not pipes: the ssh master inherits them too, and keeps a pipe open when the far end hangs.
         stdout, stderr = Spool(), Spool()
         process = subprocess.Popen(

@@ -13,7 +13,7 @@ from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 from pytest_pinet.lab.node.guard import Guard, stop_all
 from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.lab.ssh import SshShell
-from pytest_pinet.model.lab import Node
+from pytest_pinet.model.lab import VIRTUAL, Node
 from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.journal import Replayed, replay
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 5.0
 SILENT_SHARE = 1 / 6
 SSH_TIMEOUT_S = 8.0
+# With a virtual clock, other work on the host delays the answers of a board, but not its values.
+VIRTUAL_PATIENCE = 4.0
 # For a node with a dead console, before it counts as a node that hangs.
 SSH_ALONE_TIMEOUT_S = 5.0
 
@@ -432,6 +434,8 @@ class NodeSession:
         prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
         shell = SshShell(self.node.name, prefix)
         shell.fence = self.fence()
+        if self.node.clock == VIRTUAL:
+            shell.patience = VIRTUAL_PATIENCE
         return shell
 
     def _connect_alone(self) -> SshShell:
