@@ -59,9 +59,10 @@ if [ "$ROLE" = node ]; then
     [ ! -e /proc/device-tree/model ] || mount --bind model /proc/device-tree/model
 fi
 chmod 755 /var/log
-for file in hostname hosts passwd group shadow issue motd login.defs pam.d/login default/locale environment; do
-    if [ -e "etc/$file" ] && [ -e "/etc/$file" ]; then mount --bind "etc/$file" "/etc/$file"; fi
-done
+# Its own files of /etc. The kernel removes a mount on a single file as soon as the host replaces this file, as useradd
+# and package managers do, so such mounts are only for machines whose kernel refuses an overlay here.
+mount -t overlay -o lowerdir=/run/pinet/etc:/etc overlay /etc 2>/dev/null || (cd etc && find . -type f) |
+    while read -r file; do [ ! -e "/etc/$file" ] || mount --bind "etc/$file" "/etc/$file"; done
 cp root/.[a-z]* /root/
 # The PHY: a veth always reports 10000 Mbit/s. These files hold the speed that the board's NIC negotiated.
 for phy in phy/*; do
