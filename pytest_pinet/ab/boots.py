@@ -33,6 +33,9 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.registry import boot_part
 
+# The last line of a run that a refused build ended.
+ENDED_EARLY = "the run ended early; the summary above says why"
+
 
 class RefusedBuild(Exception):
     """A board cannot run the build, and nothing was changed on the board. ``error`` says why."""
@@ -107,7 +110,7 @@ class BuildBooter:
         changed after the run began.
         """
         if self.refused is not None:
-            pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)
+            pytest.exit(ENDED_EARLY, returncode=pytest.ExitCode.USAGE_ERROR)
         # Needs no lease.
         require_any_pi(self.options.new)
         opened = False
@@ -117,7 +120,7 @@ class BuildBooter:
                 yield link
         except (RefusedBuild, ChangedBuildError) as error:
             self.refused = error.error if isinstance(error, RefusedBuild) else error
-            pytest.exit(str(self.refused), returncode=pytest.ExitCode.USAGE_ERROR)
+            pytest.exit(ENDED_EARLY, returncode=pytest.ExitCode.USAGE_ERROR)
         except BuildError as error:
             # The build of this turn is up. A boot tuning takes one more boot of it.
             if self.side is Side.A and not opened and combination.dut.node.name in self._up:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.ab.boots import BuildBooter
+from pytest_pinet.ab.boots import ENDED_EARLY, BuildBooter
 from pytest_pinet.ab.build_measuring import AcceptedMeasuring, AlternatingMeasuring
 from pytest_pinet.ab.exact_run import measure_exact
 from pytest_pinet.ab.options import ABOptions, read_ab_options
@@ -79,10 +79,15 @@ class BuildRun:
         sides = [options.record(side) for side in (Side.A, Side.B)]
         turns = len(self.boots.made) + self._turns_of_workers
         head = change_head(sides[0], sides[1], results, options.accepted, turns, failed, interrupted)
-        # A regression stays certain.
-        if self.boots.refused is not None and head.answer != ChangeVerdict.REGRESSION:
+        if self.boots.refused is not None:
             why = first_paragraph(str(self.boots.refused))
-            return head.replace(sentence=f"No decision on {options.name(Side.B)}: {why}.")
+            # A regression stays certain.
+            begin = (
+                f"{head.sentence} The run ended early"
+                if head.answer == ChangeVerdict.REGRESSION
+                else f"No decision on {options.name(Side.B)}"
+            )
+            return head.replace(sentence=f"{begin}: {why}.")
         return head
 
     @pytest.hookimpl(tryfirst=True)
@@ -138,4 +143,4 @@ class BuildRun:
         if _REFUSED in output:
             why = output[_REFUSED]
             self.boots.refused = ConfigError(why) if output[_MISTAKE] else UnsupportedError(why)
-            pytest.exit(why, returncode=pytest.ExitCode.USAGE_ERROR)
+            pytest.exit(ENDED_EARLY, returncode=pytest.ExitCode.USAGE_ERROR)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.calibration import load_calibration
 from pytest_pinet.config.lab_of_file import LabOfFile
@@ -29,6 +31,11 @@ class ReferenceData:
             return Reference(baseline=baseline)
         calibration = self._calibration[name]
         return Reference(calibration.judged_noise, baseline, calibration.limit)
+
+    def is_calibrated(self, combinations: Sequence[CombinationId] | None) -> bool:
+        """Return whether the noise of all these combinations was measured (None: of any combination)."""
+        known = {name.rpartition("/")[0] for name in self._calibration}
+        return bool(known) if combinations is None else {str(one) for one in combinations} <= known
 
     def of_traffic(self, combination: CombinationId, traffic: Traffic) -> dict[Direction, Reference]:
         """Return the data of each direction, also for one-way traffic, because pairs can run in opposite directions."""

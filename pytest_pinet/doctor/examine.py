@@ -43,6 +43,8 @@ class Check:
 
 LAB_FILE = "lab file"
 LEFT_AS_FOUND = "left as found"
+# All checks after the one that stopped the whole lab.
+OTHERS = "all other checks"
 # The checks that must pass before commands can run on a node.
 REACHING = (
     Check("coordinator", node_checks.check_coordinator, "no coordinator", per_node=False),
@@ -82,8 +84,7 @@ def examine(
         lab = labfile.load(lab_file)
     except ConfigError as error:
         yield LAB_FILE, [Finding.of(error)]
-        for check in checks:
-            yield check.name, [Finding(Status.NOT_CHECKED, message="the lab file is wrong")]
+        yield OTHERS, [Finding(Status.NOT_CHECKED, message="the lab file is wrong")]
         return
     nodes = select(lab, names)
     what = f"{lab_file}: {_count(lab.nodes, 'node')}, {_count(lab.interfaces(), 'interface')}, "
@@ -110,13 +111,12 @@ def select(lab: Lab, names: Sequence[str]) -> list[Node]:
 
 
 def run(checks: Sequence[Check], bench: Bench) -> Iterator[tuple[str, list[Finding]]]:
-    """Run checks on a bench, one after the other. Yield their names and findings, by node in the lab file's order."""
+    """Run checks on a bench, one after the other. Yield their names and findings, by node in the lab file's order.
+
+    A fault of the lab as a whole may stop all later checks. They are one finding then.
+    """
     order = {node.name: number for number, node in enumerate(bench.nodes)}
-    stopped = ""
     for check in checks:
-        if stopped:
-            yield check.name, [Finding(Status.NOT_CHECKED, message=stopped)]
-            continue
         found = [Finding(Status.NOT_CHECKED, name, why) for name, why in bench.blocked.items()]
         ready = bench.ready
         try:
@@ -129,6 +129,7 @@ def run(checks: Sequence[Check], bench: Bench) -> Iterator[tuple[str, list[Findi
         wrong = [finding for finding in found if finding.status is Status.WRONG]
         if check.blocks:
             bench.blocked.update({finding.node: check.blocks for finding in wrong if finding.node is not None})
-            if any(finding.node is None for finding in wrong):
-                stopped = check.blocks
         yield check.name, found
+        if check.blocks and any(finding.node is None for finding in wrong):
+            yield OTHERS, [Finding(Status.NOT_CHECKED, message=check.blocks)]
+            return

@@ -10,7 +10,9 @@ import pytest
 
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.judge.change import KINDS_APART, LEAST_BOOTS, LEAST_UNKNOWN, least_by_chance
 from pytest_pinet.judge.profile import Profile
+from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.scheduling.plan import Estimates
@@ -71,7 +73,7 @@ class RunHeader:
         """Return what the values are compared with. None: the combinations of the tests are not known."""
         chosen, build = (self._config.getoption(f"--pinet-{name}") for name in ("baseline", "build"))
         if build and chosen != "accepted":
-            return f"baseline {chosen or 'running, the own build of each board'}"
+            return f"baseline {chosen or 'running, the own build of each board'}{self._turns(combinations)}"
         known = self._references.baselines
         if not known:
             return "no accepted baseline"
@@ -85,6 +87,17 @@ class RunHeader:
             return "no accepted baseline for these combinations"
         latest = max(one.date for one in found)
         return f"accepted baselines for {len(found)} of {len(there)} combinations ({latest})"
+
+    def _turns(self, combinations: Sequence[CombinationId] | None) -> str:
+        """Return how many turns a comparison of builds takes if boots are not calibrated, and what needs fewer."""
+        if self._references.is_calibrated(combinations):
+            return ""
+        least, most = (least_by_chance(0, ERROR_RATE, ways) for ways in (1, 2))
+        return (
+            f"; without a calibration of boots, a verdict takes {LEAST_UNKNOWN} turns at a tolerance of "
+            f"{KINDS_APART * 100:g} % or more, {least} or {most} at a smaller one ({LEAST_BOOTS} after "
+            "`pinet calibrate --boots`)"
+        )
 
 
 def about(seconds: float) -> str:

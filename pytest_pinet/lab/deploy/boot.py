@@ -351,7 +351,16 @@ def _read_kernel(shell: FeedingShell, folder: str, name: str) -> KernelId:
         raise Refused(f"{shell.name} refuses to read {folder}/{name}: {reason(done.stderr)}")
 
     def read() -> KernelId:
-        return read_image(shell.fetch(as_root(f"cat {path}"), COPY_TIMEOUT_S))
+        try:
+            data = shell.fetch(as_root(f"cat {path}"), COPY_TIMEOUT_S)
+        except SshError:
+            raise
+        except LabError as error:
+            raise Refused(
+                f"this machine has not yet read {folder}/{name}, the known-good kernel of {shell.name}: {error.message}"
+                "; read it once over ssh, from this board or from another with the same file (pinet doctor --tryboot)"
+            ) from error
+        return read_image(data)
 
     return read_once(digest, "kernel-1.json", TypeAdapter(KernelId), read)
 

@@ -110,7 +110,8 @@ def test_a_board_that_cannot_run_the_build_ends_the_run_with_one_sentence(bench:
     bench.plan(f'PLAN = Plan(check=lambda build: UnsupportedError("{sentence}"))')
     result = bench.run(builds=("new.yaml", baseline))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    printed(result, sentence)
+    assert " ".join(result.stdout.str().split()).count(sentence) == 1
+    assert bench.head["sentence"] == f"No decision on new: {sentence}."
     assert not any(line.startswith("boot") for line in bench.log)
 
 
@@ -122,7 +123,8 @@ def test_a_board_that_cannot_boot_for_a_trial_ends_the_run_and_is_tried_once(
     bench.plan(f'PLAN = Plan(start=lambda side, boot: UnsupportedError("{sentence}") if side is Side.B else None)')
     result = bench.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    printed(result, sentence)
+    assert " ".join(result.stdout.str().split()).count(sentence) == 1
+    assert bench.head["sentence"] == f"No decision on new: {sentence}."
     assert bench.boots == "AB"
 
 
@@ -146,6 +148,7 @@ def test_a_regression_stays_certain_if_the_build_changes_after_it(bench: Bench, 
     assert bench.run().ret == pytest.ExitCode.USAGE_ERROR
     assert bench.outcomes == ["regression"]
     assert bench.head["sentence"].startswith("new must not be merged: 1 of 1 metrics slower")
+    assert bench.head["sentence"].endswith(". The run ended early: /x/Image changed.")
 
 
 def test_a_board_that_does_not_answer_after_a_boot_is_a_lab_error_at_once(bench: Bench) -> None:

@@ -20,6 +20,16 @@ baselines:
   date: 2026-11-01
   reason: what such a link carries
 """
+CALIBRATION = """
+calibration:
+- id: pi4b:onboard/pair/tcp-P1-tx
+  noise: {connections: 0.3%, links: 0.2%, boots: 0.1%, runs: 10, link_ups: 4}
+  tolerance: 3%
+  repeats: 3
+  margin: 1.2%
+  date: 2026-11-21
+  build: {uname: "6.12"}
+"""
 
 
 @pytest.fixture
@@ -62,8 +72,17 @@ def test_quiet_and_runs_without_pinet_tests_have_no_header(project: VerdictProje
 
 def test_a_build_under_test_names_its_baseline_and_the_estimate_of_a_boot(project: VerdictProject) -> None:
     (project.path / "new.yaml").write_text("sysctls: {net.core.rmem_max: 1000000}\n")
-    assert header(project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only")) == [
+    result = project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only")
+    assert header(result) == [
         "pinet: lab lab (2 nodes, 3 interfaces); about 10 s in each turn",
+        "pinet: profile standard; baseline running, the own build of each board; without",
+    ]
+    result.stdout.fnmatch_lines([
+        "  a calibration of boots, a verdict takes 6 turns at a tolerance of 2 % or more,",
+        "  8 or 9 at a smaller one (4 after `pinet calibrate --boots`)",
+    ])  # fmt: skip
+    (project.path / "lab.calibration.yaml").write_text(CALIBRATION)
+    assert header(project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only"))[1:] == [
         "pinet: profile standard; baseline running, the own build of each board",
     ]
 
