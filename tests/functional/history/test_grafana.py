@@ -1,0 +1,95 @@
+"""The queries of the Grafana dashboard run on a real PostgreSQL, and the file has the structure that Grafana reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import create_engine
+
+from pytest_pinet.history.gate_tables import GATES
+from pytest_pinet.history.history import open_history
+from tests.functional.history.test_postgres import server  # noqa: F401  (a fixture)
+from tests.support.half_year_history import half_year, keep
+
+pytestmark = pytest.mark.slow
+FOLDER = Path(__file__).parents[3] / "docs" / "how-to" / "grafana"
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())
+QUERIES = {
+    f"{panel['title']} {target['refId']}": target["rawSql"]
+    for panel in DASHBOARD["panels"]
+    for target in panel["targets"]
+}
+VARIABLES = {one["name"]: one["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"}
+
+
+def filled(sql: str, lab: str, metrics: list[str]) -> str:
+    """Replace macros and variables as Grafana does: ``sqlstring`` quotes each value and joins them with commas."""
+    quoted = {"lab": f"'{lab}'", "metric": ",".join("'" + one.replace("'", "''") + "'" for one in metrics)}
+    sql = sql.replace("$__unixEpochFrom()", "1000000000").replace("$__unixEpochTo()", "4000000000")
+    sql = re.sub(r"\$\{(\w+):sqlstring\}", lambda found: quoted[found[1]], sql)
+    assert "$" not in sql
+    return sql
+
+
+@pytest.fixture(scope="module")
+def answers(server: str) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:  # noqa: F811
+    """Return the columns and rows of each query for a half year of runs."""
+    import psycopg
+
+    keep(half_year(2, runs=10), server)
+    found: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
+    with open_history(server) as store:
+        there = store.figures()
+    lab, metrics = there[0].lab, [one.id for one in there]
+    _make_gates(server)
+    with psycopg.connect(server) as connection:
+        for name, sql in (QUERIES | VARIABLES).items():
+            cursor = connection.execute(filled(sql, lab, metrics).encode())
+            found[name] = ([column.name for column in cursor.description or ()], cursor.fetchall())
+    return found
+
+
+def _make_gates(url: str) -> None:
+    """Make the tables that the first gate makes."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    GATES.create(engine, checkfirst=True)
+    engine.dispose()
+
+
+def test_each_query_runs_and_finds_the_values(answers: dict[str, tuple[list[str], list[tuple[Any, ...]]]]) -> None:
+    assert answers["lab"][1]
+    assert answers["metric"][1]
+    columns, rows = answers["Goodput and limits A"]
+    assert columns == ["time", "metric", "value"]
+    assert len(rows) >= 10
+    assert all(1e6 < value < 1e11 and time.year > 2020 for time, _, value in rows)
+    assert all(0 < value <= 1.01 for _, _, value in answers["Share of the physical limit A"][1])
+    assert {verdict for verdict, _ in answers["Verdicts A"][1]} <= {"pass", "marginal", "improved", "fail", "error"}
+    columns, rows = answers["Newest result of each metric A"]
+    assert columns == ["metric", "verdict", "goodput", "limit", "time", "kernel", "driver", "why"]
+    assert len({row[0] for row in rows}) == len(rows)
+    assert all(row[5] for row in rows)
+    assert answers["Gates of changes A"] == (["time", "answer", "A", "B", "turns", "sentence", "run"], [])
+
+
+def test_grafana_reads_the_file() -> None:
+    dashboard = pytest.importorskip("grafana_foundation_sdk.models.dashboard").Dashboard
+    found = dashboard.from_json(DASHBOARD)
+    assert found.uid == "pytest-pinet"
+    assert len(found.panels) == len(DASHBOARD["panels"])
+    assert [one.name for one in found.templating.list_val] == ["datasource", "lab", "metric"]
+
+
+def test_the_files_for_provisioning() -> None:
+    # Placeholders of __inputs are resolved only in the import dialog, not when a file is provisioned.
+    assert "__inputs" not in DASHBOARD
+    assert "DS_" not in (FOLDER / "dashboard.json").read_text()
+    assert yaml.safe_load((FOLDER / "provisioning.yaml").read_text())["apiVersion"] == 1
+    (source,) = yaml.safe_load((FOLDER / "datasource.yaml").read_text())["datasources"]
+    kinds = {one["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "datasource"}
+    assert kinds == {source["type"]}
