@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+# Imported here: pytester removes what its run imports, and SQLAlchemy cannot be imported twice.
+from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
@@ -40,6 +42,23 @@ def test_allure_gets_one_result_for_each_test(bench: Bench, pytester: pytest.Pyt
     bench.run("--alluredir=res")
     names = sorted(path.name for path in (pytester.path / "res").glob("*-result.json"))
     assert len(names) == 2
+
+
+def test_the_history_keeps_the_gate_and_allure_asks_the_history_for_losses(
+    bench: Bench, pytester: pytest.Pytester
+) -> None:
+    done = bench.run("--alluredir=res", "--pinet-history=history.db")
+    done.stdout.no_fnmatch_line("*losses of the lab*")
+    with HistoryStore.open(str(pytester.path / "history.db")) as history:
+        ((run,), gates) = history.runs(), history.gates()
+    assert gates == [run]
+    assert run.gate is not None
+    head = bench.head
+    assert (run.gate.answer, run.gate.turns, run.gate.sentence) == (head["answer"], head["turns"], head["sentence"])
+    assert [one.figure for one in run.gate.metrics] == [entry["id"] for entry in head["entries"]]
+    for one in run.gate.metrics:
+        assert one.interval is not None
+        assert {turn.side for turn in one.turns if turn.levels_bps} == {"A", "B"}
 
 
 def test_junit_has_both_sides(bench: Bench, pytester: pytest.Pytester) -> None:
