@@ -20,6 +20,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable, deb_files, tar_files
 from pytest_pinet.config import labfile
+from pytest_pinet.config.acknowledged import read_acknowledged
 from pytest_pinet.config.baselines import read_baselines
 from pytest_pinet.config.calibration import read_calibration
 from pytest_pinet.errors import PinetError, Where
@@ -53,6 +54,7 @@ from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_report import read
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole, error_text, partial
 from tests.support import build_files as made
+from tests.support.gate_records import gated_run
 from tests.support.history_records import day, kept
 from tests.support.report_records import NIGHT, run_record
 
@@ -173,7 +175,7 @@ def _evidence(data: bytes) -> None:
 
 
 PARTS = "=== after ==="
-RUNS = (day(1), run_record(NIGHT))
+RUNS = (day(1), run_record(NIGHT), gated_run(2))
 BOARD = b"model=Raspberry Pi 4\nown=/x\ndevice=eth0\nmac=dc:a6:32:01:02:03\ndriver: bcmgenet\nbus-info: fd58.ethernet\n"
 MANAGED = b"server 192.0.2.1\nroute 192.0.2.9 dev eth0\naddress eth0 192.0.2.1/24\nlower br0 eth0\neth0.5 VID: 5\n"
 BASELINES = b"""\
@@ -184,6 +186,15 @@ baselines:
   date: '2026-11-21'
   reason: right
   build: {kernel: 6.12.25}
+"""
+ACKNOWLEDGED = b"""\
+acknowledged:
+- id: pi4b:onboard/pair/tcp-P1-tx
+  owner: Ann
+  until: '2026-12-31'
+  link: https://lore.kernel.org/r/1
+  goodput: 895.8 Mbit/s
+  date: '2026-11-16'
 """
 BUILD = (
     b"name: x\nkernel: Image\nmodules: [modules.tar]\ncmdline: [a, b]\nconfig: [dtparam=x]\n"
@@ -200,7 +211,7 @@ TARGETS: Mapping[str, Target] = {
         _results,
     ),
     "history": Target(
-        lambda: [*_files("tests/data/history/*.jsonl")(), "\n".join(lines_of(kept([day(1), day(2)]))).encode()],
+        lambda: [*_files("tests/data/history/*.jsonl")(), "\n".join(lines_of(kept([day(1), gated_run(2)]))).encode()],
         _history,
     ),
     "iperf3": Target(_files("tests/data/iperf3/*/*.json"), _iperf3),
@@ -220,6 +231,7 @@ TARGETS: Mapping[str, Target] = {
     "archive": Target(lambda: [made.tar(made.tree())], lambda data: list(tar_files(data)), (Unreadable,)),
     "device tree": Target(lambda: [made.device_tree(), *_files("tests/data/**/*.dtb")()], _tree, (NotDeviceTree,)),
     "baselines": Target(lambda: [BASELINES], lambda data: read_baselines(_in_file("b.yaml", data))),
+    "acknowledged": Target(lambda: [ACKNOWLEDGED], lambda data: read_acknowledged(_in_file("acknowledged.yaml", data))),
     "calibration": Target(
         lambda: [*_files("lab/*.calibration.yaml", "pytest_pinet/labs/*.calibration.yaml")(), b"calibration: []\n"],
         lambda data: read_calibration(_in_file("c.yaml", data)),
