@@ -124,6 +124,8 @@ def report(
     seconds = time.monotonic() - began
     series = sum(bool(one.measured) for one in found)
     echo(f"report: {place} ({size / 1e6:.1f} MB, {series} results, {seconds:.1f} s, {made_by})")
+    if lab is None and any(one.level.loss is not None for one in found):
+        echo("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab", err=True)
     if place.is_dir():
         echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
 

@@ -264,3 +264,16 @@ def test_a_broken_file_does_not_end_a_summary(history: Path) -> None:
     done = run("summary", written(slower()[-1]), "--format", "md")
     assert done.exit_code == 0
     assert "losses are not known: baselines/acknowledged.yaml:1" in done.stdout.replace("\\", "")
+
+
+def test_the_report_knows_what_was_accepted_or_says_that_it_does_not(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("acknowledge", FIGURE, *KNOWN).exit_code == 0
+    done = run("report", "--page")
+    assert "acknowledged" in Path("report.html").read_text()
+    assert done.stderr == ""
+    monkeypatch.delenv("PINET_LAB")
+    done = run("report", "--page")
+    assert done.stderr == ("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab\n")
+    assert LINK not in Path("report.html").read_text()
