@@ -24,6 +24,7 @@ from pytest_pinet.execution.json_text import parse_json
 
 if TYPE_CHECKING:
     from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.history.points import StoredRun
     from pytest_pinet.report.allure import derived
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 MEMORY = Path(".pinet/allure-tests.json")
 # A single file with the evidence of more results than this is slow to open.
 MOST_IN_ONE_FILE = 100
+# The newest gates that the page lists.
+_GATES = 10
 
 
 @click.command(cls=PinetCommand)
@@ -95,7 +98,7 @@ def report(
     if results is not None and not results.is_dir():
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
     lab = load(lab_file, in_use=False) if lab_file is not None else None
-    found = _series(history_url, lab, last)
+    found, gates = _series(history_url, lab, last)
     allure = None
     if results is not None and not page:
         # 'make report' installs Allure beside this Python.
@@ -118,7 +121,7 @@ def report(
         if results is not None and not page:
             echo("pinet: no Allure found, so this is our own page ('make report' installs Allure)", err=True)
         links = PageLinks(output.absolute().parent, lab.commits if lab is not None else "")
-        write_output([own_page(found, datetime.now(UTC), changed, links)], str(output))
+        write_output([own_page(found, datetime.now(UTC), changed, links, gates)], str(output))
         made_by += ", with 1 change" if changed is not None else ""
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
@@ -130,17 +133,17 @@ def report(
         echo(f"browsers cannot show this report from a file; serve the folder: python3 -m http.server -d {place}")
 
 
-def _series(url: str, lab: LabOfFile | None, last: int) -> list[FigureSeries]:
-    """Return the series of the history, or of the run folders if there is no history."""
+def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeries], list[StoredRun]]:
+    """Return the series and the gates of the history; without a history the series of the run folders."""
     from pytest_pinet.config.reviewed import Reviewed, load_reviewed
     from pytest_pinet.history.history import OFF, open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 
     reviewed = load_reviewed(lab) if lab is not None else Reviewed()
     if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
-        return series_of_runs(Path.cwd(), reviewed, last)
+        return series_of_runs(Path.cwd(), reviewed, last), []
     with open_history(url, reviewed=reviewed) as history:
-        return all_series(history, last)
+        return all_series(history, last), history.gates(_GATES)
 
 
 def _by_allure(

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from pytest_pinet.history.gates import StoredGate
+from pytest_pinet.history.points import StoredRun
+from pytest_pinet.history.text import gate_text
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.build_source import source_lines
 from pytest_pinet.report.change_table import (
     GOOD,
@@ -34,9 +38,12 @@ from pytest_pinet.report.exact_text import (
     function_rows,
     sum_cells,
 )
-from pytest_pinet.report.page.forest import Forest
+from pytest_pinet.report.diagrams.facts import count
+from pytest_pinet.report.page.forest import Change, Forest
 from pytest_pinet.report.page.templating import render
 from pytest_pinet.report.page.unit import PageUnit
+
+_ANSWERS = {"pass": Verdict.PASS, "regression": Verdict.FAIL, "lab error": Verdict.ERROR}
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> Markup:
     exact = head.baseline == EXACT
     unit = PageUnit.of(bps for entry in head.entries for bps in (entry.a_bps, entry.b_bps))
     records = {one.id: one.change for one in run.results if one.change is not None}
-    forest = Forest.of(head.entries, records)
+    changes = [records.get(entry.id) for entry in head.entries]
+    forest = Forest.of(map(_change, head.entries, changes), (one and one.tolerance for one in changes))
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return render(
         "change.html",
@@ -66,7 +74,8 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> Markup:
         unit=unit,
         exact=exact,
         rows=[
-            _exact_row(entry, run.results) if exact else _row(entry, records, forest, unit) for entry in head.entries
+            _exact_row(entry, run.results) if exact else _row(entry, change, forest, unit)
+            for entry, change in zip(head.entries, changes, strict=True)
         ],
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],
@@ -78,32 +87,67 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> Markup:
     )
 
 
-def outcome_word(entry: ChangeEntryRecord, change: ChangeRecord | None) -> str:
+def outcome_word(outcome: str, finding: str, interval: tuple[float, float] | None, tolerance: float | None) -> str:
     """Return the outcome in a word: ``not slower`` where it is not known that the metric is not faster either."""
-    if entry.finding or MetricOutcome(entry.outcome) is not MetricOutcome.UNCHANGED:
-        return entry.finding or entry.outcome
-    one = change.directions.get(entry.direction) if change is not None else None
-    if change is None or one is None or one.interval is None or one.interval[1] > change.tolerance:
-        return "not slower"
-    return entry.outcome
+    if finding or MetricOutcome(outcome) is not MetricOutcome.UNCHANGED:
+        return finding or outcome
+    return "not slower" if interval is None or tolerance is None or interval[1] > tolerance else outcome
 
 
-def _row(entry: ChangeEntryRecord, records: dict[str, ChangeRecord], forest: Forest, unit: PageUnit) -> ChangeRow:
-    outcome, change = MetricOutcome(entry.outcome), records.get(entry.id)
-    one = change.directions.get(entry.direction) if change is not None else None
+def _row(entry: ChangeEntryRecord, change: ChangeRecord | None, forest: Forest, unit: PageUnit) -> ChangeRow:
+    outcome = MetricOutcome(entry.outcome)
     paper = turns_chart(change, entry.direction) if change is not None else None
-    interval = f"{_percent(one.interval[0])} to {_percent(one.interval[1])}" if one is not None and one.interval else ""
+    value, interval = _change(entry, change)
     lines = [entry.text] if outcome not in GOOD else []
     lines += [f"Look first at: {entry.suspect}"] if entry.suspect else []
     return ChangeRow(
         figure_name(entry),
-        (unit.number(entry.a_bps), unit.number(entry.b_bps), _percent(entry.change), interval),
+        (unit.number(entry.a_bps), unit.number(entry.b_bps), _percent(value), _interval(interval)),
         VERDICTS[outcome],
-        outcome_word(entry, change),
+        outcome_word(entry.outcome, entry.finding, interval, change.tolerance if change is not None else None),
         [unit.sentence(line) for line in lines],
-        forest.row(entry, one.interval if one is not None else None, VERDICTS[outcome]),
+        forest.row((value, interval), VERDICTS[outcome]),
         Markup(paper.inline()) if paper is not None else "",
     )
+
+
+def _change(entry: ChangeEntryRecord, change: ChangeRecord | None) -> Change:
+    one = change.directions.get(entry.direction) if change is not None else None
+    return entry.change, one.interval if one is not None else None
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{_percent(interval[0])} to {_percent(interval[1])}"
+
+
+def earlier_gates(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
+    """Return the gates of the history, newest first, as the template shows them."""
+    return [_gate(run, run.gate) for run in reversed(runs) if run.gate is not None]
+
+
+def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
+    unit = PageUnit.of(bps for one in gate.metrics for bps in (one.a_bps, one.b_bps))
+    forest = Forest.of(((one.change, one.interval) for one in gate.metrics), (one.tolerance for one in gate.metrics))
+    rows = [
+        ChangeRow(
+            one.figure,
+            (unit.number(one.a_bps), unit.number(one.b_bps), _percent(one.change), _interval(one.interval)),
+            VERDICTS[MetricOutcome(one.outcome)],
+            outcome_word(one.outcome, one.finding, one.interval, one.tolerance),
+            [unit.sentence(f"Look first at: {one.suspect}")] if one.suspect else [],
+            forest.row((one.change, one.interval), VERDICTS[MetricOutcome(one.outcome)]),
+        )
+        for one in gate.metrics
+    ]
+    return {
+        "title": f"{run.started:%Y-%m-%d} {gate_text(gate)}",
+        "verdict": _ANSWERS.get(gate.answer, Verdict.INCONCLUSIVE),
+        "sentence": unit.sentence(gate.sentence),
+        "facts": f"Run {run.id} in lab {run.lab}, {count(gate.turns, 'turn')}, pytest-pinet {run.pinet}.",
+        "rows": rows,
+        "unit": unit,
+        "forest": forest,
+    }
 
 
 def _exact_row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> ChangeRow:

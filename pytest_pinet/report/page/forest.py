@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from pytest_pinet.model.record.change import ChangeEntryRecord, ChangeRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.charts.axis import AxisScale
 from pytest_pinet.report.charts.paper import COLOURS
 from pytest_pinet.report.page.panels import tick_text
 
+# A change, and its interval.
+Change = tuple[float | None, tuple[float, float] | None]
 _HEIGHT = 26
 # A change smaller than this is drawn small.
 _LEAST = 0.01
@@ -26,19 +27,19 @@ class Forest:
     tolerance: float
 
     @classmethod
-    def of(cls, entries: Sequence[ChangeEntryRecord], records: Mapping[str, ChangeRecord]) -> Forest:
+    def of(cls, changes: Iterable[Change], tolerances: Iterable[float | None]) -> Forest:
         """Return the axis on which all of these changes fit."""
-        tolerances = {change.tolerance for change in records.values()}
-        tolerance = tolerances.pop() if len(tolerances) == 1 else 0.0
-        shown = [-max(tolerance, _LEAST), max(tolerance, _LEAST), *(entry.change or 0.0 for entry in entries)]
-        for change in records.values():
-            for one in change.directions.values():
-                shown += one.interval or ()
+        known = {tolerance for tolerance in tolerances if tolerance is not None}
+        tolerance = known.pop() if len(known) == 1 else 0.0
+        shown = [-max(tolerance, _LEAST), max(tolerance, _LEAST)]
+        for change, interval in changes:
+            shown += [change or 0.0, *(interval or ())]
         margin = (max(shown) - min(shown)) * 0.06
         return cls(AxisScale(min(shown) - margin, max(shown) + margin, 0, 100), tolerance)
 
-    def row(self, entry: ChangeEntryRecord, interval: tuple[float, float] | None, verdict: Verdict) -> Markup:
+    def row(self, change: Change, verdict: Verdict) -> Markup:
         """Return the plot of one metric."""
+        value, interval = change
         middle, colour = _HEIGHT // 2, COLOURS[verdict]
         parts = [self._back()]
         if interval is not None:
@@ -48,8 +49,8 @@ class Forest:
                 f'<line class="s-{colour} strong" x1="{x}" x2="{x}" y1="{middle - 5}" y2="{middle + 5}"/>'
                 for x in (low, high)
             ]
-        if entry.change is not None:
-            parts.append(f'<use href="#m-{verdict}" x="{self._x(entry.change)}" y="{middle}"/>')
+        if value is not None:
+            parts.append(f'<use href="#m-{verdict}" x="{self._x(value)}" y="{middle}"/>')
         return Markup(f'<svg class="forest" height="{_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>')
 
     def axis(self) -> Markup:

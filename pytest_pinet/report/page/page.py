@@ -9,14 +9,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pytest_pinet.history.points import Point
+from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
 from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.losses import changes_text, owner_text, percent
-from pytest_pinet.report.page.change import change_section
+from pytest_pinet.report.page.change import change_section, earlier_gates
 from pytest_pinet.report.page.data import PageData
 from pytest_pinet.report.page.links import PageLinks
 from pytest_pinet.report.page.panels import CombinationChart
@@ -55,8 +55,9 @@ def page(
     made: datetime,
     changed: RunRecord | None = None,
     links: PageLinks | None = None,
+    gates: Sequence[StoredRun] = (),
 ) -> str:
-    """Return the report as one HTML file. The newest A/B run comes first."""
+    """Return the report as one HTML file. The newest A/B run comes first. ``gates`` are those of the history."""
     links = links or PageLinks()
     shown = [series for series in all_series if series.dots]
     unit = PageUnit.of(bps for series in shown for bps in (series.latest.goodput_bps, series.latest.limit_bps))
@@ -82,6 +83,7 @@ def page(
             facts=_facts(shown),
             notes=_notes(shown),
             change=change,
+            gates=earlier_gates([one for one in gates if changed is None or not one.id.startswith(changed.run)]),
             attention=_attention(shown, unit, made.date()),
             moved=moved[:_MOST_CHANGES],
             more_moved=max(len(moved) - _MOST_CHANGES, 0),
