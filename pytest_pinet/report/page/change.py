@@ -27,6 +27,7 @@ from pytest_pinet.report.change_table import (
 )
 from pytest_pinet.report.charts.bar import change_bar
 from pytest_pinet.report.charts.turns import turns_chart
+from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
@@ -38,7 +39,6 @@ from pytest_pinet.report.exact_text import (
     function_rows,
     sum_cells,
 )
-from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.page.forest import Change, Forest
 from pytest_pinet.report.page.templating import render
 from pytest_pinet.report.page.unit import PageUnit
@@ -65,7 +65,9 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> Markup:
     unit = PageUnit.of(bps for entry in head.entries for bps in (entry.a_bps, entry.b_bps))
     records = {one.id: one.change for one in run.results if one.change is not None}
     changes = [records.get(entry.id) for entry in head.entries]
-    forest = Forest.of(map(_change, head.entries, changes), (one and one.tolerance for one in changes))
+    forest = Forest.of(
+        map(_change, head.entries, changes), (one.tolerance if one is not None else None for one in changes)
+    )
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return render(
         "change.html",

@@ -55,7 +55,7 @@ class Forest:
 
     def axis(self) -> Markup:
         """Return the labels of the axis, in percent."""
-        ticks = self.scale.ticks(5)
+        ticks = self.scale.ticks(7)
         step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.01
         texts = "".join(
             f'<text x="{self._x(tick)}" y="12" text-anchor="middle">{escape(tick_text(tick, 0.01, step))} %</text>'
@@ -71,7 +71,7 @@ class Forest:
             band = f'<rect class="f-band" x="{low:.2f}%" width="{high - low:.2f}%" height="{_HEIGHT}"/>'
         ticks = "".join(
             f'<line class="s-grid thin" x1="{self._x(tick)}" x2="{self._x(tick)}" y2="{_HEIGHT}"/>'
-            for tick in self.scale.ticks(5)
+            for tick in self.scale.ticks(7)
         )
         return f'{band}{ticks}<line class="s-line" x1="{self._x(0)}" x2="{self._x(0)}" y2="{_HEIGHT}"/>'
 

@@ -57,7 +57,7 @@ def page(
     links: PageLinks | None = None,
     gates: Sequence[StoredRun] = (),
 ) -> str:
-    """Return the report as one HTML file. The newest A/B run comes first. ``gates`` are those of the history."""
+    """Return the report as one HTML file. The newest A/B run comes first. ``gates`` are runs of the history."""
     links = links or PageLinks()
     shown = [series for series in all_series if series.dots]
     unit = PageUnit.of(bps for series in shown for bps in (series.latest.goodput_bps, series.latest.limit_bps))
