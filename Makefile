@@ -128,11 +128,13 @@ site: .venv/developer
 # The browser tests make the pictures of reports; the casts of terminals are recorded from commands on the virtual lab.
 PICTURES := $(CURDIR)/.pinet/pictures
 pictures: .venv/developer
+	rm -rf $(PICTURES)
 	tools/install-allure
 	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m "smoke or slow" tests/functional/report/test_page_browser.py \
 		tests/functional/report/test_page_change.py tests/functional/report/test_allure_report.py \
 		tests/functional/documentation/test_site.py $(ARGS)
-	cp $(PICTURES)/report-page.png $(PICTURES)/report-change.png $(PICTURES)/report-allure.png docs/pictures/
+	@for name in page change allure; do cp $(PICTURES)/report-$$name.png docs/pictures/ || \
+		echo "docs/pictures/report-$$name.png is not new: run make pictures again while this machine does nothing else"; done
 	$(BIN)/python -m tools.site.casts docs/pictures
 
 clean:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ class FigureSeries:
         known = [dot.goodput_bps for dot in self.dots if dot.goodput_bps]
         return known[-1] / known[-2] - 1 if len(known) > 1 else None
 
-    @property
+    @cached_property
     def measured(self) -> Sequence[Point]:
         """Return the runs that have a value."""
         return [dot for dot in self.dots if dot.goodput_bps is not None]

@@ -9,7 +9,6 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, SEVERITY
 from pytest_pinet.report.page.links import PageLinks
@@ -20,7 +19,7 @@ from pytest_pinet.report.trends import FigureSeries
 
 _EPOCH, _MINUTE = datetime(1970, 1, 1, tzinfo=UTC), timedelta(minutes=1)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
-_VERDICTS = {verdict: number for number, verdict in enumerate(SEVERITY)}
+_VERDICTS = {verdict: str(number) for number, verdict in enumerate(SEVERITY)}
 
 
 class PageData:
@@ -50,7 +49,7 @@ class PageData:
         data = {
             "unit": self._unit.name, "factor": self._unit.factor / 1e3, "digits": self._unit.digits,
             "verdicts": [verdict.value for verdict in _VERDICTS], "texts": list(self._texts), "runs": self._run_list,
-            "combinations": self._combinations, "counted": "".join(str(_VERDICTS[one]) for one in COUNTED),
+            "combinations": self._combinations, "counted": "".join(_VERDICTS[one] for one in COUNTED),
         }  # fmt: skip
         return Markup(_ENCODER.encode(data).encode("utf-8", "replace").decode().replace("<", "\\u003c"))
 
@@ -68,6 +67,7 @@ class PageData:
         """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
         dots = series.dots
         places = [chart.index[dot.run] for dot in dots]
+        ranges = [(bps := dot.goodput_bps or 0.0, dot.interval_bps or (bps, bps)) for dot in dots]
         limits = [
             [next(own)[0], kilo]
             for kilo, own in groupby(
@@ -78,10 +78,10 @@ class PageData:
             "name": series.figure,
             "at": places if places != list(range(len(chart.runs))) else 0,
             "value": [_kilo(dot.goodput_bps) for dot in dots],
-            "below": [_distance(dot, 0) for dot in dots],
-            "above": [_distance(dot, 1) for dot in dots],
+            "below": [round((value - low) / 1e3) for value, (low, _) in ranges],
+            "above": [round((high - value) / 1e3) for value, (_, high) in ranges],
             "limit": limits,
-            "verdict": "".join(str(_VERDICTS[dot.verdict]) for dot in dots),
+            "verdict": "".join([_VERDICTS[dot.verdict] for dot in dots]),
             "why": {
                 number: self._unit.sentence(first_paragraph(dot.reason))
                 for number, dot in enumerate(dots) if dot.reason and dot.verdict not in GOOD
@@ -91,9 +91,3 @@ class PageData:
 
 def _kilo(bps: float | None) -> int | None:
     return None if bps is None else round(bps / 1e3)
-
-
-def _distance(dot: Point, side: int) -> int:
-    if dot.interval_bps is None or dot.goodput_bps is None:
-        return 0
-    return round(abs(dot.interval_bps[side] - dot.goodput_bps) / 1e3)

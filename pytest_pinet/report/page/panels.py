@@ -76,7 +76,8 @@ class CombinationChart:
         inner = (
             f'<svg viewBox="-.5 0 {len(self.runs)} {HEIGHT * _FINE}" preserveAspectRatio="none">{"".join(lines)}</svg>'
         )
-        marks = "".join(self._mark(index, dot) for index, dot in known if self._is_marked(dot))
+        quiet = () if len(self.runs) <= _FEW else (Verdict.PASS,)
+        marks = "".join(self._mark(index, dot) for index, dot in known if dot.verdict not in quiet)
         parts.append(f'<svg class="zoom">{inner}{self._shifts(series)}{marks}</svg>')
         return Markup(
             f'<svg class="plot" height="{HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
@@ -139,10 +140,11 @@ class CombinationChart:
         slope = _FINE * (self._ys.end - self._ys.start) / (self._ys.high - self._ys.low)
         first = _FINE * self._ys.start - slope * self._ys.low + 0.5
         top, bottom = 3 * _FINE, (HEIGHT - 3) * _FINE
-        return [(index, min(max(int(first + slope * bps), top), bottom)) for index, bps in values]
-
-    def _is_marked(self, dot: Point) -> bool:
-        return len(self.runs) <= _FEW or dot.verdict is not Verdict.PASS
+        found = [(index, int(first + slope * bps)) for index, bps in values]
+        places = [place for _, place in found]
+        if places and (min(places) < top or max(places) > bottom):
+            return [(index, min(max(place, top), bottom)) for index, place in found]
+        return found
 
     def _mark(self, index: int, dot: Point, missing: int = HEIGHT - 7) -> str:
         y = self._y(dot.goodput_bps) if dot.goodput_bps is not None else missing

@@ -44,6 +44,7 @@ def test_absent(link, gate):
     gate.tcp(link)
 """
 TX = "pi3b:onboard/pair/tcp-P1-tx"
+SHAPER = "limited by shaper"
 ALLURE = ("-p", "allure_pytest", "--alluredir=res", "--clean-alluredir")
 
 
@@ -185,10 +186,11 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
             ".filter(i => i.complete && i.naturalWidth > 500).length"
         )
         seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
-        # The picture of the README: `make pictures` copies it to docs/.
+        # The picture of the docs, which `make pictures` copies. On a busy machine the cause of the loss is not the
+        # planted one, so that the picture would mislead.
         seen.resize(1100, 1640)
         seen.until(lambda: seen.run(images) >= 1, "the trend in the description")
-        seen.picture(pictures / "report-allure.png")
+        seen.picture(pictures / ("report-allure.png" if SHAPER in seen.text else "report-allure-on-a-busy-machine.png"))
         seen.resize(1400, 1600)
         seen.click("History")
         seen.await_text("History")
