@@ -31,6 +31,11 @@ class PageLinks:
             self._known[folder] = quote(os.path.relpath(folder, self.base)) if there else ""
         return self._known[folder]
 
+    def file(self, folder: str, name: str) -> str:
+        """Return the address of a file of a run folder; empty if it is not on this machine (any more)."""
+        here = self.folder(folder)
+        return f"{here}/{quote(name)}" if here and Path(folder, name).exists() else ""
+
     def commit(self, build: Mapping[str, str | None]) -> tuple[str, str]:
         """Return the commit of a build and its address; empty if one of them is not known."""
         found = build.get("commit") or next((m[1] for m in map(_COMMIT.search, filter(None, build.values())) if m), "")

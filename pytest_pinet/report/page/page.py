@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -64,7 +63,11 @@ def page(
     labs = sorted({series.lab for series in shown})
     by_lab = {lab: [series for series in shown if series.lab == lab] for lab in labs}
     data = PageData(unit, links)
-    combinations = [_combination(own, unit, data, links) for lab in labs for own in _by_combination(by_lab[lab])]
+    combinations = [
+        _combination(own, unit, data, links, lab if len(labs) > 1 else "")
+        for lab in labs
+        for own in _by_combination(by_lab[lab])
+    ]
     change = change_section(changed, changed.change) if changed is not None and changed.change is not None else ""
     moved = _moved(shown, unit)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
@@ -89,6 +92,7 @@ def page(
             more_moved=max(len(moved) - _MOST_CHANGES, 0),
             grids=[(lab, _grid(current(own), unit)) for lab, own in by_lab.items()],
             unit=unit,
+            has_baselines=any(series.band_bps is not None for series in shown),
             shown_verdicts=[one for one in reversed(SEVERITY) if one in verdicts],
             combinations=combinations,
             made=f"{made:%Y-%m-%d %H:%M}",
@@ -193,8 +197,13 @@ def _moved(shown: Sequence[FigureSeries], unit: PageUnit) -> list[dict[str, obje
     ]
 
 
-def _combination(all_series: Sequence[FigureSeries], unit: PageUnit, data: PageData, links: PageLinks) -> Markup:
-    """Return the section on one combination: a panel for each metric, notes, level changes."""
+def _combination(
+    all_series: Sequence[FigureSeries], unit: PageUnit, data: PageData, links: PageLinks, lab: str
+) -> Markup:
+    """Return the section on one combination: a panel for each metric, notes, level changes.
+
+    ``lab`` is the name of its lab if the page has several.
+    """
     chart = CombinationChart(all_series, unit)
     of = all_series[0].combination
     key = f"trends-{anchor(f'{all_series[0].lab} {of}')}"
@@ -207,6 +216,7 @@ def _combination(all_series: Sequence[FigureSeries], unit: PageUnit, data: PageD
         "combination.html",
         key=key,
         of=of,
+        lab=lab,
         look="good" if all(look(series) == "good" for series in newest) else "bad",
         verdicts=" ".join(sorted({word for series in newest for word in _words(series)})),
         panels=[_panel(series, chart, unit) for series in drawn],
@@ -264,9 +274,11 @@ def _series_notes(series: FigureSeries, unit: PageUnit) -> list[str]:
 
 def _links(chart: CombinationChart, latest: Point, links: PageLinks) -> list[tuple[str, str]]:
     """Return the links of the newest run: its results, files and commit, and the run before it."""
-    here = links.folder(latest.folder)
-    found = [("results.json", f"{here}/results.json")] if here else []
-    found += [(name.rpartition("/")[2], f"{here}/{quote(name)}") for name in latest.artefacts if here]
+    found = [
+        (name.rpartition("/")[2], address)
+        for name in ("results.json", *latest.artefacts)
+        if (address := links.file(latest.folder, name))
+    ]
     before = [run for run in chart.runs if run.name != latest.run]
     if before and (there := links.folder(before[-1].folder)):
         found.append((f"previous run, {before[-1].time:%Y-%m-%d}", f"{there}/results.json"))

@@ -182,10 +182,14 @@ def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_
     for name in ("first", "second"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "results.json").touch()
+    (tmp_path / "runs" / "second" / "raw").mkdir()
+    (tmp_path / "runs" / "second" / "raw" / "a b.json").touch()
     build = "Linux 6.12.9-v8+ga1b2c3d4 #1"
     dots = [
         dot(0, 941e6, folder=str(tmp_path / "runs" / "first")),
-        dot(1, 941e6, build=build, folder=str(tmp_path / "runs" / "second"), artefacts=("raw/a b.json",)),
+        dot(
+            1, 941e6, build=build, folder=str(tmp_path / "runs" / "second"), artefacts=("raw/a b.json", "raw/lost.json")
+        ),
     ]
     links = PageLinks(tmp_path, "https://git.example/?id={commit}")
     found = part_of(page([replace(series(), dots=dots)], NOW, links=links), "pi4b:onboard/pair")
@@ -217,6 +221,7 @@ def test_two_labs_with_the_same_metric_stand_side_by_side() -> None:
     found = page([series(), replace(series(), lab="bench")], NOW)
     assert "<h3>Lab bench</h3>" in found
     assert "<h3>Lab virtual</h3>" in found
+    assert found.count('<span class="muted">in lab bench</span></h2>') == 1
     ids = Reader(found).all("id")
     assert len(ids) == len(set(ids))
 
