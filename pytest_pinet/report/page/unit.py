@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,5 +45,10 @@ class PageUnit:
 
     def _converted(self, match: re.Match[str]) -> str:
         low, word, high, prefix = match.groups()
-        numbers = [self.number(float(one) * _BITS[prefix]) for one in (low, high) if one]
+        numbers = [self._precise(one, _BITS[prefix]) for one in (low, high) if one]
         return f"{(word or '').join(numbers)}{_TIED}{self.name}"
+
+    def _precise(self, text: str, bits: float) -> str:
+        """Return a number in this unit, with no more digits than it had."""
+        known = len(text.partition(".")[2]) + round(math.log10(self.factor / bits))
+        return f"{float(text) * bits / self.factor:.{min(max(known, 0), self.digits)}f}"

@@ -79,7 +79,7 @@ def test_the_page_is_readable_at_any_width_and_loads_nothing_from_elsewhere(page
 
 def test_the_picture_of_the_readme_shows_state_changes_and_results(page: Path, pictures: Path) -> None:
     """``make pictures`` copies the picture to docs/."""
-    with browser(1200, 860) as seen:
+    with browser(1200, 1900) as seen:
         seen.open(page)
         for head in ("What needs attention", "Newest results", "Trends"):
             assert head in seen.text

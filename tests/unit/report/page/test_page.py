@@ -251,7 +251,7 @@ def test_before_the_first_run_there_is_a_page_too() -> None:
 def test_all_rates_of_a_sentence_have_one_unit_and_no_line_ends_before_a_unit() -> None:
     unit = PageUnit.of([94e6, 2.3e9])
     assert unit.sentence("-5.9 %, 940.5 Mbit/s to <884.7 Gbit/s> with 6.12 x") == (
-        "-5.9\u00a0%, 0.9405\u00a0Gbit/s to <884.7000\u00a0Gbit/s> with 6.12 x"
+        "-5.9\u00a0%, 0.9405\u00a0Gbit/s to <884.7\u00a0Gbit/s> with 6.12 x"
     )
     assert unit.sentence("10.1 to 94.1 Mbit/s, 1000 Mbit/s link") == "0.0101 to 0.0941\u00a0Gbit/s, 1000 Mbit/s link"
     assert PageUnit.of([9.4e6]).text(941e3) == "0.9410\u00a0Mbit/s"
