@@ -14,7 +14,6 @@ from pytest_pinet.report.page.panels import tick_text
 
 # A change, and its interval.
 Change = tuple[float | None, tuple[float, float] | None]
-_HEIGHT = 26
 # A change smaller than this is drawn small.
 _LEAST = 0.01
 
@@ -40,18 +39,20 @@ class Forest:
     def row(self, change: Change, verdict: Verdict) -> Markup:
         """Return the plot of one metric."""
         value, interval = change
-        middle, colour = _HEIGHT // 2, COLOURS[verdict]
-        parts = [self._back()]
+        colour = COLOURS[verdict]
+        parts = []
         if interval is not None:
             low, high = (self._x(part) for part in interval)
-            parts.append(f'<line class="s-{colour} strong" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>')
-            parts += [
-                f'<line class="s-{colour} strong" x1="{x}" x2="{x}" y1="{middle - 5}" y2="{middle + 5}"/>'
-                for x in (low, high)
+            parts = [
+                f'<line x1="{low}" x2="{high}"/>',
+                *(f'<line x1="{x}" x2="{x}" y1="-5" y2="5"/>' for x in (low, high)),
             ]
-        if value is not None:
-            parts.append(f'<use href="#m-{verdict}" x="{self._x(value)}" y="{middle}"/>')
-        return Markup(f'<svg class="forest" height="{_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>')
+        mark = f'<use href="#m-{verdict}" x="{self._x(value)}"/>' if value is not None else ""
+        lines = f'<g class="s-{colour} strong">{"".join(parts)}</g>{mark}'
+        # As tall as the row, so that the band is one piece.
+        return Markup(
+            f'<svg class="forest" aria-hidden="true">{self._back()}<svg y="50%" overflow="visible">{lines}</svg></svg>'
+        )
 
     def axis(self) -> Markup:
         """Return the labels of the axis, in percent."""
@@ -68,12 +69,12 @@ class Forest:
         band = ""
         if self.tolerance:
             low, high = self.scale(-self.tolerance), self.scale(self.tolerance)
-            band = f'<rect class="f-band" x="{low:.2f}%" width="{high - low:.2f}%" height="{_HEIGHT}"/>'
+            band = f'<rect class="f-band" x="{low:.2f}%" width="{high - low:.2f}%" height="100%"/>'
         ticks = "".join(
-            f'<line class="s-grid thin" x1="{self._x(tick)}" x2="{self._x(tick)}" y2="{_HEIGHT}"/>'
+            f'<line class="s-grid thin" x1="{self._x(tick)}" x2="{self._x(tick)}" y2="100%"/>'
             for tick in self.scale.ticks(7)
         )
-        return f'{band}{ticks}<line class="s-line" x1="{self._x(0)}" x2="{self._x(0)}" y2="{_HEIGHT}"/>'
+        return f'{band}{ticks}<line class="s-line" x1="{self._x(0)}" x2="{self._x(0)}" y2="100%"/>'
 
     def _x(self, part: float) -> str:
         return f"{self.scale(part):.2f}%"

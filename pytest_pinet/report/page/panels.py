@@ -109,7 +109,7 @@ class CombinationChart:
         step = ticks[1] - ticks[0] if len(ticks) > 1 else self._ys.high - self._ys.low
         lines = "".join(f'<line x2="100%" y1="{self._ys(tick):.1f}" y2="{self._ys(tick):.1f}"/>' for tick in ticks)
         texts = "".join(
-            f'<text x="3" y="{self._ys(tick) - 2:.1f}">{tick_text(tick, self._unit.factor, step)}</text>'
+            f'<text x="3" y="{max(self._ys(tick) - 2, 10):.1f}">{tick_text(tick, self._unit.factor, step)}</text>'
             for tick in ticks
         )
         return f'<g class="s-grid thin">{lines}</g><g class="ticks">{texts}</g>'
