@@ -173,9 +173,13 @@ class AlternatingMeasuring:
         boot_s = self.boots.of(link.combination.dut.node.name)[-1].seconds
         tolerances = {way: _tolerance(link, traffic, way, limits) for way in (Direction.TX, Direction.RX)}
         most_boots = self.boots.options.most_boots
-        rules = Rules(tolerances, plain.references, plain.error_rate, self.rounds.values, most_boots)
+        rules = Rules(tolerances, plain.references, plain.error_rate, self._values, most_boots)
         connections = connections_per_boot(link, traffic, plain.references, boot_s, self.rounds.calls)
         return TurnSeries(traffic, rules, connections)
+
+    def _values(self) -> int:
+        """Return how many values the change has. Each shard has its share of the error rate."""
+        return self.rounds.values * self._plain.shards
 
     def _take(self, link: Link, series: TurnSeries) -> None:
         boot = self.boots.of(link.combination.dut.node.name)[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -61,12 +61,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class Rules:
-    """How differences between the builds are judged. ``values`` is how many values the whole comparison has."""
+    """How differences between the builds are judged. ``values`` returns how many values the whole comparison has.
+
+    It counts again for each judgement, because the first boot shows how many values each test has.
+    """
 
     tolerances: Mapping[Direction, float]
     references: ReferenceData
     error_rate: float
-    values: int
+    values: Callable[[], int]
     most_boots: int
 
 
@@ -147,7 +150,7 @@ class TurnSeries:
         ]
         rules = self.rules
         noise = rules.references.of(MetricKey(link.combination.identity, self.traffic, way)).noise
-        return judge_boots(boots, rules.tolerances[way], noise, rules.error_rate, rules.values, rules.most_boots)
+        return judge_boots(boots, rules.tolerances[way], noise, rules.error_rate, rules.values(), rules.most_boots)
 
 
 @dataclass

@@ -22,6 +22,7 @@ from pytest_pinet.version import __version__
 SECTIONS: dict[str, dict[str, str]] = {
     "Judge a change": {
         "gate": "Measure a build and a known-good build alternately; decide whether to merge it.",
+        "merge": "Join the shards of one gate, or several labs, to one verdict.",
         "compare": "Compare two runs, builds or files.",
         "published": "Compare the results of a run with published values.",
     },
@@ -33,7 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "status": "List what lost goodput and did not recover; with age, cause and owner.",
         "accept": "Make measured values the baselines of later runs.",
         "acknowledge": "Write that a loss is known: its owner, its last day, its link.",
-        "export": "Write a run for Prometheus or github-action-benchmark.",
+        "export": "Write a run in the format of another program, such as KTAP.",
     },
     "Set up and check a lab": {
         "init": "Look at boards over ssh; write a lab file for them.",

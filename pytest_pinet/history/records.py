@@ -102,6 +102,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
     limited = result.limited_by
     shared = {
         **common,
+        "lab": result.lab or common["lab"],
         "time": moment(result.started) if result.started else started,
         "combination": result.combination.id,
         "build": dict(result.build),

@@ -18,6 +18,7 @@ from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.statistics import (
     certainty_threshold,
     chi_square,
+    least_error,
     likelihood,
     logarithms,
     normal,
@@ -159,9 +160,11 @@ def judge_change(
     apart = settled and n >= least
     pairs = fit.pairs
     if (apart or fit.change < OBVIOUS) and seems_slower and _agree(pairs, lambda d: d < limit):
-        return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found)
+        error = LOOKS * least_error(slower)
+        return Difference(Relation.SLOWER, f"slower, certain {after}: {text}", *found, error=error)
     if apart and seems_faster and _agree(pairs, lambda d: d > -limit):
-        return Difference(Relation.FASTER, f"faster, certain {after}: {text}", *found)
+        error = LOOKS * least_error(faster)
+        return Difference(Relation.FASTER, f"faster, certain {after}: {text}", *found, error=error)
     if settled and n >= least_same and slower > enough and not seems_faster and _agree(pairs, lambda d: d > limit):
         return Difference(Relation.SAME, f"not slower, certain {after}: {text}", *found)
     if over or _is_hopeless(fit, own, freedom, limit, n, most_boots, error_rate):

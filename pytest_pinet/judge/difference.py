@@ -30,6 +30,7 @@ class Difference:
     ``count`` is the number of compared pairs or boots. ``change`` is B over A minus one, ``interval`` its interval at
     the error rate; both are None with too few values. ``between`` is the relative standard deviation between boots.
     ``disturbed`` counts the connections of A and of B with a dip or an event; ``remarks`` has a sentence for each.
+    ``error`` is the smallest error rate of one value at which B is still slower or faster; None for other results.
     """
 
     result: Relation
@@ -40,6 +41,7 @@ class Difference:
     between: float | None = None
     disturbed: tuple[int, int] = (0, 0)
     remarks: tuple[str, ...] = ()
+    error: float | None = None
 
     @property
     def decided(self) -> bool:

@@ -74,6 +74,14 @@ def certainty_threshold(error_rate: float) -> float:
     return math.log((1 - error_rate) / error_rate)
 
 
+def least_error(log_likelihood: float) -> float:
+    """Return the smallest error rate at which this log likelihood ratio is certain: ``1 / (1 + exp(|L|))``.
+
+    It is the inverse of `certainty_threshold`.
+    """
+    return 1 / (1 + math.exp(min(abs(log_likelihood), 700.0)))
+
+
 def likelihood(log_mean: float, of_mean: float, freedom: float, zone: float = HALF_ZONE) -> float:
     """Return the log likelihood ratio of "at least ``zone`` above the limit" to "at least ``zone`` below it".
 

@@ -189,6 +189,16 @@ SETTINGS = (
         repeated=True,
     ),
     Setting(
+        "shards",
+        "N",
+        "this run is one of N that gate the same build on other boards or in other labs, and that 'pinet merge' joins: "
+        "false alarms stay at --pinet-error-rate for all of them together",
+        _whole_number,
+        default="1",
+        starts=False,
+        repeated=True,
+    ),
+    Setting(
         "confirm",
         "HOW",
         "'connection': confirm a suspected regression on fresh connections only; 'link-up': also on a fresh link-up",

@@ -52,6 +52,10 @@ def heights_of(config: pytest.Config) -> str:
     return heights_for(getattr(file, "encoding", None))
 
 
+def _of_shard(head: ChangeHeadRecord, shards: int) -> ChangeHeadRecord:
+    return head.replace(sentence=f"{head.sentence[:-1]}; one of {shards} shards, which 'pinet merge' joins.")
+
+
 class RunRecorder:
     """Collects the results of all workers, writes each at once, and prints the summary."""
 
@@ -255,6 +259,7 @@ class RunRecorder:
             self._warnings.append(f"{settings(self.config).origin('require')} {required}: only {measured} measured")
         if not self._results and self._folder is None:
             return
+        shards = max(self.config.getoption("--pinet-shards"), 1)
         head = self.head and self.head(self._results, session.testsfailed, self._interrupted)
         self.record = run = self._begun(self.folder.run).replace(
             finished=datetime.now(UTC).isoformat(),
@@ -262,8 +267,10 @@ class RunRecorder:
             exitstatus=int(session.exitstatus),
             results=self._results,
             skipped=tuple(self._skipped.values()),
-            change=head,
+            change=head if head is None or shards == 1 else _of_shard(head, shards),
             scale=self.scale,
+            shards=None if shards == 1 else shards,
+            error_rate=self.config.getoption("--pinet-error-rate") if shards > 1 else None,
         )
         try:
             self.folder.write_results(run)

@@ -92,11 +92,12 @@ class ChangedConnectionRecord(Record):
     events: tuple[str, ...]
 
 
-class ChangedDirectionRecord(Record):
+class ChangedDirectionRecord(SparseRecord):
     """One direction in both builds. ``change`` is B over A minus one, without drift, with its ``interval``.
 
     ``result`` is ``slower``, ``same``, ``faster``, ``inconclusive``, or ``go on`` while it is being measured.
-    ``between_turns`` is the relative standard deviation between turns.
+    ``between_turns`` is the relative standard deviation between turns. ``error`` is the smallest error rate of one
+    value at which the result is still ``slower`` or ``faster``; other results do not have it.
     """
 
     a_bps: float
@@ -106,6 +107,7 @@ class ChangedDirectionRecord(Record):
     between_turns: float | None
     result: str
     why: str
+    error: Rare[float] = None
 
 
 class ChangeRecord(Record):

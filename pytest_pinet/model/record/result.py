@@ -104,7 +104,8 @@ class ResultRecord(SparseRecord):
     of other plugins (hook ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link ran, if
     less than 1: values are converted to the full rate, ``evidence`` and ``cables`` are not. ``boot`` names the boot of
     the device under test and ``link_up`` its link-up in that boot: values of one boot or link-up resemble each other.
-    ``second_board`` is what another board of this kind had after this result failed.
+    ``second_board`` is what another board of this kind had after this result failed. ``lab`` is the lab of a result if
+    runs of several labs were merged.
     """
 
     id: str
@@ -151,3 +152,4 @@ class ResultRecord(SparseRecord):
     scale: Rare[float] = None
     boot: Rare[str] = None
     link_up: Rare[str] = None
+    lab: Rare[str] = None

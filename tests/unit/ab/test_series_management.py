@@ -50,7 +50,7 @@ def turn(folder: Path, monkeypatch: pytest.MonkeyPatch, share: float) -> TurnSer
     """Measure one turn in which ssh had this share of the traffic."""
     monkeypatch.setattr("pytest_pinet.ab.series.Runs", Traffic)
     monkeypatch.setattr(Traffic, "share", share)
-    rules = Rules({Direction.TX: 0.01}, ReferenceData(), 0.01, 1, 16)
+    rules = Rules({Direction.TX: 0.01}, ReferenceData(), 0.01, lambda: 1, 16)
     series = TurnSeries(TX, rules, 2)
     series.take(MeasureContext(link(folder), Iperf3()), MadeBoot("one", 1, Side.A, 0.0))
     return series

@@ -1,0 +1,206 @@
+"""Joins the runs of shards of one gate, or of several labs, to one run with one answer.
+
+A gate of two builds keeps its error rate for the whole change: each of its ``n`` values is called slower at the rate
+``e / n`` (Bonferroni), so that an unchanged build is called slower in any of them at most at the rate ``e`` (Boole's
+inequality). ``k`` shards that do not know of each other would do this at up to ``k e``. Two ways keep ``e``:
+
+- Shards that ran with ``--pinet-shards k`` judge their values at ``e / (k n)``. Their rates add up to ``e`` at most,
+  however many values each has, so their verdicts stand.
+- For other runs, a value stays slower only if it is certain among the ``N`` values of all runs. The record of a value
+  has its ``error``, the smallest rate at which it would still be slower: ``LOOKS / (1 + exp(L))`` for a log likelihood
+  ratio ``L``, which is Wald's threshold ``ln((1 - e) / e)`` solved for ``e``. It must be at most ``e / N``.
+
+Other verdicts have a rate for each value, whatever else is measured, and stand: limits, accepted baselines, findings
+such as a panic, and "not slower". Exact gates have no error rate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.judge.change_verdict import ChangeVerdict
+from pytest_pinet.judge.difference import VERDICTS, Relation
+from pytest_pinet.model.record.change import ChangedDirectionRecord, ChangeHeadRecord
+from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import SCHEMA_VERSION, MergedRunRecord, RunRecord
+from pytest_pinet.model.verdict import GOOD, Verdict, worst
+from pytest_pinet.report.change_head import change_head
+from pytest_pinet.report.exact_record import EXACT
+from pytest_pinet.version import __version__
+
+# A sum of rounded error rates may exceed the whole by this.
+_ROUNDING = 1e-9
+# The order in which answers of shards count.
+_WORST_FIRST = (ChangeVerdict.REGRESSION, ChangeVerdict.LAB_ERROR, ChangeVerdict.UNDECIDED, ChangeVerdict.PASS)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One run. ``where`` names its file in messages; ``folder`` is its folder in the merged run folder."""
+
+    run: RunRecord
+    where: str
+    folder: str
+
+
+def merged_run(shards: Sequence[Shard], name: str, error_rate: float) -> RunRecord:
+    """Return one run with the name ``name``. Raises ConfigError if the runs are not of one gate."""
+    _check(shards)
+    runs = [shard.run for shard in shards]
+    labs = list(dict.fromkeys(run.lab for run in runs))
+    wanted = max(run.shards or 1 for run in runs)
+    stand = len(runs) == 1 or all(_is_within(run, len(runs), error_rate) for run in runs)
+    values = sum(len(one.change.directions) for run in runs for one in run.results if _is_judged_among_others(one))
+    results = []
+    for shard in shards:
+        for result in shard.run.results:
+            judged = result if stand else _rejudged(result, values, error_rate, len(runs))
+            results.append(_of_lab(judged, shard, shard.run.lab if len(labs) > 1 else ""))
+    return RunRecord(
+        schema_version=SCHEMA_VERSION,
+        run=name,
+        lab="+".join(labs),
+        lab_file=", ".join(dict.fromkeys(filter(None, (run.lab_file for run in runs)))),
+        figures="emulated" if any(run.figures == "emulated" for run in runs) else "measured",
+        pinet=__version__,
+        started=min(run.started for run in runs),
+        finished=max(run.finished or run.started for run in runs),
+        complete=all(run.complete for run in runs) and len(runs) >= wanted,
+        exitstatus=max(run.exitstatus for run in runs),
+        results=tuple(results),
+        skipped=tuple(dict.fromkeys(one for run in runs for one in run.skipped)),
+        # Runs that are merged again are the same session, which a history stores once.
+        session=hashlib.sha256("\n".join(sorted(map(_identity, runs))).encode()).hexdigest()[:32],
+        meaning="; ".join(dict.fromkeys(filter(None, (run.meaning for run in runs)))) or None,
+        merged=tuple(MergedRunRecord(run=one.run, lab=one.lab, session=one.session or "") for one in runs),
+        change=_head(runs, results, wanted),
+        scale=runs[0].scale if len({run.scale for run in runs}) == 1 else None,
+    )
+
+
+def exit_code(run: RunRecord) -> int:
+    """Return the exit code of ``pinet gate`` for a merged run; without a build under test that of its verdicts."""
+    if run.change is not None:
+        return run.change.exit
+    verdicts = {result.verdict for result in run.results}
+    if Verdict.FAIL in verdicts:
+        return 1
+    if Verdict.ERROR in verdicts:
+        return 2
+    return 0 if verdicts and run.complete and verdicts <= {*GOOD, Verdict.SKIPPED} else 3
+
+
+def _check(shards: Sequence[Shard]) -> None:
+    first = shards[0]
+    seen: dict[str, str] = {}
+    for shard in shards:
+        identity = _identity(shard.run)
+        if identity in seen:
+            raise ConfigError(f"{shard.where} is the same run as {seen[identity]}; name each run once")
+        seen[identity] = shard.where
+        if (one := _gated(shard.run)) != (other := _gated(first.run)):
+            raise ConfigError(f"{shard.where} has {one}, but {first.where} has {other}; merge runs of one gate")
+
+
+def _identity(run: RunRecord) -> str:
+    return run.session or f"{run.run} {run.lab} {run.started}"
+
+
+def _gated(run: RunRecord) -> str:
+    """Return what a run judges, in words that are equal for all shards of a gate."""
+    head = run.change
+    if head is None:
+        return "no build under test"
+    sides = [f"{build.name} ({build.key})" if build.key else "the boards' own build" for build in (head.b, head.a)]
+    return f"{sides[0]} against {'accepted baselines' if head.baseline == 'accepted' else sides[1]}, {head.baseline}"
+
+
+def _is_within(run: RunRecord, shards: int, error_rate: float) -> bool:
+    """Return whether a run judged its values as one of so many shards, at this error rate of all."""
+    return (run.shards or 1) >= shards and (run.error_rate or 1.0) <= error_rate * (1 + _ROUNDING)
+
+
+def _is_judged_among_others(result: ResultRecord) -> bool:
+    return result.change is not None and result.exact is None
+
+
+def _rejudged(result: ResultRecord, values: int, error_rate: float, shards: int) -> ResultRecord:
+    """Return the result with what is certain among ``values`` values."""
+    change = result.change
+    if change is None or not _is_judged_among_others(result):
+        return result
+    found = {way: _among(one, values, error_rate, shards) for way, one in change.directions.items()}
+    changed = {way: one for way, one in found.items() if one is not change.directions[way]}
+    if not changed:
+        return result
+    directions = {
+        way: _with(direction, changed[way]) if way in changed else direction
+        for way, direction in result.directions.items()
+    }
+    verdict = worst([one.verdict for one in directions.values()])
+    whys = "; ".join(f"{way}: {one.why}" for way, one in changed.items())
+    return result.replace(
+        change=change.replace(directions=found),
+        directions=directions,
+        verdict=verdict,
+        message=f"{result.combination.id} {whys}",
+    )
+
+
+def _among(one: ChangedDirectionRecord, values: int, error_rate: float, shards: int) -> ChangedDirectionRecord:
+    if one.result not in (Relation.SLOWER, Relation.FASTER):
+        return one
+    if one.error is not None and one.error * values <= error_rate * (1 + _ROUNDING):
+        return one
+    why = f"{one.why}; not certain among the {values} metrics of all runs"
+    if one.result == Relation.FASTER:
+        return one.replace(result=str(Relation.SAME), why=why)
+    return one.replace(result=str(Relation.INCONCLUSIVE), why=f"{why}: gate each shard with --pinet-shards {shards}")
+
+
+def _with(direction: DirectionRecord, one: ChangedDirectionRecord) -> DirectionRecord:
+    # An invalid value stays invalid.
+    if direction.verdict is Verdict.INVALID:
+        return direction
+    return direction.replace(verdict=VERDICTS[Relation(one.result)], reason=one.why)
+
+
+def _of_lab(result: ResultRecord, shard: Shard, lab: str) -> ResultRecord:
+    """Return the result with its files in the merged run folder, and with its lab if there are several."""
+    result = result.replace(files=tuple(f"{shard.folder}/{path}" for path in result.files))
+    if not lab:
+        return result
+    change = result.change
+    if change is not None:
+        named = {way: one.replace(why=f"lab {lab}: {one.why}") for way, one in change.directions.items()}
+        change = change.replace(directions=named)
+    return result.replace(lab=result.lab or lab, change=change)
+
+
+def _head(runs: Sequence[RunRecord], results: Sequence[ResultRecord], wanted: int) -> ChangeHeadRecord | None:
+    heads = [run.change for run in runs if run.change is not None]
+    if not heads:
+        return None
+    first = heads[0]
+    turns = sum(head.turns for head in heads)
+    exact = first.baseline == EXACT
+    head = change_head(first.a, first.b, results, first.baseline == "accepted", turns, exact=exact)
+    if head.answer != ChangeVerdict.PASS:
+        return head
+    # A shard can lack an answer although all its metrics are good: a test failed for another reason.
+    bad = min(heads, key=lambda one: _WORST_FIRST.index(ChangeVerdict(one.answer)))
+    if bad.answer not in (ChangeVerdict.PASS, ChangeVerdict.REGRESSION):
+        return _answered(head, bad, bad.sentence)
+    if len(runs) < wanted or not all(run.complete for run in runs):
+        what = f"only {len(runs)} of {wanted} shards were merged" if len(runs) < wanted else "a run was interrupted"
+        interrupted = change_head(first.a, first.b, results, False, turns, interrupted=True, exact=exact)
+        return _answered(head, interrupted, f"No decision on {first.b.name}: no metric is slower, but {what}.")
+    return head
+
+
+def _answered(head: ChangeHeadRecord, like: ChangeHeadRecord, sentence: str) -> ChangeHeadRecord:
+    return head.replace(answer=like.answer, exit=like.exit, bisect_exit=like.bisect_exit, sentence=sentence)
