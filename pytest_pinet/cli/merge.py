@@ -56,10 +56,8 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
             raise ConfigError(f"there is no {what!r}; expected a results.json or a run folder")
         shards.append(Shard(read_results(path), what, f"shard-{number}"))
         sources.append(path.parent)
-    # Runs that do not belong together leave no folder behind.
-    merged_run(shards, "", error_rate / 100)
+    run = merged_run(shards, error_rate / 100)
     folder = RunFolder.create(Path.cwd(), datetime.now(UTC))
-    run = merged_run(shards, folder.run, error_rate / 100)
     for shard, source in zip(shards, sources, strict=True):
         _copy_files(shard, source, folder.path)
     folder.write_results(run)

@@ -47,8 +47,8 @@ class Shard:
     folder: str
 
 
-def merged_run(shards: Sequence[Shard], name: str, error_rate: float) -> RunRecord:
-    """Return one run with the name ``name``. Raises ConfigError if the runs are not of one gate."""
+def merged_run(shards: Sequence[Shard], error_rate: float) -> RunRecord:
+    """Return one run, with the name of the earliest. Raises ConfigError if the runs are not of one gate."""
     _check(shards)
     runs = [shard.run for shard in shards]
     labs = list(dict.fromkeys(run.lab for run in runs))
@@ -62,7 +62,7 @@ def merged_run(shards: Sequence[Shard], name: str, error_rate: float) -> RunReco
             results.append(_of_lab(judged, shard, shard.run.lab if len(labs) > 1 else ""))
     return RunRecord(
         schema_version=SCHEMA_VERSION,
-        run=name,
+        run=min(runs, key=lambda run: (run.started, run.run)).run,
         lab="+".join(labs),
         lab_file=", ".join(dict.fromkeys(filter(None, (run.lab_file for run in runs)))),
         figures="emulated" if any(run.figures == "emulated" for run in runs) else "measured",

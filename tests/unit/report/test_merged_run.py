@@ -28,7 +28,7 @@ def merged(*runs: RunRecord, error_rate: float = 0.01) -> RunRecord:
     shards = [
         Shard(run.replace(session=run.session or f"s{n}"), f"run {n}", f"shard-{n}") for n, run in enumerate(runs)
     ]
-    return merged_run(shards, "20261127-120000", error_rate)
+    return merged_run(shards, error_rate)
 
 
 def shard(*results: ResultRecord, of: int | None = 2, **more: Any) -> RunRecord:
