@@ -192,7 +192,7 @@ SETTINGS = (
         "shards",
         "N",
         "this run is one of N that gate the same build on other boards or in other labs, and that 'pinet merge' joins: "
-        "false alarms stay at --pinet-error-rate for all of them together",
+        "false alarms of builds that are measured alternately stay at --pinet-error-rate for all N together",
         _whole_number,
         default="1",
         starts=False,
