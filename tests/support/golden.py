@@ -55,6 +55,7 @@ FROM_TIMES_OF_BOOTS = (
     (r"\(-?[\d.]+\s+to\s+-?[\d.]+\s+%(?=\\?\))", "(<from times>"),
     (r"(?<=  interval   ).* at 1 % error", "<from times> at 1 % error"),
     (r'"interval(_bps)?": \[[^\]]*\]', r'"interval\1": "<from times>"'),
+    (r'"error": [\d.e-]+', '"error": "<from times>"'),
 )
 # Up to this width, a list or mapping without inner mappings is on one line, because there are many samples.
 WIDTH = 160
