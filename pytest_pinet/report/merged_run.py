@@ -54,7 +54,8 @@ def merged_run(shards: Sequence[Shard], error_rate: float) -> RunRecord:
     labs = list(dict.fromkeys(run.lab for run in runs))
     wanted = max(run.shards or 1 for run in runs)
     stand = len(runs) == 1 or all(_is_within(run, len(runs), error_rate) for run in runs)
-    values = sum(len(one.change.directions) for run in runs for one in run.results if _is_judged_among_others(one))
+    changes = [one.change for run in runs for one in run.results if one.exact is None]
+    values = sum(len(change.directions) for change in changes if change is not None)
     results = []
     for shard in shards:
         for result in shard.run.results:
@@ -124,14 +125,10 @@ def _is_within(run: RunRecord, shards: int, error_rate: float) -> bool:
     return (run.shards or 1) >= shards and (run.error_rate or 1.0) <= error_rate * (1 + _ROUNDING)
 
 
-def _is_judged_among_others(result: ResultRecord) -> bool:
-    return result.change is not None and result.exact is None
-
-
 def _rejudged(result: ResultRecord, values: int, error_rate: float, shards: int) -> ResultRecord:
     """Return the result with what is certain among ``values`` values."""
     change = result.change
-    if change is None or not _is_judged_among_others(result):
+    if change is None or result.exact is not None:
         return result
     found = {way: _among(one, values, error_rate, shards) for way, one in change.directions.items()}
     changed = {way: one for way, one in found.items() if one is not change.directions[way]}
