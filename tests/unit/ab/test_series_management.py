@@ -61,7 +61,7 @@ def test_a_share_from_a_thousandth_on_is_in_the_notes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, notes: int
 ) -> None:
     series = turn(tmp_path, monkeypatch, share)
-    options = SimpleNamespace(name=str)
+    options = SimpleNamespace(name=str, build=lambda side: None)
     record = changed_record(series, options, [])  # type: ignore[arg-type]
     found = [note for note in record.notes if "(at most 0.1 % is allowed)" in note]
     assert len(found) == notes
