@@ -6,7 +6,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import LAB_OPTION, print_result
+from pytest_pinet.cli.options import LAB_OPTION, print_lines, print_result
 from pytest_pinet.errors import ConfigError, mistake_in
 
 EVERYTHING = "all"
@@ -28,7 +28,16 @@ EVERYTHING = "all"
     "--tuning", "tunings", multiple=True, metavar="SETTINGS",
     help="Settings, such as rps=all+mtu=9000. Repeat the option for more tunings; 'none': no tuning.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print a list for the job matrix of a CI system.")
+@click.option("--json", "as_json", is_flag=True, help="Print all that is known of each combination as JSON.")
+@click.option(
+    "--format", "form", type=click.Choice(["github", "gitlab"]),
+    help="Print the job matrix of a CI system, one job for each board that can be measured.",
+)  # fmt: skip
+@click.option(
+    "--runner", "runners", multiple=True, metavar="LABEL",
+    help="With --format: label of the runners that reach the lab. Repeat the option for more labels; GitLab takes one. "
+    "Default: self-hosted and network-lab for GitHub, network-lab for GitLab.",
+)  # fmt: skip
 def matrix(
     lab_file: str,
     topologies: tuple[str, ...],
@@ -36,15 +45,20 @@ def matrix(
     nics: tuple[str, ...],
     tunings: tuple[str, ...],
     as_json: bool,
+    form: str | None,
+    runners: tuple[str, ...],
 ) -> None:
     """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
     from pytest_pinet.config.labfile import load
     from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
     from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
+    from pytest_pinet.report.job_matrix import job_matrix
     from pytest_pinet.session.options import check_axes
     from pytest_pinet.tuning.registry import parse_key
 
+    if runners and form is None:
+        raise ConfigError("--runner: there is no job matrix to write labels to; add --format github or --format gitlab")
     lab = load(lab_file, in_use=False)
     check_axes({"board": boards, "nic": nics}, lab, "--{}".format)
     wanted = (boards or ALL, nics or ALL)
@@ -57,4 +71,7 @@ def matrix(
     with mistake_in("--tuning"):
         tuned = tuple(dict.fromkeys(map(parse_key, tunings))) or AS_IT_IS
     found = entries(lab, list(dict.fromkeys(chosen)), *wanted, tunings=tuned)
+    if form is not None:
+        print_lines([job_matrix(form, found, runners)])
+        return
     print_result(as_json, lambda: matrix_records(lab, found), lambda: matrix_text(lab, found))

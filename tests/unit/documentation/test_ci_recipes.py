@@ -1,13 +1,15 @@
-"""The recipes for CI run as their services run them: in a clean clone, with the service's shells and variables.
+"""The walks for CI run as their services run them: in a clean clone, with the service's shells and variables.
 
-The kernel tree is a stand-in whose ``make`` copies files of a build. pytest, gate and reports are real; the boards are
-simulated.
+The workflow of the page, the action (action.yml) and the component (templates/gate.yml) are executed step by step. The
+kernel tree is a stand-in whose ``make`` copies files of a build. pytest, gate, merge and reports are real. The boards
+are simulated.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +24,9 @@ from tests.support import build_files
 from tests.support.change_session import Bench, bench_with
 from tests.support.console_blocks import DOCS, ROOT
 
-PAGE = (DOCS / "how-to" / "ci.md").read_text(encoding="utf-8")
+HOW_TO = DOCS / "how-to"
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+COMPONENT = (ROOT / "templates" / "gate.yml").read_text(encoding="utf-8")
 KNOWN_GOOD = "/srv/known-good"
 NUMBER = "7"
 RELEASE = f"6.12.25-ci{NUMBER}"
@@ -46,12 +50,31 @@ pytestmark = pytest.mark.slow
 Job = Callable[..., int]
 
 
-def recipe(heading: str) -> Any:
-    """Return the YAML below a heading of the page."""
-    found = re.search(rf"^## {heading}$.*?```yaml\n(.*?)```", PAGE, re.M | re.S)
+def recipe(page: str, heading: str) -> Any:
+    """Return the YAML below a heading of a page."""
+    text = (HOW_TO / page).read_text(encoding="utf-8")
+    found = re.search(rf"^## {heading}$.*?```yaml\n(.*?)```", text, re.M | re.S)
     assert found is not None
     # YAML 1.1 reads the key `on` as true.
     return yaml.safe_load(found[1].replace("on: [", "'on': ["))
+
+
+def github() -> Any:
+    return recipe("ci-github.md", "2. Gate each pull request")["jobs"]["throughput"]
+
+
+def gitlab() -> Any:
+    return recipe("ci-gitlab.md", "2. Gate each merge request")
+
+
+def component(inputs: Mapping[str, str]) -> Any:
+    """Return the jobs of the component with these inputs, as GitLab writes them into its text."""
+    spec, jobs = (part for part in re.split(r"^---$", COMPONENT, flags=re.M))
+    known = yaml.safe_load(spec)["spec"]["inputs"]
+    assert inputs.keys() <= known.keys()
+    values = {name: inputs.get(name, one.get("default")) for name, one in known.items()}
+    assert None not in values.values()
+    return yaml.safe_load(re.sub(r"\$\[\[ inputs\.(\w+) \]\]", lambda match: values[match[1]], jobs))
 
 
 def git(folder: Path, *words: str) -> None:
@@ -82,6 +105,7 @@ class Runner:
         git(tree, "add", ".")
         git(tree, "commit", "-qm", "a change")
         self.work = self.folder / "work"
+        self.log = ""
 
     def clone(self) -> None:
         git(self.folder, "clone", "-q", "linux", "work")
@@ -96,10 +120,11 @@ class Runner:
             "PYTHONPATH": f"{ROOT}:{self.work}",
             "PINET_LAB": str(self.folder / "lab.yaml"),
             "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:cacheprovider",
-            "PINET_HISTORY": "off",
             "GITHUB_STEP_SUMMARY": str(self.folder / "step.md"),
+            "GITHUB_OUTPUT": str(self.folder / "output"),
             "CI_PIPELINE_IID": NUMBER,
         }
+        environment.setdefault("PINET_HISTORY", "off")
         text = script.replace(KNOWN_GOOD, str(self.folder / "known"))
         done = subprocess.run(
             [*shell, "-c", text],
@@ -112,27 +137,64 @@ class Runner:
         )
         print(done.stdout, done.stderr)  # noqa: T201  (pytest shows it when the test fails)
         self.said = done.stdout
+        self.log = f"{self.log}{done.stdout}"
         return done.returncode
 
     def github(self) -> int:
         """Run the job. Return the exit code of the first step that fails; later steps run only with ``always()``."""
-        job = recipe("GitHub")["jobs"]["throughput"]
+        job = github()
         variables = {name: text.replace("${{ github.run_number }}", NUMBER) for name, text in job["env"].items()}
         result = 0
         for step in job["steps"]:
             if step.get("uses", "").startswith("actions/checkout@"):
                 self.clone()
-            elif "run" in step and (not result or step.get("if") == "always()"):
-                code = self.shell(step["run"], variables, "bash", "-e")
-                result = result or code
+            elif step.get("uses", "").startswith("OWNER/pytest-pinet@") and not result:
+                result = self.action(step["with"], variables)
+            elif "run" in step and not result:
+                result = self.shell(step["run"], variables, "bash", "-e")
+        return result
+
+    def action(self, given: Mapping[str, str], variables: Mapping[str, object]) -> int:
+        """Run the steps of the action, as GitHub runs the steps of a composite action. It is installed already."""
+        assert given.keys() <= ACTION["inputs"].keys()
+        inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | dict(given)
+        inputs["install"] = "false"
+        output = self.folder / "output"
+        output.write_text("")
+        result = 0
+        for step in ACTION["runs"]["steps"]:
+            condition = step.get("if", "success()")
+            if "inputs.install" in condition or "uses" in step or (result and "always()" not in condition):
+                continue
+            outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
+
+            def value(match: re.Match[str], outputs: Mapping[str, str] = outputs) -> str:
+                kind, name = match[1], match[2]
+                return inputs[name] if kind == "inputs" else outputs[name]
+
+            known = {
+                name: re.sub(r"\$\{\{ (inputs|steps\.gate\.outputs)\.(\w+) \}\}", value, str(text)).replace(
+                    KNOWN_GOOD, str(self.folder / "known")
+                )
+                for name, text in step.get("env", {}).items()
+            }
+            assert "${{" not in "".join([step["run"], *known.values()])
+            code = self.shell(
+                step["run"], {**variables, **known}, "bash", "--noprofile", "--norc", "-e", "-o", "pipefail"
+            )
+            result = result or code
         return result
 
     def gitlab(self) -> int:
-        """Run the job. Its lines are one script; the shell of ``after_script`` is another."""
-        job = recipe("GitLab")["throughput"]
+        """Run both jobs. The lines of each are one script; the shell of ``after_script`` is another."""
+        page = gitlab()
+        shell = ("bash", "-e", "-o", "pipefail")
         self.clone()
-        result = self.shell("\n".join(job["script"]), job["variables"], "bash", "-e", "-o", "pipefail")
-        self.shell("\n".join(job["after_script"]), job["variables"], "bash", "-e", "-o", "pipefail")
+        if code := self.shell("\n".join(page["build"]["script"]), page["build"]["variables"], *shell):
+            return code
+        job = component(page["include"][0]["inputs"])["throughput"]
+        result = self.shell("\n".join(job["script"]), job["variables"], *shell)
+        self.shell("\n".join(job["after_script"]), job["variables"], *shell)
         return result
 
 
@@ -145,26 +207,27 @@ def runner(pytester: pytest.Pytester) -> Iterator[Runner]:
 def test_github_passes_a_change_that_is_not_slower(runner: Runner) -> None:
     assert runner.github() == 0
     assert "may be merged" in (runner.folder / "step.md").read_text()
-    steps = recipe("GitHub")["jobs"]["throughput"]["steps"]
-    (upload,) = (step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@"))
+    assert "::error" not in runner.log
+    (upload,) = (one for one in ACTION["runs"]["steps"] if one.get("uses", "").startswith("actions/upload-artifact@"))
     for path in upload["with"]["path"].split():
         assert (runner.work / path).exists(), path
-    assert len(list((runner.work / "allure-results").glob("*-result.json"))) > 0
 
 
 def test_github_refuses_a_slower_change_and_says_so(runner: Runner) -> None:
     runner.bench.plan(SLOWER)
     assert runner.github() == 1
     assert "must not be merged" in (runner.folder / "step.md").read_text()
+    assert "\n::error title=pi4b.onboard.pair.tcp-P1-" in runner.log
 
 
 def test_gitlab_refuses_a_slower_change_and_shows_its_tests(runner: Runner) -> None:
     runner.bench.plan(SLOWER)
     assert runner.gitlab() == 1
     assert "must not be merged" in runner.said
-    artifacts = recipe("GitLab")["throughput"]["artifacts"]
+    artifacts = component(gitlab()["include"][0]["inputs"])["throughput"]["artifacts"]
     cases = ElementTree.parse(runner.work / artifacts["reports"]["junit"]).iter("testcase")
     assert any(case.find("failure") is not None for case in cases)
+    assert "pinet_goodput_gbit{" in (runner.work / artifacts["reports"]["metrics"]).read_text()
     assert (runner.work / artifacts["paths"][0] / "results.json").exists()
 
 
@@ -174,14 +237,66 @@ def test_a_change_that_does_not_compile_fails_and_is_no_broken_lab(runner: Runne
     git(runner.folder / "linux", "commit", "-qam", "does not compile")
     code = {"github": runner.github, "gitlab": runner.gitlab}[service]()
     # GitHub knows no exit code that is only a warning.
-    warnings = recipe("GitLab")["throughput"]["allow_failure"]["exit_codes"] if service == "gitlab" else []
-    assert code not in (0, *warnings)
+    job = component(gitlab()["include"][0]["inputs"])["throughput"]
+    assert code not in (0, *(job["allow_failure"]["exit_codes"] if service == "gitlab" else []))
     assert not (runner.work / "junit.xml").exists()
+
+
+def test_shards_of_two_boards_are_merged(runner: Runner) -> None:
+    """The jobs of boards.yml, one after the other in the places where their artifacts go."""
+    jobs = recipe("ci-github.md", "4. Several boards at once")["jobs"]
+    runner.bench.plan(SLOWER)
+    runner.clone()
+    codes = {}
+    for board in ("pi4b", "cm4"):
+        (step,) = jobs["board"]["steps"]
+        given = {
+            name: text.replace("${{ matrix.board }}", board).replace("${{ strategy.job-total }}", "2")
+            for name, text in step["with"].items()
+        }
+        given["build"] = str(runner.folder / "known" / "build")
+        codes[board] = runner.action(given, jobs["board"]["env"])
+        kept = runner.work / "shards" / given["artifact"] / ".pinet" / "latest"
+        shutil.copytree(runner.work / ".pinet" / "latest", kept)
+    *_, merge = jobs["throughput"]["steps"]
+    code = runner.action(merge["with"], {})
+    assert code == max(codes.values())
+    assert "pi4b:onboard" in runner.log
+    assert len(list((runner.work / ".pinet" / "latest").glob("results.json"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "warns", "expected"), [(0, True, 0), (2, True, 0), (3, True, 0), (1, True, 1), (2, False, 2)]
+)
+def test_the_action_only_warns_if_that_is_wanted(code: int, warns: bool, expected: int, tmp_path: Path) -> None:
+    (step,) = (one for one in ACTION["runs"]["steps"] if one["name"] == "Decide")
+    environment = {"STATUS": str(code), "UNDECIDED": "warn" if warns else "fail", "PATH": "/usr/bin:/bin"}
+    command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == expected
+    assert ("::warning" in done.stdout) == (expected == 0 and code != 0)
+
+
+def test_the_action_installs_itself(tmp_path: Path) -> None:
+    (step,) = (one for one in ACTION["runs"]["steps"] if one["name"] == "Install pytest-pinet")
+    pip = tmp_path / "pinet" / "bin" / "pip"
+    stub = (
+        f'#!/bin/sh\nmkdir -p {pip.parent}\nprintf "#!/bin/sh\necho \\$@ > {tmp_path}/said" > {pip}\nchmod +x {pip}\n'
+    )
+    (tmp_path / "python3").write_text(stub)
+    (tmp_path / "python3").chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin", "RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(tmp_path / "path"),
+        "GITHUB_ACTION_PATH": "/actions/pytest-pinet",
+    }  # fmt: skip
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], env=environment, check=True)
+    assert (tmp_path / "said").read_text().split()[-1] == "/actions/pytest-pinet[snmp]"
+    assert (tmp_path / "path").read_text().strip() == str(pip.parent)
 
 
 @pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 1), (2, 0), (3, 0), (4, 4)])
 def test_the_script_that_only_warns(code: int, expected: int, tmp_path: Path) -> None:
-    found = re.search(r"```bash\n(.*?)```", PAGE, re.S)
+    found = re.search(r"```bash\n(.*?)```", (HOW_TO / "ci.md").read_text(encoding="utf-8"), re.S)
     assert found is not None
     (tmp_path / "pinet").write_text(f"#!/bin/sh\nexit {code}\n")
     (tmp_path / "pinet").chmod(0o755)
