@@ -49,7 +49,7 @@ def matrix(
     runners: tuple[str, ...],
 ) -> None:
     """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
-    from pytest_pinet.config.labfile import load
+    from pytest_pinet.config.labfile import load, refuse_exact_boards
     from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
     from pytest_pinet.report.diagrams.matrix import matrix_records, matrix_text
@@ -60,6 +60,7 @@ def matrix(
     if runners and form is None:
         raise ConfigError("--runner: there is no job matrix to write labels to; add --format github or --format gitlab")
     lab = load(lab_file, in_use=False)
+    refuse_exact_boards(lab)
     check_axes({"board": boards, "nic": nics}, lab, "--{}".format)
     wanted = (boards or ALL, nics or ALL)
     chosen = []

@@ -50,8 +50,18 @@ def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
     except ValidationError as error:
         raise first_error(error, PinetSection, document, ("pinet",)) from None
     lab = _build(section, _targets(data, document), document)
+    if in_use:
+        refuse_exact_boards(lab)
     check_labgrid_keys(document, all_set=in_use and lab.launcher is None)
     return replace(lab, unset=unset_variables(document)) if lab.launcher is None else lab
+
+
+def refuse_exact_boards(lab: Lab) -> None:
+    """Raise ConfigError if a lab has exact boards, which nothing but an exact gate can use."""
+    for node in lab.nodes.values():
+        if node.clock == EXACT:
+            message = f"node '{node.name}' is an exact board (clock: {EXACT}), which only an exact gate boots: "
+            raise ConfigError(f"{message}pinet gate --exact --lab {lab.file} BUILD", node.where)
 
 
 def _text(lab: str) -> str:

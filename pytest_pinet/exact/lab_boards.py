@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.exact.board import PARTS, ExactBoard
+from pytest_pinet.exact.board import PARTS, VIRT, ExactBoard, ExactMachine
 from pytest_pinet.model.lab import EXACT, Node
 
 DEFAULT = "exact"
@@ -36,9 +37,20 @@ def _board(node: Node) -> ExactBoard:
     accepted = [(machine, nic) for machine, nics in PARTS.items() for nic in nics]
     for machine, nic in accepted:
         if (machine.name, nic.driver) == (node.machine, first.nic.driver):
-            return ExactBoard(node.name, machine, nic)
+            return ExactBoard(node.name, _with_cores(machine, node), nic)
     ways = ", ".join(f"{machine.name} with {nic.driver}" for machine, nic in accepted)
     raise ConfigError(
         f"node '{node.name}': no exact board is {node.machine} with driver {first.nic.driver}; accepted: {ways}",
         node.where,
     )
+
+
+def _with_cores(machine: ExactMachine, node: Node) -> ExactMachine:
+    cores = node.board.cores
+    if cores not in (1, 2) or (cores == 2 and machine is not VIRT):
+        raise ConfigError(
+            f"board '{node.board.name}' of node '{node.name}' has {cores} cores; an exact board has 1 "
+            f"({VIRT.name}: 1 or 2)",
+            node.where,
+        )
+    return machine if cores == machine.processors else replace(machine, smp=cores, processors=cores)

@@ -18,7 +18,7 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.payload import Payload, make_payload
-from pytest_pinet.exact.qemu import build_plugin, find_qemu
+from pytest_pinet.exact.qemu import find_qemu, plugin_for
 from pytest_pinet.exact.store import boot_once, key_of, known_boot
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, first_difference
@@ -42,7 +42,7 @@ class ExactBench:
         """Find QEMU and build the plugin. Raises LabError, CapabilityError."""
         self.board = board
         self.qemu = find_qemu(board)
-        self.plugin = build_plugin(self.qemu)
+        self.plugin = plugin_for(self.qemu, board.machine.processors)
 
     def payload(self, base: Build, build: Build | None = None) -> Payload:
         """Return what the board boots for a build, after all checks that need no boot. See ``make_payload``."""

@@ -38,7 +38,7 @@ from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.lab import EXACT, Node
+from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
@@ -113,11 +113,6 @@ class PinetSession:
         found = settings(config)
         # An exact gate uses no board of a lab.
         self.lab = labfile.load(found["lab"]) if found["lab"] and not found["exact"] else None
-        if self.lab is not None and (exact := [one for one in self.lab.nodes.values() if one.clock == EXACT]):
-            message = (
-                f"node '{exact[0].name}' is an exact board (clock: {EXACT}), which needs --pinet-exact and a build"
-            )
-            raise ConfigError(f"{found.origin('lab')} {self.lab.file}: {message}: pinet gate --exact --lab FILE BUILD")
         self.limits = (
             *command_line_limits(found["min"], self.lab, Metric.GOODPUT, found.origin("min")),
             *command_line_limits(found["tolerance"], self.lab, Metric.TOLERANCE, found.origin("tolerance")),

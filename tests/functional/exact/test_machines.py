@@ -71,6 +71,15 @@ def board(request: pytest.FixtureRequest) -> ExactBoard:
     return found
 
 
+def test_two_processors_repeat_too(stock: Build) -> None:
+    one = BOARDS["e1000e"]
+    two = replace(one, name="e1000e-2", machine=replace(one.machine, smp=2, processors=2))
+    bench = ExactBench(two)
+    found = bench.known_good(bench.payload(stock), print).boot
+    assert [window.name for window in found.windows] == WINDOWS
+    assert bool(found.identity.no_functions) == (bench.qemu.version >= (8, 0))
+
+
 def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:
     bench = ExactBench(board)
     made = bench.known_good(bench.payload(stock), print)

@@ -114,7 +114,11 @@ def test_a_dry_run_lists_the_boots(gate: Gate) -> None:
 
 def test_exact_boards_need_an_exact_gate(gate: Gate, capfd: pytest.CaptureFixture[str]) -> None:
     assert pytest.main(["--pinet-lab=exact", "test_driver.py", *QUIET]) == 4
-    message = "--pinet-lab exact: node 'e1000e' is an exact board (clock: exact), which needs --pinet-exact and a build"
+    message = (
+        "node 'e1000e' is an exact board (clock: exact), which only an exact gate boots: pinet gate --exact --lab exact"
+    )
+    assert message in " ".join(capfd.readouterr().err.split())
+    assert run(["matrix", "--lab=exact"]) == 4
     assert message in " ".join(capfd.readouterr().err.split())
 
 

@@ -23,8 +23,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_lab_of_the_checkout_is_packaged_under_its_name() -> None:
     assert packaged_labs() == sorted(p.stem for p in (ROOT / "lab").glob("*.yaml") if "calibration" not in p.name)
     for name in packaged_labs():
-        assert load(name).nodes == load(name).nodes
-        assert load(name).file == name
+        assert load(name, in_use=False).file == name
         assert lab_path(name).resolve() == ROOT / "lab" / f"{name}.yaml"
 
 

@@ -74,6 +74,16 @@ def test_a_machine_of_exact_boards_has_an_exact_clock(tmp_path: Path) -> None:
         exact_boards(file)
 
 
+def test_a_board_can_have_two_processors(tmp_path: Path) -> None:
+    two = ("cores: 1, buses: [pcie3x1]", "cores: 2, buses: [pcie3x1]")
+    found = exact_boards(lab(tmp_path, two))["e1000e"]
+    assert (found.machine.smp, found.machine.processors) == (2, 2)
+    with pytest.raises(
+        ConfigError, match=r"board 'versal' of node 'macb' has 2 cores; an exact board has 1 \(virt: 1 or 2\)"
+    ):
+        exact_boards(lab(tmp_path, ("cores: 1, buses: []", "cores: 2, buses: []")))
+
+
 def test_a_lab_without_exact_boards_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"^emulated has no exact board, which is a node with 'clock: exact'; without"

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.qemu import PROGRAM, Qemu, build_plugin, find_qemu, unpacked_folder
+from pytest_pinet.exact.qemu import PROGRAM, Qemu, build_plugin, find_qemu, plugin_for, unpacked_folder
 
 BOARDS = exact_boards()
 E1000E, IGB = BOARDS["e1000e"], BOARDS["igb"]
@@ -101,3 +101,12 @@ def test_the_plugin_is_built_once(version: tuple[int, int], monkeypatch: pytest.
     assert b"qemu_plugin_install" in first.path.read_bytes()
     monkeypatch.setenv("PATH", "/nowhere")
     assert build_plugin(Qemu(("qemu",), version, "")) == first
+
+
+def test_two_processors_are_counted_by_old_versions_only() -> None:
+    newer = plugin_for(Qemu(("qemu",), (10, 0, 2), ""), 2)
+    assert newer.path is None
+    assert newer.missing.startswith("with 2 processors, instructions are counted by function with QEMU 7.2 only:")
+    # These two only lack a compiler here.
+    for qemu, processors in ((Qemu(("qemu",), (10, 0, 2), ""), 1), (Qemu(("qemu",), (7, 2, 22), ""), 2)):
+        assert plugin_for(qemu, processors).missing.startswith("this machine has no C compiler")
