@@ -21,6 +21,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
@@ -49,6 +50,9 @@ class AcceptedMeasuring:
 
     def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
         return self._with_ran(call, self._plain.ping(call, ping))
+
+    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
+        return self._with_ran(call, self._plain.kselftest(call, job))
 
     def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         return self._with_ran(call, self._plain.compare(call, traffic, states, tolerance))
@@ -145,6 +149,9 @@ class AlternatingMeasuring:
             self.rounds.tested(call.item).add(series)
         boots = self.boots.of(call.link.combination.dut.node.name)
         return series.record().replace(ran=ran_records(boots, call.link.dut.device))
+
+    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
+        self._leave_out("a selftest of the kernel")
 
     def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         self._leave_out("a comparison of two states")

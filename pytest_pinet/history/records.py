@@ -122,7 +122,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
             **shared,
             # A result without goodput by nature, such as pings, keeps its own ID. A failed one has the combination's
             # ID.
-            "figure": result.id if result.ping is not None else result.combination.id,
+            "figure": result.id if result.has_no_rate else result.combination.id,
             "direction": "",
             "goodput_bps": None,
             "verdict": result.verdict,

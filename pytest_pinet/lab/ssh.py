@@ -20,6 +20,7 @@ STOP_TIMEOUT_S = 2.0
 SILENT_TIMEOUT_S = 2.0
 WATCH_INTERVAL_S = 0.1
 _ACT = "look at the node's console; power-cycle it when it hangs"
+_FORWARDING = "set AllowStreamLocalForwarding yes in its sshd_config"
 CONNECT_TIMEOUT_S = 5
 
 
@@ -153,6 +154,17 @@ class SshShell:
         if (lost := refusal(self.name, process.returncode, error_text)) is not None:
             raise lost
         return process.returncode, stdout.read(), error_text
+
+    def forward_socket(self, there: str, here: Path, undo: bool = False) -> None:
+        """Connect the path ``there`` on the machine to a socket of this machine, or end this. Raises SshError."""
+        argv = [self.argv[0], "-O", "cancel" if undo else "forward", "-R", f"{there}:{here}", *self.argv[1:]]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=CONNECT_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise SshError(f"ssh to {self.name} forwards no socket: no answer", _ACT) from None
+        if done.returncode and not undo:
+            said = done.stderr.strip() or f"exit status {done.returncode}"
+            raise SshError(f"ssh to {self.name} forwards no socket: {said}", _FORWARDING)
 
     def doubt(self) -> None:
         """Wait less for the next answer, because the node's kernel broke and might not answer."""

@@ -76,6 +76,14 @@ class PingResult(Result):
 
 
 @dataclass(frozen=True)
+class KselftestResult(Result):
+    """The result of ``gate.kselftest``: the names of the parts that passed and that were skipped. It has no goodput."""
+
+    passed: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ComparisonResult(Result):
     """The result of ``gate.compare``: ``goodput`` is that of state B, ``goodput_of_a`` that of state A, by direction.
 

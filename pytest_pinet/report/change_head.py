@@ -117,7 +117,7 @@ def _once(texts: Iterable[str]) -> tuple[str, ...]:
 
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
     if not result.directions:
-        broke = result.verdict is Verdict.FAIL and result.ping is None
+        broke = result.verdict is Verdict.FAIL and not result.has_no_rate
         outcome = MetricOutcome.FINDING if broke else _OF_VERDICT[result.verdict]
         finding = result.finding or KERNEL if broke else ""
         yield _entry(result, "", outcome, first_paragraph(result.message)).replace(finding=finding)

@@ -59,7 +59,7 @@ def verdict_in_words(run: RunRecord) -> str:
     if run.change is not None:
         return change_in_words(run, run.change)
     verdicts = Counter(result.verdict for result in run.results)
-    measured = sum(bool(result.directions) or result.ping is not None for result in run.results)
+    measured = sum(bool(result.directions) or result.has_no_rate for result in run.results)
     if verdicts[Verdict.FAIL]:
         sentence = f"Throughput fails in {verdicts[Verdict.FAIL]} of {measured} measurements."
     elif not measured:

@@ -32,6 +32,7 @@ from pytest_pinet.model.record.result import CableRecord, CombinationRecord, End
 from pytest_pinet.model.record.traffic import (
     HttpRecord,
     HttpRoundRecord,
+    KselftestRecord,
     LadderRecord,
     PingRecord,
     PingRoundRecord,
@@ -85,6 +86,7 @@ class ResultParts:
     ladder: LadderRecord | None = None
     http: HttpRecord | None = None
     ping: PingRecord | None = None
+    kselftest: KselftestRecord | None = None
     comparison: ComparisonRecord | None = None
     change: ChangeRecord | None = None
     exact: ExactChangeRecord | None = None

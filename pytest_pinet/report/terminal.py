@@ -68,8 +68,8 @@ def _ungated(results: Sequence[ResultRecord]) -> list[str]:
 
 def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> str:
     """Return the counts of a run: ``12 measured: 10 pass, 2 fail; 1 not measured: 1 skipped``."""
-    measured = Counter(result.verdict for result in results if result.directions or result.ping is not None)
-    missed = Counter(result.verdict for result in results if not result.directions and result.ping is None)
+    measured = Counter(result.verdict for result in results if result.directions or result.has_no_rate)
+    missed = Counter(result.verdict for result in results if not (result.directions or result.has_no_rate))
     missed[Verdict.SKIPPED] += len(skipped)
     parts = [f"{measured.total()} measured" + _counts(measured)]
     if missed.total():

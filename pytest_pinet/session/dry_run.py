@@ -14,6 +14,7 @@ from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
@@ -121,6 +122,11 @@ class DryRun:
         own, other = (str(address.ip) for address in addresses(call.link.combination)[:2])
         node = call.link.combination.dut.node.name
         self._plan(call, [f"    {node}$ {ping_tool.command(ping, own, other)}"], ping.seconds)
+
+    def kselftest(self, call: GateCall, job: Kselftest) -> NoReturn:
+        """Plan one selftest of the kernel and skip the rest of the test."""
+        node = call.link.combination.dut.node.name
+        self._plan(call, [f"    {node}$ ./run_kselftest.sh -t {job.test}"], job.timeout_s)
 
     def boot(self, item: pytest.Item, nic: str, builds: Sequence[str], boots: Sequence[int]) -> NoReturn:
         """Plan the boots of build A and build B on the exact board of a NIC, and skip the rest of the test."""

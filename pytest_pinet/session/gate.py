@@ -14,7 +14,15 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State
-from pytest_pinet.model.gate_results import ComparisonResult, HttpResult, LadderResult, PingResult, TrafficResult
+from pytest_pinet.model.gate_results import (
+    ComparisonResult,
+    HttpResult,
+    KselftestResult,
+    LadderResult,
+    PingResult,
+    TrafficResult,
+)
+from pytest_pinet.model.kselftest import USUAL_TIMEOUT_S, Kselftest
 from pytest_pinet.model.limit_parser import WORDS, parse_arguments
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import MetricKey
@@ -28,6 +36,7 @@ from pytest_pinet.session.gate_arguments import Duration, FlowLimits, Limits, Pi
 from pytest_pinet.session.hook_calls import GateCall
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.session import PinetSession
+from pytest_pinet.session.settings import settings
 from pytest_pinet.traffic import http, iperf3_values
 from pytest_pinet.traffic import ping as ping_tool
 
@@ -241,6 +250,38 @@ class Gate:
             max_s=seen.rtt_max_s or 0.0,
             mdev_s=seen.rtt_mdev_s,
         )
+
+    def kselftest(
+        self,
+        link: Link,
+        test: str,
+        *,
+        source: str | None = None,
+        timeout: Duration = USUAL_TIMEOUT_S,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> KselftestResult:
+        """Run a selftest of the kernel, such as ``drivers/net:ping.py``, between the first two ends of the link.
+
+        ``source`` is a kernel tree, or installed selftests (a folder or an archive); the default is the option
+        --pinet-kselftest. ``environment`` adds lines to ``net.config`` (``{"DISRUPTIVE": "yes"}``). The selftest is
+        installed on the device under test and removed again. Its TAP decides, not an exit code. Fails the test if a
+        part failed, and skips it if all parts were skipped. Raises LabError, UnsupportedError, ConfigError.
+        """
+        chosen = source or settings(self._session.config)["kselftest"]
+        try:
+            if not chosen:
+                raise ConfigError("no selftests are named; expected --pinet-kselftest DIR, or source='DIR'")
+            seconds = gate_arguments.parse_seconds("timeout", timeout)
+            job = Kselftest(test, str(chosen), seconds, environment)
+            spending = self._session.profile(self._item, None)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"{self._item.nodeid}: kselftest: {error}") from None
+        found = self._session.kselftest(GateCall(self._item, link, spending), job)
+        if found.verdict is Verdict.SKIPPED:
+            pytest.skip(found.message)
+        results = _of(found.kselftest).results
+        names = {kind: tuple(one.name for one in results if one.outcome == kind) for kind in ("pass", "skip")}
+        return KselftestResult(**self._end(found), passed=names["pass"], skipped=names["skip"])
 
     def compare(
         self,

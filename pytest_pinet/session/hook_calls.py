@@ -16,6 +16,7 @@ from pytest_pinet.errors import first_line
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.base import Record
@@ -50,7 +51,7 @@ class HookCalls:
         self._call("pytest_pinet_combinations", config=self._config, combinations=tuple(combinations))
 
     @contextmanager
-    def measurement(self, call: GateCall, traffic: Traffic | Ping) -> Iterator[None]:
+    def measurement(self, call: GateCall, traffic: Traffic | Ping | Kselftest) -> Iterator[None]:
         """Call the hooks around one measurement. ``FACTS_KEY`` gets the machine facts that plugins return."""
         item, link = call.item, call.link
         self._call("pytest_pinet_before_measurement", item=item, link=link, traffic=traffic)

@@ -131,7 +131,11 @@ def _lab_path(text: str, folder: Path) -> str:
 
 
 def _path_or_word(text: str, folder: Path) -> str:
-    return text if text in WORDS and not (folder / text).exists() else str(folder / text)
+    return text if text in WORDS and not (folder / text).exists() else _build(text, folder)
+
+
+def _build(text: str, folder: Path) -> str:
+    return text if text.startswith(("http://", "https://")) else str(folder / text)
 
 
 def _path_or_url(text: str, folder: Path) -> str:
@@ -215,7 +219,7 @@ SETTINGS = (
         "build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted alternately with "
         "the known-good build, and judged against it",
         repeated=True,
-        from_folder=_path,
+        from_folder=_build,
     ),
     Setting(
         "against",
@@ -251,6 +255,13 @@ SETTINGS = (
         _whole_number,
         otherwise="16",
         repeated=True,
+    ),
+    Setting(
+        "kselftest",
+        "DIR",
+        "the kernel's selftests for gate.kselftest: a kernel tree, or installed selftests (a folder or an archive)",
+        starts=False,
+        from_folder=_path,
     ),
     Setting(
         "unattended",

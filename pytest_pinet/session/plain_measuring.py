@@ -16,12 +16,14 @@ from pytest_pinet.judge.measurement import GatePlan, fitted
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure import ping as measure_ping
 from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
 from pytest_pinet.measure.comparison_record import compared_record
 from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
+from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
@@ -76,6 +78,12 @@ class PlainMeasuring:
 
         return self._run(call, ping, measure)
 
+    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
+        def measure(raw: dict[str, str]) -> ResultRecord:
+            return measure_kselftest.measure(call.link, job, raw, self.recorder.warn, self.access.watch)
+
+        return self._run(call, job, measure)
+
     def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         link = call.link
         references = self.references.of_traffic(link.combination.identity, traffic)
@@ -96,7 +104,7 @@ class PlainMeasuring:
         return self._run(call, traffic, measure)
 
     def _run(
-        self, call: GateCall, traffic: Traffic | Ping, measure: Callable[[dict[str, str]], ResultRecord]
+        self, call: GateCall, traffic: Traffic | Ping | Kselftest, measure: Callable[[dict[str, str]], ResultRecord]
     ) -> ResultRecord:
         """Call ``measure`` with the hooks around it, keep the files that it collects, and check the lease."""
         combination = call.link.combination

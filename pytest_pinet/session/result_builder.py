@@ -40,7 +40,7 @@ class ResultBuilder:
         """Add the test, the command that repeats it, facts of hooks, the tool, the scale and the final message."""
         tool, parameters = None, record.parameters
         lab = self._recorder.lab
-        if record.ping is None and lab is not None:
+        if not record.has_no_rate and lab is not None:
             tool = lab.http_tool if record.http is not None else lab.traffic_tool
             parameters = parameters and with_tool(parameters, tool)
         record = record.replace(

@@ -38,6 +38,7 @@ from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.ping import Ping
@@ -95,6 +96,9 @@ class MeasuringMode(Protocol):
 
     def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
         """Send pings and judge them by the limits."""
+
+    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
+        """Run a selftest of the kernel."""
 
     def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         """Measure two states of the nodes alternately, and judge the second state by the first."""
@@ -239,6 +243,10 @@ class PinetSession:
         """Ping until the limits are judged, and keep the result. Raises LabError."""
         limited = replace(call, limits=(*_marked(call), *call.limits))
         return self._recorded(call, lambda: self.mode.ping(limited, ping))
+
+    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
+        """Run a selftest of the kernel, and keep the result. Raises PinetError."""
+        return self._recorded(call, lambda: self.mode.kselftest(call, job))
 
     def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
         """Measure two states alternately, judge the second by the first, and keep the result. Raises PinetError."""

@@ -12,6 +12,7 @@ import pytest
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import State
+from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
@@ -78,6 +79,9 @@ class NamedVerdicts:
         return result_record(ResultParts(f"{call.link.id}/{traffic.key}", verdict, text, combination, traffic.key))
 
     def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
+        raise NotImplementedError
+
+    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
         raise NotImplementedError
 
     def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:

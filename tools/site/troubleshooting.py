@@ -214,6 +214,14 @@ GROUPS = (
         "Nothing is lost: the next run that leases the board undoes the rest. `pinet doctor NODE` shows its state.",
     ),
     Group(
+        "The kernel's selftests on a link",
+        ("LabError",),
+        ("measure/kselftest*", "lab/relay/*"),
+        "A selftest printed no TAP, did not end, or could not be installed on the board or removed from it.",
+        "Read `kselftest.ktap` of the result. The board needs python3 with PyYAML, tar and space in `/tmp`; see "
+        "[the kernel's selftests](how-to/kernel-selftests.md).",
+    ),
+    Group(
         "pinet init and pinet demo",
         ("LabError",),
         ("init/*", "cli/init.py", "cli/demo.py"),
@@ -233,7 +241,10 @@ GROUPS = (
 MISTAKES = (
     ("The lab file", ("config/*", "lab/labgrid/*", "lab/switch/*")),
     ("Builds under test", ("builds/*", "lab/deploy/*", "ab/*")),
-    ("Markers, gate calls and options of pytest", ("session/*", "traffic/*", "tuning/*", "matrix/*", "evidence/*")),
+    (
+        "Markers, gate calls and options of pytest",
+        ("session/*", "measure/*", "model/*", "traffic/*", "tuning/*", "matrix/*", "evidence/*"),
+    ),
     ("History, baselines and reports", ("history/*", "report/*")),
     ("Commands", ANY),
 )

@@ -12,7 +12,7 @@ from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, Ran
 from pytest_pinet.model.record.direction import DirectionRecord, FlowRecord
 from pytest_pinet.model.record.evidence import EvidenceRecord, LimitedByRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
-from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord, WindowRecord
+from pytest_pinet.model.record.traffic import HttpRecord, KselftestRecord, LadderRecord, PingRecord, WindowRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
 
@@ -95,7 +95,8 @@ class ResultRecord(SparseRecord):
     affinity, qdisc and sysctls. ``parameters`` is a hash of how it was measured (duration of connections, MTU and so
     on); values with different hashes are no trend. ``evidence`` is what each end counted in each attempt,
     ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``, ``ping`` and ``ladder``
-    belong to such traffic; pings have no goodput and no ``directions``. ``comparison`` belongs to two states that were
+    belong to such traffic; pings have no goodput and no ``directions``, and neither has a ``kselftest`` of the kernel.
+    ``comparison`` belongs to two states that were
     measured alternately: the values come from state B, and the limits from state A. ``change`` belongs to two builds
     that were measured alternately: the values come from build B. ``exact`` belongs to two builds on an exact board;
     the intervals of ``change`` then have no width. ``ran`` is what ran with each build under test, ``A`` and ``B``.
@@ -141,6 +142,7 @@ class ResultRecord(SparseRecord):
     ladder: Rare[LadderRecord] = None
     http: Rare[HttpRecord] = None
     ping: Rare[PingRecord] = None
+    kselftest: Rare[KselftestRecord] = None
     comparison: Rare[ComparisonRecord] = None
     change: Rare[ChangeRecord] = None
     exact: Rare[ExactChangeRecord] = None
@@ -153,3 +155,8 @@ class ResultRecord(SparseRecord):
     boot: Rare[str] = None
     link_up: Rare[str] = None
     lab: Rare[str] = None
+
+    @property
+    def has_no_rate(self) -> bool:
+        """Whether the result has no goodput by its nature: pings, and selftests of the kernel."""
+        return self.ping is not None or self.kselftest is not None

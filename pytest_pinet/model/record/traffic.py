@@ -92,6 +92,22 @@ class PingRoundRecord(Record):
     rtt_mdev_s: float | None
 
 
+class KselftestResultRecord(Record):
+    """One line of TAP: ``outcome`` is ``pass``, ``fail`` or ``skip``, ``note`` the text behind ``#``."""
+
+    name: str
+    outcome: str
+    note: str
+
+
+class KselftestRecord(Record):
+    """A selftest of the kernel (``drivers/net:ping.py``): its results, and how many it ``planned`` (null: no plan)."""
+
+    test: str
+    planned: int | None
+    results: tuple[KselftestResultRecord, ...]
+
+
 class PingRecord(PingRoundRecord):
     """All series together, and each series in ``rounds``. ``rtt_mdev_s`` is that of the last series."""
 

@@ -1,0 +1,174 @@
+"""Runs a selftest of the kernel on a link: installs it on the board, configures it, keeps its TAP, and removes it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, MutableMapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pytest_pinet.errors import LabError, UnsupportedError
+from pytest_pinet.evidence.build import read_build
+from pytest_pinet.execution.shell import Completed, Shell, as_root, last_line
+from pytest_pinet.execution.trace import doing
+from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.judge.ktap import KtapReport, read_ktap
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
+from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.measure.kselftest_install import packed
+from pytest_pinet.model.kselftest import Kselftest
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.traffic import KselftestRecord, KselftestResultRecord
+from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.sentences import tuning_notes
+
+LOG = "kselftest.ktap"
+# What the runner needs beside its own limit: it starts Python, and a slow board takes seconds for it.
+_MORE_S = 120.0
+_REMOVE_TIMEOUT_S = 60.0
+_POLL_S = 0.2
+_NEEDED = ("python3", "tar")
+# The name of the peer for ssh and scp, whatever its address.
+_PEER = "peer"
+
+
+def measure(
+    link: Link,
+    job: Kselftest,
+    raw: MutableMapping[str, str],
+    warn: Callable[[str], None],
+    watch: Callable[[], None] | None = None,
+) -> ResultRecord:
+    """Run a selftest with the first two ends of a link. ``raw`` receives the TAP.
+
+    ``warn`` gets a sentence for each thing that could not be removed from a board. ``watch`` is called throughout and
+    can end the test by raising. Raises ConfigError, LabError, UnsupportedError.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    undo = UndoStack()
+    try:
+        with doing(f"{job.test}"):
+            done = _run(link, job, undo, watch)
+    finally:
+        for trouble in undo.close():
+            warn(trouble)
+    raw[LOG] = done.stdout
+    report = read_ktap(done.stdout)
+    if report is None:
+        said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
+        raise LabError(f"{job.test} printed no result on {link.dut.shell.name}: {said[:200]}", "read its output")
+    return result_record(
+        ResultParts(
+            id=f"{link.id}/{job.key}",
+            verdict=report.verdict,
+            message=f"{link.id} {job.test}: {report.sentence}",
+            combination=link.combination,
+            traffic=job.key,
+            build=read_build(link.dut.shell, link.dut.device),
+            path=link.path,
+            notes=tuning_notes(link.tunings),
+            tunings=link.tunings,
+            started=started,
+            seconds=time.monotonic() - clock,
+            kselftest=_record(job, report),
+        )
+    )
+
+
+def _record(job: Kselftest, report: KtapReport) -> KselftestRecord:
+    results = tuple(KselftestResultRecord.of(one, outcome=str(one.outcome)) for one in report.results)
+    return KselftestRecord(test=job.test, planned=report.planned, results=results)
+
+
+def _run(link: Link, job: Kselftest, undo: UndoStack, watch: Callable[[], None] | None) -> Completed:
+    board, name = link.dut.shell, link.dut.endpoint.node.name
+    machine = _machine(board)
+    with packed(job.source, job.collection, machine) as archive:
+        folder = _checked(board, "mktemp -d /tmp/pinet-ksft.XXXXXX").strip()
+        undo.add(f"{folder} on {name}", lambda: _remove(board, folder), name)
+        packing = {".gz": "z", ".xz": "J"}.get(archive.suffix, "")
+        unpacked = feed(board, f"tar -x{packing}f - -C {folder}", archive)
+    if unpacked.returncode:
+        raise LabError(f"{board.name} cannot unpack the selftests: {last_line(unpacked.stderr)}", "free its disk")
+    relay = PeerRelay(link.peer.shell)
+    undo.add(f"what {job.test} put on {link.peer.endpoint.node.name}", relay.close, link.peer.endpoint.node.name)
+    _put(board, f"{folder}/.pinet/ssh", PROGRAM.read_bytes())
+    _checked(board, f"chmod 755 {folder}/.pinet/ssh && ln {folder}/.pinet/ssh {folder}/.pinet/scp")
+    _connect(board, f"{folder}/.pinet/{SOCKET}", relay.path, undo, name)
+    for place in (job.collection, f"{job.collection}/hw"):
+        _put(board, f"{folder}/{place}/net.config", configuration(link, job).encode(), only_beside=True)
+    # A file as output garbles the log of run_kselftest.sh; a pipe does not.
+    limit = f"-o {job.timeout_s:.0f}" if job.timeout_s else ""
+    command = f"cd {folder} && PATH={folder}/.pinet:$PATH ./run_kselftest.sh -t {shlex.quote(job.test)} {limit} | cat"
+    return _wait(board, as_root(command), job.timeout_s + _MORE_S, watch)
+
+
+def configuration(link: Link, job: Kselftest) -> str:
+    """Return net.config of the selftests (tools/testing/selftests/drivers/net/README.rst), which takes no quotes."""
+    lines = {
+        "NETIF": link.dut.device,
+        "LOCAL_V4": link.dut.ip,
+        "REMOTE_V4": link.peer.ip,
+        "REMOTE_TYPE": "ssh",
+        "REMOTE_ARGS": _PEER,
+        "DISRUPTIVE": "no",
+        **job.environment,
+    }
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def _machine(board: Shell) -> str:
+    needed = " ".join(_NEEDED)
+    command = f"uname -m; for c in {needed}; do command -v $c >/dev/null || echo $c; done"
+    machine, *missing = _checked(board, command).split()
+    if missing:
+        raise UnsupportedError(f"{board.name} lacks {' and '.join(missing)}, which the kernel's selftests need")
+    return machine
+
+
+def _connect(board: Shell, there: str, here: Path, undo: UndoStack, name: str) -> None:
+    """Let the board reach the relay at the path ``there``."""
+    if isinstance(board, SshShell):
+        undo.add(f"the relay of {name}", lambda: board.forward_socket(there, here, undo=True), name)
+        board.forward_socket(there, here)
+    else:
+        _checked(board, f"ln -s {shlex.quote(str(here))} {there}")
+
+
+def _put(board: Shell, path: str, data: bytes, only_beside: bool = False) -> None:
+    """Write a file on the board; with ``only_beside`` only if its folder is there."""
+    parent = path.rpartition("/")[0]
+    made = f"[ -d {parent} ] || exit 0" if only_beside else f"mkdir -p {parent}"
+    done = feed(board, f"{made}; cat >{path}", data)
+    if done.returncode:
+        raise LabError(f"{board.name} cannot write {path}: {last_line(done.stderr)}", "free its disk")
+
+
+def _checked(board: Shell, command: str) -> str:
+    done = board.run(command)
+    if done.returncode:
+        raise LabError(f"{board.name}: {command.split()[0]} failed: {last_line(done.stderr)}", "look at the board")
+    return done.stdout
+
+
+def _wait(board: Shell, command: str, timeout_s: float, watch: Callable[[], None] | None) -> Completed:
+    process = board.spawn(command)
+    end = time.monotonic() + timeout_s
+    try:
+        while process.poll() is None:
+            if watch is not None:
+                watch()
+            if time.monotonic() > end:
+                raise LabError(f"a selftest on {board.name} did not end within {timeout_s:.0f} s", "look at the board")
+            time.sleep(_POLL_S)
+        return process.wait(1.0)
+    finally:
+        process.stop()
+
+
+def _remove(board: Shell, folder: str) -> None:
+    done = board.run(as_root(f"rm -rf {folder}"), _REMOVE_TIMEOUT_S)
+    if done.returncode:
+        raise LabError(f"rm: {last_line(done.stderr)}", "remove it by hand")
