@@ -1,4 +1,4 @@
-"""Selftests in the form of the kernel's own: a runner, and small tests in shell. ``$PINET_LINUX`` names a real tree."""
+"""Selftests in the form of the kernel's own: a runner, and small tests in shell. ``$KERNEL_TREE`` names a real tree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 # A source tree of the kernel, such as the unpacked package linux-source of Debian.
-TREE = os.environ.get("PINET_LINUX", "")
+TREE = os.environ.get("KERNEL_TREE", "")
 WITHOUT_PROGRAMS = " ".join(name for name in ("python3", "tar") if shutil.which(name) is None)
 # The parts of kselftest/runner.sh of Linux 6.12 that make its TAP; it ends with 0 in any case.
 _RUNNER = r"""#!/bin/sh

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.emulated,
     *NEEDS,
-    pytest.mark.skipif(not TREE, reason="$PINET_LINUX names no kernel tree"),
+    pytest.mark.skipif(not TREE, reason="$KERNEL_TREE names no kernel tree"),
 ]
 # Python starts within a minute on such a board.
 TEST = """
