@@ -120,7 +120,7 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         *([("verdict", verdict.value)] if verdict is not None else []),
         *(("figure", figure_of(result, way)) for result in results for way in result.directions),
         # Pings have no goodput. The result id lets Allure's history find them.
-        *(("figure", result.id) for result in results if result.ping is not None),
+        *(("figure", result.id) for result in results if result.has_no_rate),
     ]
 
 

@@ -96,7 +96,7 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
         even, figure = result.evenness, f"{result.id}-{EVENNESS}"
         yield Case(group, label(figure), figure, even.verdict, _line(even.reason), result)
     if not result.directions:
-        figure = result.id if result.ping is not None else result.combination.id
+        figure = result.id if result.has_no_rate else result.combination.id
         yield Case(group, label(figure), figure, result.verdict, _line(first_paragraph(result.message)), result)
 
 

@@ -119,7 +119,7 @@ def _test(
     run: RunRecord, case: Case, number: int, origin: str, build_id: str, given: Mapping[str, str]
 ) -> dict[str, object]:
     result, direction = case.result, case.direction
-    path = f"pinet.{case.group}" if not result.directions and result.ping is None else f"pinet.{case.name}"
+    path = f"pinet.{case.group}" if not (result.directions or result.has_no_rate) else f"pinet.{case.name}"
     found: dict[str, object] = {
         "id": f"{origin}:{run.session or plain_name(run.run)}.{number}",
         "origin": origin,
