@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.verdicts.faults import shown
 from benchmarks.verdicts.harder_links import ALL, HARDER
 from benchmarks.verdicts.links import LINKS
-from benchmarks.verdicts.page import page
+from benchmarks.verdicts.page import UNSEEN, page
 from benchmarks.verdicts.rivals import RIVALS, Ending
 from benchmarks.verdicts.trials import OURS, STALL, Cell, Turns, cases, flags, trial, turns
 from benchmarks.verdicts.unseen import EIGHT_DAYS, WITHIN_PRIOR
@@ -73,13 +73,15 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=STORE, help="file of finished cells (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_GATES} gates a cell, printed and not written")
     parser.add_argument("--partial", action="store_true", help="write the page even if cells are missing")
-    parser.add_argument("--unseen", action="store_true", help="print the cells of the links of `unseen` instead")
+    parser.add_argument("--unseen", action="store_true", help="count the cells of the links of `unseen` instead")
     chosen = parser.parse_args()
     gates = QUICK_GATES if chosen.quick else chosen.gates
     if gates < 2:
         parser.error(f"--gates {gates} is too few; expected at least 2")
     if chosen.unseen:
-        _print_unseen(gates, chosen.seed, chosen.processes)
+        lines = _unseen(gates, chosen.seed, chosen.processes)
+        if not chosen.quick:
+            UNSEEN.write_text("\n".join(lines) + "\n")
         return
     found = _run(gates, chosen.seed, None if chosen.quick else chosen.store, chosen.seconds, chosen.processes)
     if len(found) < len(jobs()) and not chosen.partial:
@@ -93,19 +95,22 @@ def main() -> None:
         print(f"wrote {PAGE}")
 
 
-def _print_unseen(gates: int, seed: int, processes: int) -> None:
+def _unseen(gates: int, seed: int, processes: int) -> list[str]:
+    """Count the cells of the unseen links. Return a line for each, and print it when it is there."""
     cells = [
         (link, case, f"pinet, {days}") for link in WITHIN_PRIOR for case in ("0", "5") for days in ("1 day", "8 days")
     ]
     cells += [(link, case, "pinet, 8 days") for link in EIGHT_DAYS for case in ("0", "5")]
+    lines = [f"{gates} gates a cell, seed {seed}, {_made()}"]
     with ProcessPoolExecutor(processes) as pool:
         for cell in pool.map(_unseen_cell, [(*cell, gates, seed) for cell in cells]):
             low, high = cell.wrong_interval
-            print(
+            lines.append(
                 f"{cell.link:24} -{cell.case} %  {cell.rule:13}  wrong {cell.wrong:4.1f} % ({low:.1f} to {high:.1f})  "
-                f"inconclusive {cell.percent(Ending.INCONCLUSIVE):5.1f} %  median {cell.median_s:.0f} s",
-                flush=True,
+                f"inconclusive {cell.percent(Ending.INCONCLUSIVE):5.1f} %  median {cell.median_s:.0f} s"
             )
+            print(lines[-1], flush=True)
+    return lines
 
 
 def _unseen_cell(work: tuple[str, str, str, int, int]) -> Cell:

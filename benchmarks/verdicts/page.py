@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from benchmarks.verdicts.faults import Shown
 from benchmarks.verdicts.harder_links import ALL
@@ -44,6 +45,11 @@ MOST_ABOVE = 15
 LATE_S = 10
 QUIET_LINKS = ("quiet", "busy")
 UNLIKE = ("days 1 %", "days 2 %", "rough, days 1 %", "days on two levels, 5 %", "s3", "drift", "unshaped")
+# The latest cells of `python -m benchmarks.verdicts --unseen`.
+UNSEEN = Path(__file__).parent / "unseen.txt"
+UNSEEN_HEAD = """Links of `benchmarks/verdicts/unseen.py`: no constant of the judge was chosen on them. The days of the first ten
+differ by at most 0.8 %; the other four need a baseline of eight days. Counted by `python -m benchmarks.verdicts --unseen`:
+"""
 # Rules of ours, in the order of columns.
 COLUMNS = ("pinet, 1 day", "pinet, 2 days", "pinet, 8 days", "soak, 8 days")
 HEAD = """# What the gate's verdicts are worth
@@ -106,6 +112,15 @@ def page(
         parts += [f"{missing} of {missing + counted} cells are not counted yet; their places are empty.", ""]
     parts += [_undecided(cells), ""]
     parts += ["## Every link, every change", "", _all(cells), ""]
+    if UNSEEN.exists():
+        parts += [
+            "## Links that the judge was not made for",
+            "",
+            UNSEEN_HEAD,
+            "```text",
+            UNSEEN.read_text() + "```",
+            "",
+        ]
     parts += ["## Beside the rules of others", "", _beside(cells), ""]
     if measured := live():
         parts += ["## On a real link", "", measured, ""]

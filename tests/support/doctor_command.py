@@ -89,11 +89,11 @@ class CommandAnswer:
         return statuses
 
 
-def pinet(lab: GateLab, *words: str, **environment: str) -> CommandAnswer:
+def pinet(lab: GateLab, *words: str, program: Sequence[str] = (PINET,), **environment: str) -> CommandAnswer:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LG_", "PINET_"))}
     started = time.monotonic()
     done = subprocess.run(
-        [PINET, *words],
+        [*program, *words],
         env={**kept, **lab.environment, **environment},
         capture_output=True,
         text=True,
