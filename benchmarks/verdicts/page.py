@@ -47,8 +47,9 @@ QUIET_LINKS = ("quiet", "busy")
 UNLIKE = ("days 1 %", "days 2 %", "rough, days 1 %", "days on two levels, 5 %", "s3", "drift", "unshaped")
 # The latest cells of `python -m benchmarks.verdicts --unseen`.
 UNSEEN = Path(__file__).parent / "unseen.txt"
-UNSEEN_HEAD = """Links of `benchmarks/verdicts/unseen.py`: no constant of the judge was chosen on them. The days of the first ten
-differ by at most 0.8 %; the other four need a baseline of eight days. Counted by `python -m benchmarks.verdicts --unseen`:
+UNSEEN_HEAD = """No constant of the judge was chosen on these links (`benchmarks/verdicts/unseen.py`). The days of the
+first ten differ by at most 0.8 %; the other four need a baseline of eight days. Counted by
+`python -m benchmarks.verdicts --unseen`:
 """
 # Rules of ours, in the order of columns.
 COLUMNS = ("pinet, 1 day", "pinet, 2 days", "pinet, 8 days", "soak, 8 days")
