@@ -106,14 +106,14 @@ def by_the_wall(flow: Flow) -> float:
 
 
 @contextmanager
-def busy_loops(number: int = BUSY_LOOPS) -> Iterator[None]:
-    """Keep processors busy, at the usual priority whatever our own is."""
+def busy_loops(number: int = BUSY_LOOPS, nice: int = 0) -> Iterator[None]:
+    """Keep processors busy, at the usual priority (or at ``nice``) whatever our own is."""
     # Each loop ends with this process, however it ends.
     code = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
     loops = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(number)]
     try:
         for loop in loops:
-            os.setpriority(os.PRIO_PROCESS, loop.pid, 0)
+            os.setpriority(os.PRIO_PROCESS, loop.pid, nice)
         yield
     finally:
         for loop in loops:

@@ -84,9 +84,10 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
     sender = "pktgen" if has_pktgen else "sender"
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
     script, archive, hashes = [f"limit {limit_s}"], Archive(), {}
-    for folder in ("proc", "dev"):
+    for folder in ("proc", "sys", "dev"):
         archive.add(folder, stat.S_IFDIR | 0o755)
     archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
+    archive.add("dev/random", stat.S_IFCHR | 0o600, device=(1, 8))
     program = traffic_program()
     archive.add("init", _PROGRAM, program)
     for module in order:

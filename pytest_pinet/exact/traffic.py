@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.model.exact import ExactWindow, Function
+from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
+from pytest_pinet.model.exact import USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
-PKTGEN, SENDER, TCP, REQUEST = "pktgen", "sender", "tcp", "request"
+FRAME, PKTGEN, SENDER, TCP, REQUEST, BULK = "frame", "pktgen", "sender", "tcp", "request", "bulk"
 
 
 @dataclass(frozen=True)
 class Amount:
     """One fixed amount of traffic: ``count`` frames of ``octets``, ``octets`` over TCP, or ``count`` requests.
+
+    FRAME frames come one by one, to an idle driver; PKTGEN frames come as fast as they can be sent.
 
     It is sent ``turns`` times.
     """
@@ -33,16 +36,22 @@ class Amount:
 
 # pktgen counts frames without the frame check sequence: 60 is the smallest, 1514 the largest.
 AMOUNTS = (
+    *(Amount(FRAME, direction, size, 256, 3) for size in (60, 1514) for direction in (Direction.TX, Direction.RX)),
     *(Amount(PKTGEN, direction, size, 2500, 3) for size in (60, 1514) for direction in (Direction.TX, Direction.RX)),
     *(Amount(TCP, direction, 1_000_000, 0, 9) for direction in (Direction.TX, Direction.RX)),
-    Amount(REQUEST, Direction.TX, 64, 300, 3),
+    Amount(REQUEST, Direction.TX, 64, 64, 3),
+    Amount(BULK, Direction.TX, 16384, 16, 3),
 )
 
 
 def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     """Return one window for each amount, in the order of the first turns.
 
-    Of frames, the turn with the middle time counts: with full load, a driver and the kernel's softirqs may fall into
+    Of single frames and requests, each function has its middle count of all turns: a timer of a driver or of the kernel
+    (e1000e reads its counters every two seconds) meets one turn of three, or none. The traffic program's own
+    instructions do not count, because it waits between frames.
+
+    Of frames at full load, the turn with the middle time counts: a driver and the kernel's softirqs may fall into
     another rhythm for some thousand packets (e1000e: 64 packets a poll instead of one, +60 % packets per second), and
     one turn of three must not decide. Connections are added up: acknowledgements and interrupts meet other packets in
     each of them, so that one connection of several megabytes differs from the next by up to 12 %.
@@ -50,11 +59,40 @@ def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     turns: dict[str, list[ExactWindow]] = {}
     for window in windows:
         turns.setdefault(f"{window.traffic} {window.octets} {window.direction}", []).append(window)
-    return tuple(_sum(own) if own[0].traffic in (TCP, REQUEST) else _middle(own) for own in turns.values())
+    joined = {TCP: _sum, FRAME: _busy, REQUEST: _each_middle, BULK: _each_middle}
+    found = (joined.get(own[0].traffic, _middle)(own) for own in turns.values())
+    # Without a count, there is nothing to say about frames one by one.
+    return tuple(window for window in found if window.virtual_ns)
 
 
 def _middle(turns: Sequence[ExactWindow]) -> ExactWindow:
     return sorted(turns, key=lambda window: window.virtual_ns)[len(turns) // 2]
+
+
+def _busy(turns: Sequence[ExactWindow]) -> ExactWindow:
+    """Return the middle counts. The time is that of the instructions, since the program waits after each frame."""
+    window = _each_middle(turns)
+    counted = window.pmu_instructions if window.instructions is None else window.instructions
+    return replace(window, virtual_ns=(counted or 0) << INSTRUCTION_SHIFT)
+
+
+def _each_middle(turns: Sequence[ExactWindow]) -> ExactWindow:
+    every = {function for window in turns for function in window.functions if function.name != USER}
+    middle = {function: _median([window.functions.get(function, 0) for window in turns]) for function in every}
+    functions = {function: count for function, count in middle.items() if count}
+    counted = [window.pmu_instructions for window in turns if window.pmu_instructions is not None]
+    return replace(
+        turns[0],
+        packets=_median([window.packets for window in turns]),
+        virtual_ns=_median([window.virtual_ns for window in turns]),
+        instructions=sum(functions.values()) if turns[0].instructions is not None else None,
+        functions=functions,
+        pmu_instructions=_median(counted) if counted else None,
+    )
+
+
+def _median(counts: Sequence[int]) -> int:
+    return sorted(counts)[len(counts) // 2]
 
 
 def _sum(turns: Sequence[ExactWindow]) -> ExactWindow:
@@ -64,7 +102,7 @@ def _sum(turns: Sequence[ExactWindow]) -> ExactWindow:
         functions.update(window.functions)
     return replace(
         first,
-        octets=first.octets * len(turns) if first.traffic == TCP else first.octets,
+        octets=first.octets * len(turns),
         packets=sum(window.packets for window in turns),
         virtual_ns=sum(window.virtual_ns for window in turns),
         instructions=_sum_known([window.instructions for window in turns]),

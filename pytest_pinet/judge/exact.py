@@ -1,7 +1,9 @@
 """Judge a new build against the known-good one from one boot each, in a world without noise.
 
-Values of an exact board repeat to the last digit, so a change of one instruction in a driver is certain. Only functions
-that shift with any other binary (``exact_functions.is_shifting``) have a tolerance.
+Values of an exact board repeat to the last digit. Where frames come one by one, a driver handles each in the same way
+with any other binary, so a change of one instruction in a driver is certain; only functions that shift with any other
+binary (``exact_functions.is_shifting``) have a tolerance there. With requests and at full load, a driver may handle
+another number of packets at once, so the whole window has a measured tolerance, and no function has a limit.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Func
 from pytest_pinet.model.limits import InstructionLimit
 from pytest_pinet.model.quantities import Growth, Share
 
-TCP, REQUEST = "tcp", "request"
+FRAME, TCP = "frame", "tcp"
+_ANSWERED = ("request", "bulk")
 DEFAULT_SOURCE = "default"
 # A short path may grow by this many instructions, whatever share that is.
 _LEAST_GROWTH = 20.0
@@ -195,10 +198,10 @@ def _judge_window(
         moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
         # A decrease excuses nothing: where a driver falls into another rhythm, work moves between all functions.
         shift = min(max(moved, 0.0), most)
-    rhythm = change_of_rhythm(a, b)
+    rhythm = None if a.one_by_one else change_of_rhythm(a, b)
     usual = tolerance_of(driver, a.name, rhythm is None)
     limit, tolerance = limits.of_sum(usual), limits.of_goodput(usual)
-    unit = "answer" if a.traffic == REQUEST else "packet"
+    unit = "answer" if a.traffic in _ANSWERED else "packet"
     found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit, rhythm)
     result, why = _verdict(found)
     return replace(found, result=result, why=why)
@@ -228,7 +231,7 @@ def _changes(
             continue
         was = pair.a if pair.a != pair.b else None
         comparison = _comparison(pair, modules, driver)
-        limit = limits.of_function(pair.b)
+        limit = limits.of_function(pair.b) if a.one_by_one else None
         missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
         found.append(FunctionChange(pair.b, one, other, comparison, was, missed))
     return sorted(
@@ -269,7 +272,8 @@ def _verdict(found: WindowChange) -> tuple[Relation, str]:
     rate = found.b.packets_per_second / found.a.packets_per_second - 1
     # Packets of TCP have other sizes in another batching: only its goodput counts.
     worst = found.change if found.a.traffic == TCP else min(found.change, rate)
-    if worst < -found.tolerance:
+    # The time of single frames is that of their instructions, which have a limit already.
+    if worst < -found.tolerance and found.a.traffic != FRAME:
         slower.append(f"goodput falls by more than {percent(found.tolerance)}")
     facts = _facts(found)
     if slower:

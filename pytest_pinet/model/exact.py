@@ -15,6 +15,11 @@ from pytest_pinet.model.traffic import Direction
 USER, UNKNOWN = "[user]", "[unknown]"
 
 
+def is_one_by_one(window: str) -> bool:
+    """Return whether frames come one by one in the window with this name. Then a driver has one way to handle each."""
+    return window.startswith("frame-")
+
+
 @dataclass(frozen=True, order=True)
 class Function:
     """A function of the kernel. ``module`` is the name of its module; empty for the kernel image itself.
@@ -34,16 +39,19 @@ class Function:
 class ExactWindow:
     """One fixed amount of traffic, from its first packet to its last.
 
-    ``traffic`` is ``pktgen`` (or ``sender``, our own sender, where the kernel has no pktgen), ``tcp`` or ``request`` (a
-    request and its answer, again and again). ``direction`` is that of the device under test. ``octets`` are the octets
-    of one frame without the frame check sequence for pktgen and sender, of all payload for tcp, and of one request and
-    its answer for request. ``packets`` are the frames that arrived (transmit: that were sent), for tcp the full
-    segments (1448 octets) that the payload needs, whatever the offloads make of it, for request the number of answers.
+    ``traffic`` is ``frame`` (frames one by one), ``pktgen`` (frames at full load; ``sender``, our own sender, where the
+    kernel has no pktgen), ``tcp``, ``request`` (a request and its answer, one after the other) or ``bulk`` (the same
+    with many octets). ``direction`` is that of the device under test. ``octets`` are the octets of one frame without
+    the frame check sequence for frame, pktgen and sender, of all payload for tcp, and of one request and its answer for
+    request and bulk. ``packets`` are the frames that arrived (transmit: that were sent), for tcp the full segments
+    (1448 octets) that the payload needs, whatever the offloads make of it, for request and bulk the number of answers.
 
-    ``virtual_ns`` is virtual time. ``instructions`` are all instructions that the guest executed, without idle time;
-    None without a plugin. ``functions`` has those functions that executed at least one instruction, and sums up to
-    ``instructions``; it is empty without a plugin. ``pmu_instructions`` is the count of the guest's own performance
-    counter in kernel mode, None where the machine has no counter.
+    ``virtual_ns`` is virtual time; for frame, that of all instructions, for request and bulk, that between requests and
+    their answers. ``instructions`` are all instructions that the guest executed, without idle time (for frame,
+    request and bulk, without those of the traffic program); None without a plugin. ``functions`` has those
+    functions that executed at least one instruction, and sums up to ``instructions``; it is empty without a plugin.
+    ``pmu_instructions`` is the count of the guest's own performance counter in kernel mode, None where the machine has
+    no counter.
     """
 
     traffic: str
@@ -57,9 +65,14 @@ class ExactWindow:
 
     @property
     def name(self) -> str:
-        """The name of this window, unique in a boot: ``pktgen-60-rx``, ``tcp-tx``, ``request-rx``."""
-        size = f"-{self.octets}" if self.traffic in ("pktgen", "sender") else ""
+        """The name of this window, unique in a boot: ``frame-60-rx``, ``tcp-tx``, ``request-rx``."""
+        size = f"-{self.octets}" if self.traffic in ("frame", "pktgen", "sender") else ""
         return f"{self.traffic}{size}-{self.direction}"
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether the NIC was idle before each frame, so that its driver has one way to handle it."""
+        return is_one_by_one(self.name)
 
     @property
     def packets_per_second(self) -> float:

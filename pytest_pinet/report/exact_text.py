@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import OF_CHANGE, ROUNDING, SHIFT, Comparison, importance
+from pytest_pinet.model.exact import is_one_by_one
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.exact_change import ExactChangeRecord, FunctionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -45,13 +47,13 @@ class FunctionRow:
 
 
 def window_of(result_id: str) -> str:
-    """Return the name of the window of an exact result: ``pktgen-60-rx``; empty for a result without a window."""
+    """Return the name of the window of an exact result: ``frame-60-rx``; empty for a result without a window."""
     last = result_id.rpartition("/")[2]
     return "" if last == "pair" or last.startswith("qemu=") else last
 
 
 def exact_label(result_id: str) -> str:
-    """Return the short name of an exact metric: ``macb pktgen-60-rx``."""
+    """Return the short name of an exact metric: ``macb frame-60-rx``."""
     return f"{CombinationId.parse(result_id).nic} {window_of(result_id)}".strip()
 
 
@@ -67,10 +69,11 @@ def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
 def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     """Return the functions that changed in any of these results of one NIC, the most telling first.
 
-    Each function has the window that shows its change best.
+    Each function has the window that shows its change best. At full load, other functions change with any other binary;
+    they count only in a window that is slower or faster.
     """
     found: dict[str, tuple[tuple[int, float, float], FunctionRow]] = {}
-    for result in results:
+    for result in filter(_telling, results):
         exact = result.exact
         for one in exact.functions if exact is not None else ():
             assert exact is not None
@@ -79,6 +82,12 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
             if one.label not in found or order < found[one.label][0]:
                 found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one)
     return [row for _, row in sorted(found.values(), key=lambda entry: (entry[0], entry[1].record.label))]
+
+
+def _telling(result: ResultRecord) -> bool:
+    if is_one_by_one(window_of(result.id)) or result.change is None:
+        return True
+    return any(one.result != Relation.SAME for one in result.change.directions.values())
 
 
 def _order(one: FunctionRecord, exact: ExactChangeRecord, tolerance: float) -> tuple[int, float, float]:

@@ -61,7 +61,7 @@ class ExactGate:
     def __call__(self, *, instructions: Instructions = None, tolerance: str | None = None) -> Mapping[str, ExactResult]:
         """Count what both builds execute for fixed amounts of traffic, judge build B by build A, and return the values.
 
-        The keys are the names of the windows of traffic, such as ``pktgen-60-rx`` or ``tcp-tx``. ``instructions`` is
+        The keys are the names of the windows of traffic, such as ``frame-60-rx`` or ``tcp-tx``. ``instructions`` is
         how much the instructions for each packet may grow: ``'1%'``, ``20``, ``'1% and 20'`` (more than both fails), or
         a mapping from globs of functions to such limits. ``tolerance`` is the share by which virtual goodput may fall.
         Both override the marker. Fails the test if a limit does not hold. Raises BuildError, LabError,

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,33 +21,38 @@ from pytest_pinet.emulated.packages import Apt
 from pytest_pinet.errors import LabError
 
 PATCHES = Path(__file__).parent / "drivers"
-DRIVER = "e1000e"
-SOURCE = f"drivers/net/ethernet/intel/{DRIVER}"
+# The sources of each driver in the kernel's tree, and the Kbuild file for it. Empty: the tree's own.
+SOURCES: Mapping[str, tuple[str, str]] = {
+    "e1000e": ("drivers/net/ethernet/intel/e1000e", ""),
+    "igb": ("drivers/net/ethernet/intel/igb", ""),
+    "macb": ("drivers/net/ethernet/cadence", ""),
+    "virtio_net": ("drivers/net/virtio_net.c", "obj-m := virtio_net.o\n"),
+}
 CROSS = "aarch64-linux-gnu-"
 TOOLS = (f"{CROSS}gcc", "dpkg-deb", "make", "patch", "xz")
 UNPACK_TIMEOUT_S = 300.0
 BUILD_TIMEOUT_S = 600.0
 
 
-def patched_module(patch: str | None, folder: Path) -> Path:
-    """Build ``folder``/e1000e.ko for the boards' own kernel. Builds are cached.
+def patched_module(patch: str | None, folder: Path, driver: str = "e1000e", patches: Path = PATCHES) -> Path:
+    """Build ``folder``/``driver``.ko for the boards' own kernel. Builds are cached.
 
-    ``patch`` is the name of a file in drivers/ without ``.patch``; None builds the driver unchanged. Skips the test
-    without a compiler for arm64.
+    ``patch`` is the name of a file in the folder ``patches`` without ``.patch``; None builds the driver unchanged.
+    Skips the test without a compiler for arm64.
     """
-    text = b"" if patch is None else (PATCHES / f"{patch}.patch").read_bytes()
+    text = b"" if patch is None else (patches / f"{patch}.patch").read_bytes()
     release, version = _kernel()
-    key = hashlib.sha256(f"{release} {version} {SOURCE} ".encode() + text).hexdigest()[:16]
-    kept = cache() / "drivers" / f"{DRIVER}-{key}.ko"
+    key = hashlib.sha256(f"{release} {version} {SOURCES[driver]} ".encode() + text).hexdigest()[:16]
+    kept = cache() / "drivers" / f"{driver}-{key}.ko"
     with locked(kept.parent):
         if not kept.exists():
-            _build(_Tree(kept.parent, release, version), text, kept)
+            _build(_Tree(kept.parent, release, version), driver, text, kept)
     folder.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.copy(kept, folder / f"{DRIVER}.ko"))
+    return Path(shutil.copy(kept, folder / f"{driver}.ko"))
 
 
-def driver_sources(folder: Path) -> list[str]:
-    """Copy the driver's sources to ``folder``. Return the command that builds e1000e.ko there.
+def driver_sources(folder: Path, driver: str = "e1000e") -> list[str]:
+    """Copy the driver's sources to ``folder``. Return the command that builds the module there.
 
     Skips the test as ``patched_module`` does.
     """
@@ -54,7 +60,7 @@ def driver_sources(folder: Path) -> list[str]:
     base = cache() / "drivers"
     with locked(base):
         tree = _Tree(base, release, version)
-    shutil.copytree(tree.source, folder, dirs_exist_ok=True)
+    tree.copy(driver, folder)
     return _make(tree, folder)
 
 
@@ -70,13 +76,12 @@ def _kernel() -> tuple[str, str]:
 
 
 class _Tree:
-    """Headers, build scripts and the driver's source, all of one version, in the layout that ``make`` needs."""
+    """Headers, build scripts and the drivers' sources, all of one version, in the layout that ``make`` needs."""
 
     def __init__(self, base: Path, release: str, version: str) -> None:
         self._base = base / f"{release}_{version}"
         self.headers = self._base / "usr" / "src" / f"linux-headers-{release}"
-        self.source = self._base / SOURCE
-        if self._base.exists():
+        if all((self._base / place).exists() for place, _ in SOURCES.values()):
             return
         for old in base.iterdir():
             # A tree of another kernel, or of a process that was killed.
@@ -91,6 +96,16 @@ class _Tree:
             pytest.skip(f"Debian's packages of kernel {release} {version}, which the boards run, are not here: {error}")
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+    def copy(self, driver: str, folder: Path) -> None:
+        """Copy the sources of a driver to ``folder``, which may exist."""
+        place, kbuild = SOURCES[driver]
+        if kbuild:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self._base / place, folder)
+            (folder / "Kbuild").write_text(kbuild)
+        else:
+            shutil.copytree(self._base / place, folder, dirs_exist_ok=True)
 
     def _make(self, root: Path, release: str, version: str) -> None:
         series = ".".join(release.split(".")[:2])
@@ -113,20 +128,24 @@ class _Tree:
         makefile.write_text(makefile.read_text().replace("/usr/src/", f"{self._base}/usr/src/"))
         _run("dpkg-deb", "-x", source, root / "source")
         (archive,) = (root / "source" / "usr" / "src").glob("linux-source-*.tar.xz")
-        _run("tar", "-C", root, "--strip-components=1", "-xJf", archive, f"linux-source-{series}/{SOURCE}")
+        places = [f"linux-source-{series}/{place}" for place, _ in SOURCES.values()]
+        _run("tar", "-C", root, "--strip-components=1", "-xJf", archive, *places)
         shutil.rmtree(root / "source")
         # It has 140 MB, of which 1 MB is kept.
         source.unlink()
 
 
-def _build(tree: _Tree, patch: bytes, target: Path) -> None:
+def _build(tree: _Tree, driver: str, patch: bytes, target: Path) -> None:
     with TemporaryDirectory(dir=target.parent) as name:
         work = Path(name)
-        shutil.copytree(tree.source, work, dirs_exist_ok=True)
+        tree.copy(driver, work)
         if patch:
-            _run("patch", f"-p{SOURCE.count('/') + 2}", "--fuzz=0", "-d", work, input=patch)
+            # Patches name files by their place in the tree. All files of a driver are in one folder.
+            place, kbuild = SOURCES[driver]
+            folders = place.count("/") + (1 if kbuild else 2)
+            _run("patch", f"-p{folders}", "--fuzz=0", "-d", work, input=patch)
         _run(*_make(tree, work), timeout_s=BUILD_TIMEOUT_S)
-        (work / f"{DRIVER}.ko").rename(target)
+        (work / f"{driver}.ko").rename(target)
 
 
 def _make(tree: _Tree, work: Path) -> list[str]:

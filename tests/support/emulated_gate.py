@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -151,9 +151,13 @@ def emulated_session(folder: Path, edit: Callable[[str], str] = lambda text: tex
         use.leave()
 
 
-def emulated_gate(
-    tmp_path_factory: pytest.TempPathFactory, edit: Callable[[str], str] = lambda text: text
-) -> Iterator[EmulatedGate]:
+class Folders(Protocol):
+    """Makes folders, as ``pytest.TempPathFactory`` does."""
+
+    def mktemp(self, basename: str, /) -> Path: ...
+
+
+def emulated_gate(tmp_path_factory: Folders, edit: Callable[[str], str] = lambda text: text) -> Iterator[EmulatedGate]:
     """Yield a gate with a running lab, whose file ``edit`` may change, for module fixtures."""
     folder = tmp_path_factory.mktemp("emulated-gate")
     (folder / "emulated.yaml").write_text(edit(gate_text()))

@@ -46,7 +46,7 @@ def named(name: str) -> Function:
 
 def window(
     per_packet: Mapping[str, float],
-    traffic: str = "pktgen",
+    traffic: str = "frame",
     direction: Direction = Direction.RX,
     octets: int = 60,
     packets: int = PACKETS,

@@ -33,7 +33,7 @@ def test_right(pinet_link: Link, pinet_gate: Gate, pinet_tune: Tune, way: str) -
     good: bool = every[0].verdict is Verdict.PASS and every[0].goodput[Direction.TX] == rate
 
 def test_exact(pinet_exact_gate: ExactGate) -> None:
-    found: ExactResult = pinet_exact_gate(instructions={"gem_rx": "1%", "macb_*": 4}, tolerance="1%")["pktgen-60-rx"]
+    found: ExactResult = pinet_exact_gate(instructions={"gem_rx": "1%", "macb_*": 4}, tolerance="1%")["frame-60-rx"]
     before, after = found.functions["gem_rx [macb]"]
 
 def test_wrong(pinet_link: Link, pinet_gate: Gate) -> None:

@@ -18,8 +18,8 @@ import pytest
 @pytest.mark.exact(nic="macb")
 def test_default(exact_gate):
     found = exact_gate()
-    assert found["pktgen-60-rx"].instructions_of_a == 4752
-    assert found["pktgen-60-rx"].functions.get("gem_rx [macb]", (151, 155)) == (151, 155)
+    assert found["frame-60-rx"].instructions_of_a == 4752
+    assert found["frame-60-rx"].functions.get("gem_rx [macb]", (151, 155)) == (151, 155)
 
 @pytest.mark.exact(nic="macb", instructions={"gem_rx": "1%"})
 def test_receive_path(exact_gate):
@@ -61,7 +61,7 @@ def test_the_packaged_test_runs_without_a_lab(gate: Gate, monkeypatch: pytest.Mo
     code, out = gate("nops.yaml")
     assert code == 0, out
     assert f"nops may be merged: none of 2 metrics is slower than with the {STOCK};" in out
-    assert "gem_rx [macb]  pktgen-60-rx  151.00  155.00   +4.00" in out
+    assert "gem_rx [macb]  frame-60-rx  151.00  155.00   +4.00" in out
     assert "igb needs QEMU 8.0 or later, found 7.2.22" in out
     run = results()
     assert (run["lab"], run["figures"], run["change"]["baseline"]) == ("exact", "emulated", "exact")
@@ -82,7 +82,7 @@ def test_limits_of_markers_and_of_the_command_line(gate: Gate) -> None:
 @pytest.mark.parametrize(
     ("build", "plain", "bisect", "text"),
     [
-        ("slow", 1, 1, "slow must not be merged: 1 of 2 metrics slower, by 7.7 % in macb pktgen-60-rx,"),
+        ("slow", 1, 1, "slow must not be merged: 1 of 2 metrics slower, by 7.7 % in macb frame-60-rx,"),
         ("error-panic", 1, 125, "error panic must not be merged: panic (1 of 1 results), against the stock"),
         ("qemu10", 3, 125, "the boots cannot be compared: qemu was 7.2.22 with A and 10.0.2 with B"),
         ("missing", 4, 125, "missing.yaml"),

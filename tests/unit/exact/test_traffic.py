@@ -1,7 +1,7 @@
 """The turns of one amount of traffic become one window."""
 
 from pytest_pinet.exact.traffic import joined_turns
-from pytest_pinet.model.exact import ExactWindow, Function
+from pytest_pinet.model.exact import USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
 SEND = Function("", "tcp_sendmsg")
@@ -12,7 +12,7 @@ def window(traffic: str, octets: int, ns: int, count: int | None = None) -> Exac
     return ExactWindow(traffic, Direction.TX, octets, 100, ns, count, functions, count)
 
 
-def test_of_frames_the_turn_with_the_middle_time_counts() -> None:
+def test_of_frames_at_full_load_the_turn_with_the_middle_time_counts() -> None:
     turns = [window("pktgen", 60, ns, count) for ns, count in ((700, 7), (300, 3), (600, 6))]
     other = window("pktgen", 1514, 100, 1)
     assert joined_turns([*turns, other]) == (turns[2], other)
@@ -26,6 +26,35 @@ def test_connections_are_added_up() -> None:
     assert found.goodput_bps == 2000 * 8e9 / 1100
 
 
-def test_a_request_keeps_its_size() -> None:
-    (found,) = joined_turns([window("request", 128, 600), window("request", 128, 400)])
-    assert (found.octets, found.packets, found.virtual_ns, found.instructions) == (128, 200, 1000, None)
+def single(traffic: str, ns: int, **counts: int) -> ExactWindow:
+    functions = {Function("", name): count for name, count in counts.items()} | {Function("", USER): 9000}
+    total = sum(functions.values())
+    return ExactWindow(traffic, Direction.TX, 60, 100, ns, total, functions, total - 9000)
+
+
+def test_of_frames_one_by_one_each_function_has_its_middle_count() -> None:
+    # The watchdog of the driver runs in one turn, the refill of a cache is seen one time less in another turn.
+    turns = [single("frame", 0, send=500, refill=20), single("frame", 0, send=500, refill=20, watchdog=300),
+             single("frame", 0, send=500, refill=10)]  # fmt: skip
+    (found,) = joined_turns(turns)
+    assert {function.name: count for function, count in found.functions.items()} == {"send": 500, "refill": 20}
+    assert (found.instructions, found.pmu_instructions, found.packets) == (520, 520, 100)
+    # 16 ns for each instruction: the program waits in between.
+    assert found.virtual_ns == 520 * 16
+
+
+def test_without_the_plugin_the_counter_of_the_guest_gives_the_time_of_single_frames() -> None:
+    bare = [ExactWindow("frame", Direction.TX, 60, 100, 0, None, {}, count) for count in (520, 520, 510)]
+    (found,) = joined_turns(bare)
+    assert (found.instructions, found.virtual_ns) == (None, 520 * 16)
+
+
+def test_single_frames_without_any_count_are_no_window() -> None:
+    bare = ExactWindow("frame", Direction.TX, 60, 100, 0)
+    other = window("pktgen", 60, 100)
+    assert joined_turns([bare, other]) == (other,)
+
+
+def test_requests_have_their_middle_time() -> None:
+    (found,) = joined_turns([single("request", ns, send=500) for ns in (600, 400, 500)])
+    assert (found.octets, found.packets, found.virtual_ns, found.instructions) == (60, 100, 500, 500)

@@ -30,6 +30,10 @@ def recorded(name: str) -> ExactBoot:
         ("macb", "sender-60-rx", 0.032),
         ("macb", "tcp-rx", 0.124),
         ("e1000e", "pktgen-1514-rx", 0.08),
+        # One by one, nothing was measured above the least tolerance.
+        ("e1000e", "frame-1514-rx", 0.01),
+        ("macb", "request-tx", 0.0135),
+        ("macb", "bulk-tx", 0.01),
         # Drivers and windows that were not measured have the widest range that was.
         ("vmxnet3", "pktgen-1514-rx", 0.08),
         ("macb", "pktgen-512-rx", 0.124),
@@ -46,29 +50,44 @@ def test_another_rhythm_has_more_room() -> None:
 
 @pytest.mark.parametrize(("interrupts", "change"), [(55.3, None), (48.0, None), (28.6, -0.483), (80.0, 0.447)])
 def test_interrupts_for_each_packet_tell_the_rhythm(interrupts: float, change: float | None) -> None:
-    a, b = (window({**RECEIVE, "gic_handle_irq": count}) for count in (55.3, interrupts))
+    a, b = (window({**RECEIVE, "gic_handle_irq": count}, "pktgen") for count in (55.3, interrupts))
     assert change_of_rhythm(a, b) == (None if change is None else pytest.approx(change, abs=0.001))
-    assert change_of_rhythm(window(RECEIVE), b) is None
+    assert change_of_rhythm(window(RECEIVE, "pktgen"), b) is None
 
 
 def test_a_window_in_another_rhythm_says_so_and_is_no_regression() -> None:
     # Measured on macb: the same kernel, 10,927 and 9,864 instructions for each packet.
     slow, fast = ({**RECEIVE, "gic_handle_irq": count, "net_rx": rest} for count, rest in ((55.3, 6000), (28.6, 4900)))
-    found = judge_exact(boot(window(fast, rate=6374)), boot(window(slow, rate=5757)), ExactLimits()).windows[0]
+    found = judge_exact(
+        boot(window(fast, "pktgen", rate=6374)), boot(window(slow, "pktgen", rate=5757)), ExactLimits()
+    ).windows[0]
     assert found.result is Relation.SAME
     assert found.why.endswith("goodput -9.68 %; another rhythm, +93 % interrupts per packet")
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [*permutations(["e1000e-6.1", "e1000e-6.1-rebuilt", "e1000e-6.1-four-instructions"], 2)]
-)
+@pytest.mark.parametrize(("a", "b"), [*permutations(["e1000e-6.1", "e1000e-6.1-word", "e1000e-6.1-rebuilt"], 2)])
 def test_a_driver_that_was_only_built_again_is_not_slower(a: str, b: str) -> None:
     found = judge_exact(recorded(a), recorded(b), ExactLimits())
-    assert [one.why for one in found.windows if one.result is not Relation.SAME] == []
+    assert [one.why for one in found.windows if one.result is Relation.SLOWER] == []
 
 
-def test_four_more_instructions_are_found_to_the_digit() -> None:
-    found = judge_exact(recorded("e1000e-6.1-rebuilt"), recorded("e1000e-6.1-four-instructions"), ExactLimits())
-    receive = next(one for one in found.windows if one.a.name == "pktgen-60-rx")
-    assert receive.functions[0].text == "e1000_receive_skb [e1000e] 30.00 -> 34.00"
-    assert found.modules == ("e1000e",)
+def in_driver(a: str, b: str) -> dict[str, set[str]]:
+    """Return the changes of each function of the driver, in all windows of single frames."""
+    found: dict[str, set[str]] = {}
+    for one in judge_exact(recorded(a), recorded(b), ExactLimits()).windows:
+        for function in one.functions if one.a.one_by_one else ():
+            if function.function.module == "e1000e":
+                found.setdefault(function.function.name, set()).add(f"{function.change:+.2f}")
+    return found
+
+
+def test_another_word_on_the_command_line_changes_no_function_of_the_driver_by_one_instruction() -> None:
+    assert in_driver("e1000e-6.1", "e1000e-6.1-word") == {}
+
+
+def test_another_compilation_of_the_driver_is_found_to_the_digit() -> None:
+    # Debian's build of the same source has two instructions more.
+    assert in_driver("e1000e-6.1", "e1000e-6.1-rebuilt") == {
+        "e1000_xmit_frame": {"-2.00"},
+        "e1000e_poll": {"-1.00", "-2.00"},
+    }

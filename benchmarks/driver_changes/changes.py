@@ -1,0 +1,69 @@
+"""Real changes of NIC drivers and of the kernel around them, for the table in docs/explanation/exact.md.
+
+A patch is against Debian's linux-source of the boards' own kernel. Most patches undo one commit of a driver's
+history, so that the kernel with the commit is the known-good build. The first line of a patch names the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PATCHES = Path(__file__).parent / "patches"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a driver by ``patch``, or of the whole kernel by words of its command line or options of a module.
+
+    ``board`` is the exact board that shows it, ``text`` says in a few words what changes.
+    """
+
+    board: str
+    text: str
+    patch: str = ""
+    cmdline: str = ""
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of this change, unique in CHANGES."""
+        words = [f"{module}.{key}={value}" for module, own in self.options.items() for key, value in own.items()]
+        return self.patch or f"{self.board}: {' '.join(filter(None, [self.cmdline, *words]))}"
+
+    @property
+    def origin(self) -> str:
+        """What the change is, in one sentence."""
+        return (PATCHES / f"{self.patch}.patch").read_text().partition("\n")[0] if self.patch else self.text
+
+
+# The driver of each board that patches change.
+DRIVERS = {"e1000e": "e1000e", "igb": "igb", "virtio-net": "virtio_net", "macb": "macb"}
+CHANGES = (
+    Change("macb", "interrupts coalesced by software", patch="macb-coalesce"),
+    Change("macb", "no check for lost interrupts", patch="macb-rx-pending"),
+    Change("macb", "sent packets freed in bulk", patch="macb-napi-consume"),
+    Change("macb", "no padding by software", patch="macb-no-fcs"),
+    Change("e1000e", "GRO off", patch="e1000e-no-gro"),
+    Change("e1000e", "TSO off", patch="e1000e-no-tso"),
+    Change("e1000e", "no xmit_more", patch="e1000e-no-xmit-more"),
+    Change("e1000e", "small frames not from NAPI's cache", patch="e1000e-netdev-alloc"),
+    Change("e1000e", "queue stops too late", patch="e1000e-tx-dispatch"),
+    Change("e1000e", "rmb for dma_rmb", patch="e1000e-rmb"),
+    Change("virtio-net", "sent packets freed one by one", patch="virtio_net-any-consume"),
+    Change("virtio-net", "no xmit_more", patch="virtio_net-no-xmit-more"),
+    Change("virtio-net", "callbacks enabled while sending", patch="virtio_net-callbacks"),
+    Change("virtio-net", "callbacks enabled while polling", patch="virtio_net-busy-poll"),
+    Change("virtio-net", "no NAPI for sent packets", options={"virtio_net": {"napi_tx": "0"}}),
+    Change("e1000e", "no interrupt throttling", options={"e1000e": {"InterruptThrottleRate": "0"}}),
+    Change("e1000e", "memory not cleared when allocated", cmdline="init_on_alloc=0"),
+    Change("e1000e", "memory cleared when freed", cmdline="init_on_free=1"),
+    Change("e1000e", "bounce buffers", cmdline="swiotlb=force"),
+    Change("e1000e", "threaded interrupts", cmdline="threadirqs"),
+    Change("e1000e", "checks of SLUB", cmdline="slub_debug=FZPU"),
+    Change("igb", "heads of packets copied", patch="igb-legacy-rx"),
+    Change("igb", "pages not used again", patch="igb-no-reuse"),
+    Change("igb", "sent packets freed one by one", patch="igb-any-consume"),
+    Change("igb", "no prefetch", patch="igb-no-prefetch"),
+)

@@ -1,0 +1,136 @@
+"""Lets each gate judge one change. Boots and builds of drivers are cached, so that a second run is quick."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from benchmarks.driver_changes.changes import DRIVERS, PATCHES, Change
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import CapabilityError
+from pytest_pinet.exact.board import BOARDS
+from pytest_pinet.exact.measure import measured, stock_build
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.exact import Comparison, ExactChange, ExactLimits, WindowChange, judge_exact
+from tests.support.driver_builds import patched_module
+from tests.support.emulated_gate import EmulatedGate, emulated_gate
+
+# The emulated lab has no other NIC of an exact board.
+ORDINARY_NICS = {"e1000e": "e1000e", "virtio-net": "virtio"}
+# A change of one instruction in a thousand packets is no rounding.
+_EXACT = (Comparison.CHANGED, Comparison.DRIVER)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a gate says: one of ``slower``, ``faster``, ``changed`` (below the limits), ``same``, and why."""
+
+    outcome: str
+    why: str = ""
+
+
+def build_file(change: Change, folder: Path) -> Path:
+    """Return a file of the build under test, in ``folder``."""
+    if change.patch:
+        return patched_module(change.patch, folder, DRIVERS[change.board], PATCHES)
+    file = folder / "build.yaml"
+    file.write_text(
+        yaml.safe_dump({"cmdline": change.cmdline, "options": {k: dict(v) for k, v in change.options.items()}})
+    )
+    return file
+
+
+def exact_change(change: Change) -> ExactChange:
+    """Return the exact comparison of a change with the same kernel, or with the same driver built without the patch.
+
+    Raises BuildError, CapabilityError, LabError.
+    """
+    board, stock = BOARDS[change.board], stock_build(_quiet)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        plain = load_build(str(patched_module(None, folder / "plain", DRIVERS[change.board]))) if change.patch else None
+        a = measured(board, stock, plain)
+        b = measured(board, stock, load_build(str(build_file(change, folder))))
+    return judge_exact(a, b, ExactLimits())
+
+
+def exact(found: ExactChange) -> Finding:
+    """Return what the exact gate says with its default limits."""
+    missed = [one for one in found.windows if one.result is Relation.SLOWER]
+    better = [one for one in found.windows if one.result is Relation.FASTER]
+    if missed or better:
+        worst = max(missed or better, key=lambda one: abs(_share(one)))
+        return Finding("slower" if missed else "faster", f"{_share(worst):+.1%} in {worst.b.name}{_first(found)}")
+    return Finding("changed" if _first(found) else "same", _first(found).removeprefix(": "))
+
+
+def goodput(found: ExactChange) -> Finding:
+    """Return what goodput and packets per second of the same boots say, without instructions and functions."""
+    timed = [one for one in found.windows if one.a.traffic != "frame"]
+    worst = min(timed, key=lambda one: one.change / one.tolerance)
+    if worst.change < -worst.tolerance:
+        return Finding("slower", f"{worst.change:+.1%} in {worst.b.name}")
+    best = max(timed, key=lambda one: one.change / one.tolerance)
+    if best.change > best.tolerance:
+        return Finding("faster", f"{best.change:+.1%} in {best.b.name}")
+    return Finding("same")
+
+
+def ordinary(change: Change) -> Finding:
+    """Return what the ordinary gate says on emulated boards."""
+    nic = ORDINARY_NICS.get(change.board)
+    if nic is None:
+        raise CapabilityError(f"the emulated lab has no {change.board}")
+    start = time.monotonic()
+    with TemporaryDirectory() as name:
+        for gate in emulated_gate(_Folders(Path(name))):
+            own = gate.project.path / "test_change.py"
+            own.write_text(own.read_text().replace("e1000e", nic))
+            return _ran(gate, build_file(change, Path(name)), start)
+    raise AssertionError
+
+
+def _ran(gate: EmulatedGate, build: Path, start: float) -> Finding:
+    code = gate.run(str(build))
+    took = f"{time.monotonic() - start:.0f} s"
+    if code not in (0, 1):
+        return Finding("no verdict", f"exit code {code}, {took}: {gate.text.strip().splitlines()[-1][:120]}")
+    words = ", ".join(f"{name} {gate.changes[name]:+.1%}" for name in sorted(gate.came) if name in gate.changes)
+    return Finding("slower" if code else "same", f"{words}; {took}")
+
+
+def _share(one: WindowChange) -> float:
+    grown = one.change_of_sum
+    return -one.change if grown is None or not one.sum_a else grown / one.sum_a
+
+
+def _first(found: ExactChange) -> str:
+    """Return the function that changed most where frames come one by one, in the driver or else anywhere."""
+    single = [(one, function) for one in found.windows if one.a.one_by_one for function in one.functions]
+    own = [pair for pair in single if pair[1].comparison in _EXACT] or [
+        pair for pair in single if pair[1].comparison is Comparison.OTHER
+    ]
+    if not own:
+        return ""
+    window, function = max(own, key=lambda pair: abs(pair[1].change))
+    return f": `{function.function}` {function.a:.2f} -> {function.b:.2f} in {window.b.name}"
+
+
+class _Folders:
+    """Folders for ``emulated_gate`` outside of a test."""
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    def mktemp(self, basename: str, /) -> Path:
+        folder = self._base / basename
+        folder.mkdir()
+        return folder
+
+
+def _quiet(_: str) -> None:
+    pass

@@ -1,0 +1,25 @@
+"""The table of all changes, as docs/explanation/exact.md has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchmarks.driver_changes.changes import Change
+from benchmarks.driver_changes.judges import Finding
+
+NOT_RUN = Finding("not run")
+
+
+def table(changes: Sequence[Change], findings: Mapping[str, Mapping[str, Finding]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
+    yield "| change | NIC | exact gate | ordinary gate | goodput alone |"
+    yield "|---|---|---|---|---|"
+    for change in changes:
+        own = findings.get(change.name, {})
+        cells = [_cell(own.get(gate, NOT_RUN)) for gate in ("exact", "ordinary", "goodput")]
+        yield f"| {change.text} | {change.board} | {' | '.join(cells)} |"
+
+
+def _cell(found: Finding) -> str:
+    word = f"**{found.outcome}**" if found.outcome in ("slower", "faster", "changed") else found.outcome
+    return f"{word}: {found.why}" if found.why else word

@@ -1,0 +1,43 @@
+"""Exact gates of an unchanged build beside other work: all digits are equal."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from benchmarks.virtual_time import busy_loops
+from pytest_pinet.errors import CapabilityError
+from pytest_pinet.exact.board import BOARDS
+from pytest_pinet.exact.measure import known_good, measured, stock_build
+from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.exact import ExactLimits, judge_exact
+from pytest_pinet.model.exact import ExactBoot, first_difference
+
+NICS = ("e1000e", "virtio-net", "macb", "igb")
+BUSY = 2
+# The loops keep processors busy, but let go of them for the work of others on the same machine.
+NICE = 10
+
+
+@pytest.mark.soak(
+    "An exact gate of a build against itself is equal to the last digit beside two busy processes (five gates of each "
+    "NIC).",
+    runs=20,
+    minutes=30,
+)
+@pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="QEMU for arm64 is missing")
+def test_a_build_against_itself_beside_busy_processes(soak_number: int) -> None:
+    board, stock = BOARDS[NICS[soak_number % len(NICS)]], stock_build(print)
+    with busy_loops(BUSY, NICE):
+        try:
+            # The first time, this boots twice. Later, as in any gate, its values come from the cache.
+            good = known_good(board, stock)
+        except CapabilityError as error:
+            pytest.skip(error.message)
+        assert isinstance(good, ExactBoot), str(good)
+        again = measured(board, stock, None, fresh=True)
+    assert first_difference(good, again) is None
+    found = judge_exact(good, again, ExactLimits())
+    assert [one.result for one in found.windows] == [Relation.SAME] * 12
+    assert not any(one.functions for one in found.windows)
