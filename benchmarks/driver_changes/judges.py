@@ -12,8 +12,8 @@ import yaml
 from benchmarks.driver_changes.changes import DRIVERS, PATCHES, Change
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
-from pytest_pinet.exact.board import BOARDS
-from pytest_pinet.exact.measure import measured, stock_build
+from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import Comparison, ExactChange, ExactLimits, WindowChange, judge_exact
 from tests.support.driver_builds import patched_module
@@ -49,12 +49,12 @@ def exact_change(change: Change) -> ExactChange:
 
     Raises BuildError, CapabilityError, LabError.
     """
-    board, stock = BOARDS[change.board], stock_build(_quiet)
+    bench, stock = ExactBench(exact_boards()[change.board]), stock_build(_quiet)
     with TemporaryDirectory() as name:
         folder = Path(name)
         plain = load_build(str(patched_module(None, folder / "plain", DRIVERS[change.board]))) if change.patch else None
-        a = measured(board, stock, plain)
-        b = measured(board, stock, load_build(str(build_file(change, folder))))
+        builds = plain, load_build(str(build_file(change, folder)))
+        a, b = (bench.measured(bench.payload(stock, build), _quiet).boot for build in builds)
     return judge_exact(a, b, ExactLimits())
 
 

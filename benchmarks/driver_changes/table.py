@@ -11,11 +11,13 @@ NOT_RUN = Finding("not run")
 
 
 def table(changes: Sequence[Change], findings: Mapping[str, Mapping[str, Finding]]) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
+    """Yield the lines of a Markdown table of all changes that the exact gate has judged."""
     yield "| change | NIC | exact gate | ordinary gate | goodput alone |"
     yield "|---|---|---|---|---|"
     for change in changes:
         own = findings.get(change.name, {})
+        if "exact" not in own:
+            continue
         cells = [_cell(own.get(gate, NOT_RUN)) for gate in ("exact", "ordinary", "goodput")]
         yield f"| {change.text} | {change.board} | {' | '.join(cells)} |"
 

@@ -46,10 +46,10 @@ class ExactWindow:
     request and bulk. ``packets`` are the frames that arrived (transmit: that were sent), for tcp the full segments
     (1448 octets) that the payload needs, whatever the offloads make of it, for request and bulk the number of answers.
 
-    ``virtual_ns`` is virtual time; for frame, that of all instructions, for request and bulk, that between requests and
-    their answers. ``instructions`` are all instructions that the guest executed, without idle time (for frame,
-    request and bulk, without those of the traffic program); None without a plugin. ``functions`` has those
-    functions that executed at least one instruction, and sums up to ``instructions``; it is empty without a plugin.
+    ``virtual_ns`` is virtual time: for frame, the time of all instructions; for request and bulk, the time between
+    requests and their answers. ``instructions`` are all instructions that the guest executed, without idle time (for
+    frame, request and bulk also without the traffic program); None without a plugin. ``functions`` has those functions
+    that executed at least one instruction, and sums up to ``instructions``; it is empty without a plugin.
     ``pmu_instructions`` is the count of the guest's own performance counter in kernel mode, None where the machine has
     no counter.
     """

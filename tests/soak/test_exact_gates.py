@@ -8,11 +8,12 @@ import pytest
 
 from benchmarks.virtual_time import busy_loops
 from pytest_pinet.errors import CapabilityError
-from pytest_pinet.exact.board import BOARDS
-from pytest_pinet.exact.measure import known_good, measured, stock_build
+from pytest_pinet.exact.boot import boot
+from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, judge_exact
-from pytest_pinet.model.exact import ExactBoot, first_difference
+from pytest_pinet.model.exact import first_difference
 
 NICS = ("e1000e", "virtio-net", "macb", "igb")
 BUSY = 2
@@ -28,15 +29,15 @@ NICE = 10
 )
 @pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="QEMU for arm64 is missing")
 def test_a_build_against_itself_beside_busy_processes(soak_number: int) -> None:
-    board, stock = BOARDS[NICS[soak_number % len(NICS)]], stock_build(print)
+    try:
+        bench = ExactBench(exact_boards()[NICS[soak_number % len(NICS)]])
+    except CapabilityError as error:
+        pytest.skip(error.message)
+    payload = bench.payload(stock_build(print))
     with busy_loops(BUSY, NICE):
-        try:
-            # The first time, this boots twice. Later, as in any gate, its values come from the cache.
-            good = known_good(board, stock)
-        except CapabilityError as error:
-            pytest.skip(error.message)
-        assert isinstance(good, ExactBoot), str(good)
-        again = measured(board, stock, None, fresh=True)
+        # The first time, this boots twice. Later, as in any gate, its values come from the cache.
+        good = bench.known_good(payload, print).boot
+        again = boot(bench.board, payload, bench.qemu, bench.plugin)
     assert first_difference(good, again) is None
     found = judge_exact(good, again, ExactLimits())
     assert [one.result for one in found.windows] == [Relation.SAME] * 12

@@ -78,8 +78,10 @@ def test_two_processors_repeat_too(stock: Build) -> None:
     two = replace(one, name="e1000e-2", machine=replace(one.machine, smp=2, processors=2))
     bench = ExactBench(two)
     found = bench.known_good(bench.payload(stock), print).boot
-    assert [window.name for window in found.windows] == WINDOWS
-    assert bool(found.identity.no_functions) == (bench.qemu.version >= (8, 0))
+    newer = bench.qemu.version >= (8, 0)
+    # Without counts, there is nothing to say about single frames.
+    assert [window.name for window in found.windows] == [name for name in WINDOWS if "frame" not in name or not newer]
+    assert bool(found.identity.no_functions) == newer
 
 
 def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:
