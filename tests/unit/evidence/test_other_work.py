@@ -177,16 +177,16 @@ def wait_for_pid(file: Path) -> int:
 
 @pytest.fixture
 def quota() -> Iterator[Path]:
-    """A group whose processes get a tenth of a CPU."""
+    """A group whose processes get 2 % of a CPU, which is less than even a full machine leaves them."""
     old, new = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
     folder = (old if old.is_dir() else new) / f"pinet-test-{os.getpid()}"
     try:
         folder.mkdir()
         if (folder / "cpu.max").exists():
-            (folder / "cpu.max").write_text("10000 100000")
+            (folder / "cpu.max").write_text("2000 100000")
         else:
             (folder / "cpu.cfs_period_us").write_text("100000")
-            (folder / "cpu.cfs_quota_us").write_text("10000")
+            (folder / "cpu.cfs_quota_us").write_text("2000")
     except OSError as error:
         with suppress(OSError):
             folder.rmdir()
@@ -199,24 +199,11 @@ def quota() -> Iterator[Path]:
         time.sleep(0.1)
 
 
-# Uses the CPU until the kernel has withheld it from the group for 0.5 s, however busy this machine is. At least 1 s.
-BURN_UNTIL_THROTTLED = """
-import sys, time
-began = time.monotonic()
-def throttled_s():
-    words = dict(line.split() for line in open(sys.argv[1]))
-    return int(words["throttled_usec"]) / 1e6 if "throttled_usec" in words else int(words["throttled_time"]) / 1e9
-while throttled_s() < 0.5 or time.monotonic() < began + 1:
-    if time.monotonic() > began + 40:
-        sys.exit("the kernel withheld no 0.5 s in 40 s")
-"""
-
-
 def test_time_that_a_quota_takes_is_stolen(quota: Path) -> None:
     # The readings come from inside the group, as readings of a run in a container do.
-    burn_here = f"$0 -c '{BURN_UNTIL_THROTTLED}' {quota}/cpu.stat"
-    inside = f"echo $$ > {quota}/cgroup.procs; {COMMAND}\necho ---\n{burn_here} || exit 1\n{COMMAND}"
-    done = subprocess.run(["sh", "-c", inside, sys.executable], capture_output=True, text=True, timeout=90, check=True)
+    count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
+    inside = f"echo $$ > {quota}/cgroup.procs; {COMMAND}\necho ---\n{count}\nsleep 1\n{COMMAND}"
+    done = subprocess.run(["sh", "-c", inside], capture_output=True, text=True, timeout=90, check=True)
     before, after = done.stdout.split("---\n")
     found = OtherPrograms().add(END, Texts(before, after))
     assert found.stolen is not None
