@@ -23,6 +23,8 @@ from pytest_pinet.model.quantities import Growth, Share
 
 FRAME, TCP = "frame", "tcp"
 _ANSWERED = ("request", "bulk")
+# Where a driver may fall into another rhythm.
+_FULL_LOAD = ("pktgen", "sender", TCP)
 DEFAULT_SOURCE = "default"
 # A short path may grow by this many instructions, whatever share that is.
 _LEAST_GROWTH = 20.0
@@ -198,7 +200,7 @@ def _judge_window(
         moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
         # A decrease excuses nothing: where a driver falls into another rhythm, work moves between all functions.
         shift = min(max(moved, 0.0), most)
-    rhythm = None if a.one_by_one else change_of_rhythm(a, b)
+    rhythm = change_of_rhythm(a, b) if a.traffic in _FULL_LOAD else None
     usual = tolerance_of(driver, a.name, rhythm is None)
     limit, tolerance = limits.of_sum(usual), limits.of_goodput(usual)
     unit = "answer" if a.traffic in _ANSWERED else "packet"

@@ -139,6 +139,16 @@ def test_the_answer_is_the_unit_of_requests() -> None:
     assert judged(b, a).why.startswith("gem_rx [macb] 151.00 -> 152.00 instructions per answer (+1.00);")
 
 
+def test_more_interrupts_excuse_no_request() -> None:
+    # Measured on macb with software coalescing of interrupts: requests take 13 % longer.
+    a, b = (
+        boot(window({**RECEIVE, "gic_handle_irq": count}, "request", Direction.TX, 128, rate=rate))
+        for count, rate in ((50.0, 1000.0), (70.0, 870.0))
+    )
+    found = judged(b, a)
+    assert (found.result, found.rhythm) == (Relation.SLOWER, None)
+
+
 def test_without_the_plugin_the_counter_of_the_guest_gives_the_sum() -> None:
     def counted(pmu: int | None) -> ExactBoot:
         return boot(replace(window(RECEIVE, "pktgen"), instructions=None, functions={}, pmu_instructions=pmu))
