@@ -85,7 +85,7 @@ class CombinationChart:
 
     def axis(self) -> Markup:
         """Return the axis below the panels: dates, and the kernels where they begin."""
-        dates = [(number, text, text, False) for number, text in self._dates()]
+        dates = [(number, text, text, important) for number, text, important in self._dates()]
         names = short_names({run.release for run in self.runs})
         kernels = [
             (number, names[run.release], run.build, run.name in self._moved)
@@ -162,26 +162,31 @@ class CombinationChart:
                 found += f'<text class="strong" {place}>{shift.relative * 100:+.1f} %</text>'
         return found
 
-    def _dates(self) -> list[tuple[int, str]]:
-        """Return the runs at which a month begins; with few months, at which a day begins."""
+    def _dates(self) -> list[tuple[int, str, bool]]:
+        """Return the runs at which a month begins; with few months also those at which a day begins.
+
+        Months are then the important ones.
+        """
         days = [(run.time.year, run.time.month, run.time.day) for run in self.runs]
-        firsts: list[int] = []
-        for digits in (2, 3):
-            firsts = [n for n in range(1, len(days)) if days[n][:digits] != days[n - 1][:digits]]
-            if len(firsts) > 2:
-                break
-        return [(number, f"{self.runs[number].time:%Y-%m-%d}") for number in sorted({0, *firsts})] if self.runs else []
+        months, all_days = (
+            [n for n in range(1, len(days)) if days[n][:digits] != days[n - 1][:digits]] for digits in (2, 3)
+        )
+        few = len(months) < 3
+        firsts = sorted({0, *(all_days if few else months)}) if days else []
+        return [(n, f"{self.runs[n].time:%Y-%m-%d}", few and n in months) for n in firsts]
 
     def _labels(self, wanted: Sequence[tuple[int, str, str, bool]], y: int) -> str:
-        """Return those labels that do not overlap. The important ones are placed first, and the last one of a name."""
+        """Return the labels that do not overlap. Important labels are placed first."""
         placed: list[tuple[float, bool]] = []
         found = ""
         for number, text, whole, important in sorted(wanted, key=lambda one: (not one[3], one[0])):
             x = self._percent(number)
-            if any(abs(x - other) < _WIDE for other, _ in placed):
+            # At the edges a label is beside its place.
+            middle = x + _WIDE / 3 if x < 4 else x - _WIDE / 3 if x > 96 else x
+            if any(abs(middle - other) < _WIDE for other, _ in placed):
                 continue
-            narrow = all(abs(x - other) >= _NARROW for other, kept in placed if kept)
-            placed.append((x, narrow))
+            narrow = all(abs(middle - other) >= _NARROW for other, kept in placed if kept)
+            placed.append((middle, narrow))
             anchor = "start" if x < 4 else "end" if x > 96 else "middle"
             look = "".join(f' class="{name}"' for name in ["strong" * important + " wide" * (not narrow)] if name)
             title = f"<title>{written(whole)}</title>" if whole != text else ""
