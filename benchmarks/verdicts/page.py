@@ -118,6 +118,8 @@ def page(
             "## Links that the judge was not made for",
             "",
             UNSEEN_HEAD,
+            "<!-- not compared: the benchmark takes an hour -->",
+            "",
             "```text",
             UNSEEN.read_text() + "```",
             "",
