@@ -47,8 +47,10 @@ QUIET_LINKS = ("quiet", "busy")
 UNLIKE = ("days 1 %", "days 2 %", "rough, days 1 %", "days on two levels, 5 %", "s3", "drift", "unshaped")
 # The latest cells of `python -m benchmarks.verdicts --unseen`.
 UNSEEN = Path(__file__).parent / "unseen.txt"
-UNSEEN_HEAD = """No constant of the judge was chosen on these links (`benchmarks/verdicts/unseen.py`). The days of the
-first ten differ by at most 0.8 %; the other four need a baseline of eight days. Counted by
+UNSEEN_HEAD = """No constant of the judge was chosen on these links (`benchmarks/verdicts/unseen.py`). The days of
+the first ten differ by at most 0.8 %; the other four need a baseline of eight days. On *one day in
+four* (4 % lower), no rule can do much better: a tenth of the baselines have no lower day (0.75 to
+the 8th power), and then each lower day, which is one of four, looks like a slower build. Counted by
 `python -m benchmarks.verdicts --unseen`:
 """
 # Rules of ours, in the order of columns.
@@ -64,7 +66,8 @@ The column says how many days the baseline spans: three runs on each, or six on 
 one connection of 3 s, since nothing limits it yet. A later run is a gate with a limit, so it has at least the
 connections that any verdict on its link needs: one on a quiet link, up to ten on a rough one. So accept a baseline on
 the first day, and again when it spans eight. A new baseline is drawn for every three gates, so that every value
-contains the baseline's own error. No link is calibrated.
+contains the baseline's own error. Wrong verdicts therefore come in groups, and the true intervals are wider than those
+given. No link is calibrated.
 
 Every rule gets samples of the same links. Recorded links are in `benchmarks/verdicts/series/`. Their samples are drawn
 by block bootstrap: pieces have at most 5 s, a session is one recorded run, and a connection begins as the recorded run
