@@ -163,7 +163,8 @@ def _only_kernel(name: str, packages: Sequence[Path]) -> Path:
     found = [p for p in packages if p.name.startswith("linux-image-") and p.stat().st_size > LARGEST_META]
     if len(found) != 1:
         raise LabError(
-            f"the Debian package {name} depends on {len(found)} kernels, expected one",
+            f"the Debian package {name} depends on {len(found)} packages with a kernel, expected one: "
+            f"{', '.join(path.name for path in found) or 'none'}",
             "choose another one: `pinet emulated kernel` lists the kernel packages",
         )
     return found[0]

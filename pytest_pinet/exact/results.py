@@ -89,7 +89,10 @@ def read_results(text: str) -> GuestResults:
         elif kind == "symbols":
             symbols, start = _symbols(lines)
             return GuestResults(banner, driver, tuple(windows), tuple(symbols), start)
-    raise LabError("the results of the exact board are incomplete")
+    raise LabError(
+        f"the machine in QEMU ended after {len(windows)} measurements, before it wrote the table of its functions",
+        "repeat the gate; if this stays, look at the console output in the folder of the run",
+    )
 
 
 def _window(text: str) -> ExactWindow:
@@ -163,7 +166,11 @@ def with_functions(
 ) -> tuple[ExactWindow, ...]:
     """Return the windows with instructions and functions. Raises LabError if windows and counts differ in number."""
     if len(counts) != len(results.windows):
-        raise LabError(f"the exact board has {len(results.windows)} windows, but the plugin counted {len(counts)}")
+        raise LabError(
+            f"the machine in QEMU made {len(results.windows)} measurements, but our plugin of QEMU counted in "
+            f"{len(counts)}",
+            "repeat the gate; if this stays, report it with the version of QEMU",
+        )
     found = []
     for window, own in zip(results.windows, counts, strict=True):
         functions = by_function(own, results, kernel_at)

@@ -24,11 +24,13 @@ from pytest_pinet.history.levels import (
 LEAST_LENGTH = 30
 _GRID = 16
 _ROUNDS = 4
-# A drift needs this share of the certainty of a jump: noise whose neighbours are alike looks like a jump more often.
+# A drift needs this share of the certainty that a jump needs: noise whose neighbours are alike looks like a jump more
+# often than like a drift.
 _SLOW = 5 / 6
 # A jump of this share of the certainty is a hint of a drift.
 _HINT = 0.5
-# The BIC parameters of a jump (place and size) and of a drift (two places and a size).
+# How many parameters of the BIC (Bayesian information criterion) a jump and a drift count as: their places and sizes,
+# and one for the search of the place.
 _JUMP = 3
 _DRIFT = 4
 # A drift is reported only if its criterion is better by this much than jumps alone.

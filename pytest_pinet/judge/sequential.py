@@ -197,7 +197,7 @@ def decide(
     if not (math.isfinite(limit.bps) and limit.bps > 0):
         raise ValueError(f"a limit of {limit.bps} bit/s cannot be judged; expected a finite rate above 0")
     if not 0 < error_rate < 0.5:
-        raise ValueError(f"an error rate of {error_rate} cannot be kept; expected more than 0 and less than 0.5")
+        raise ValueError(f"{error_rate} is no error rate of a gate; expected more than 0 and less than 0.5")
     seen = [_seen(attempt) for attempt in attempts]
     starts = [one.start for one in seen]
     usable = [one for one, shown in zip(seen, shows_level(starts), strict=True) if shown and one.reading is not None]

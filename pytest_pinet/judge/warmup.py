@@ -15,9 +15,9 @@ from pytest_pinet.model.traffic import WARMUP_CAP_S
 CAP_S = WARMUP_CAP_S
 CAP_FAST_S = 2.0
 FAST_MBPS = 2500
-# A sample this near to the level has reached it: as near as most of the rest of the samples (this share of them, with a
-# factor), within these bounds. The median deviation is not used: a shaper's samples often have two values, one of them
-# rare.
+# A sample has reached the level if it is as near to it as most samples after it: at most MARGIN times as far away as
+# the share MOST of them, but always within NEAREST and never beyond FARTHEST (shares of the level). The median
+# deviation would be 0 for samples of a shaper, which often have two values, one of them rare.
 MOST = 0.85
 MARGIN = 1.25
 NEAREST = 0.015
@@ -45,9 +45,9 @@ def settle(samples: Sequence[Sample], cap_s: float = CAP_S, grain: float = 0.0) 
     """Mark the warm-up: all samples before the first one at which the rate has reached the level of the rest.
 
     The samples belong to one run, in order. A rate above the level has not reached it, either: token buckets let a
-    burst pass first. Noise ends the warm-up after ``cap_s`` at the latest; a slow start lasts as long as it lasts
-    (`late_start`). At least one sample counts. ``grain`` (bytes) is what the receiver counts in one piece; differences
-    of this size between samples have no meaning.
+    burst pass first. If noise hides the moment, the warm-up ends after ``cap_s``, but a rate that visibly still rises
+    then is warm-up until it has risen (`late_start`). At least one sample counts. ``grain`` (bytes) is what the
+    receiver counts in one piece; differences of this size between samples have no meaning.
     """
     late = late_start(samples, cap_s, grain)
     if late is not None:

@@ -121,7 +121,7 @@ class SshShell:
         """Return the standard output of a command. Raises LabError if the command fails, and SshError."""
         returncode, output, error_text = self._run(command, timeout_s, subprocess.DEVNULL)
         if returncode:
-            raise LabError(f"{self.name} failed to read a file: {error_text.strip()[:200]}", _ACT)
+            raise LabError(f"`{command[:80]}` failed at {self.name}: {error_text.strip()[:200]}", _ACT)
         return output
 
     def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> tuple[int, bytes, str]:

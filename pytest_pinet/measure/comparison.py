@@ -73,7 +73,7 @@ class _Turns:
         self._now: Side | None = None
 
     def take(self, wanted: Side) -> bool:
-        """Enter this state; return whether the state changed. Half of all turns need no change, which saves reboots."""
+        """Enter this state; return whether it changed. A third of all turns need no change, which saves reboots."""
         if wanted is self._now:
             return False
         self._stack.close()

@@ -102,7 +102,10 @@ class WorkerHooks:
             try:
                 self._keeper.warn(*self._access.close())
             except KeyboardInterrupt:
-                self._keeper.warn("Ctrl-C stopped a worker while it restored the lab; the next run restores the rest")
+                self._keeper.warn(
+                    "Ctrl-C stopped a pytest-xdist worker while it restored boards and switch ports; "
+                    "the next run restores the rest"
+                )
                 raise
 
 

@@ -13,13 +13,14 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.link_models import Shape
 from pytest_pinet.virtual.spec import LabSpec
 
-# The script ``system-packages``, which installs them, reads the same file.
+# A file: the commands that a virtual lab needs. The script ``system-packages``, which installs them, reads it, too.
 COMMANDS = Path(__file__).with_name("lab-commands")
 
 
 @dataclass(frozen=True)
 class KernelFeature:
-    """A kernel feature that buses need. ``trial`` (shell) fails in an empty namespace if the feature is missing.
+    """A kernel feature that the model of a NIC's bus (USB, PCIe) needs. If it is missing, the shell command ``trial``
+    fails in an empty network namespace.
 
     A ``charged`` feature is needed only by a bus in which one direction slows the other.
     """

@@ -14,13 +14,13 @@ from pytest_pinet.tuning import journal
 from pytest_pinet.tuning.files import reason
 
 FOLDER = "/run/pytest-pinet/guards"
-# Longer than a lost ssh connection that comes back, shorter than a board stays useless to others.
+# Longer than an ssh connection stays lost that comes back, and not so long that others wait for the board in vain.
 LAPSES_AFTER_S = 600.0
 # How many times the guard is renewed before it would act.
 RENEWALS = 4
 RETRY_S = 30
 ANSWER_TIMEOUT_S = 20.0
-# systemd starts it in seconds on a slow board.
+# On a slow board, systemd needs several seconds to start it.
 START_TIMEOUT_S = 30.0
 # The uptime of the node: another clock could be set meanwhile.
 _NOW = "read -r up rest </proc/uptime"
