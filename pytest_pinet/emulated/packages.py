@@ -16,9 +16,11 @@ from pathlib import Path
 from pytest_pinet.builds.packed import Unreadable, deb_data, unpacked
 from pytest_pinet.errors import LabError
 from pytest_pinet.execution.shell import last_line
+from pytest_pinet.execution.tool import output
 
 ARCHITECTURE = "arm64"
 FETCH_TIMEOUT_S = 600.0
+LISTS_TIMEOUT_S = 60.0
 _CONFIGURATION = """\
 APT::Architecture "{architecture}";
 APT::Architectures {{ "{architecture}"; }};
@@ -142,10 +144,8 @@ def machine_sources() -> list[PackageSource]:
             "run `pinet emulated card` on a Debian machine, and copy its ~/.cache/pinet to this machine",
         )
     command = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"]
-    done = subprocess.run(
-        [*command, "Created-By: Packages"], capture_output=True, text=True, timeout=30, check=False
-    ).stdout
-    rows = [line.split("|") for line in done.splitlines() if line.count("|") == 3]
+    lists = output([*command, "Created-By: Packages"], LISTS_TIMEOUT_S, act="run `sudo apt-get update`")
+    rows = [line.split("|") for line in lists.splitlines() if line.count("|") == 3]
     found = [PackageSource(*row[1:]) for row in rows if row[0] == "Debian" and row[3] == "main"]
     if not found:
         raise LabError(

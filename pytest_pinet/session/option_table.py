@@ -261,6 +261,7 @@ SETTINGS = (
         "DIR",
         "the kernel's selftests for gate.kselftest: a kernel tree, or installed selftests (a folder or an archive)",
         starts=False,
+        repeated=True,
         from_folder=_path,
     ),
     Setting(

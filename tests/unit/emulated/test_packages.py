@@ -52,6 +52,13 @@ def test_a_machine_without_debian_sources_is_refused(apt: Path) -> None:
         machine_sources()
 
 
+def test_apt_that_does_not_answer_is_one_sentence(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "LISTS_TIMEOUT_S", 0.1)
+    tool(apt, "apt-get", "exec sleep 5")
+    with pytest.raises(LabError, match=r"^`apt-get indextargets .*` did not end within 0.1 s"):
+        machine_sources()
+
+
 def test_a_missing_card_image_names_the_command_that_makes_it(
     apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ def test_results_are_windows_and_functions() -> None:
 
 @pytest.mark.parametrize("end", ["window request", "symbols", "ffff80007a000100", "end"])
 def test_incomplete_results_are_an_error(end: str) -> None:
-    with pytest.raises(LabError, match="before it wrote the table of its functions|incomplete"):
+    with pytest.raises(LabError, match=r"before it wrote the table of its functions|incomplete"):
         read_results(TEXT[: TEXT.index(end)])
 
 
@@ -103,5 +103,5 @@ def test_plugin_and_processor_must_agree() -> None:
 
 @pytest.mark.parametrize("size", [3, 12, 20])
 def test_incomplete_counts_are_an_error(size: int) -> None:
-    with pytest.raises(LabError, match="before it wrote the table of its functions|incomplete"):
+    with pytest.raises(LabError, match="incomplete"):
         read_counts(snapshot({1: 2, 3: 4})[:size])

@@ -18,6 +18,8 @@ DECIDING = {
     "--pinet-build": "new.yaml",
     "--pinet-against": "accepted",
     "--pinet-boots": "8",
+    "--pinet-shards": "4",
+    "--pinet-kselftest": "linux",
     "--pinet-instructions": "gem_rx=1%",
 }
 # All other options, with the reason why the command omits them.

@@ -23,6 +23,7 @@ VALUES: dict[str, tuple[str, object]] = {
     "tolerance": ("5%", ["5%"]),
     "profile": ("soak", "soak"),
     "error-rate": ("2.5%", 0.025),
+    "shards": ("4", 4),
     "confirm": ("connection", "connection"),
     "strict": ("true", True),
     "require": ("3", 3),
@@ -31,6 +32,7 @@ VALUES: dict[str, tuple[str, object]] = {
     "exact": ("true", True),
     "instructions": ("gem_rx=1%", ["gem_rx=1%"]),
     "boots": ("8", 8),
+    "kselftest": ("linux", "linux"),
     "unattended": ("true", True),
     "dry-run": ("true", True),
     "json": ("out.json", "out.json"),
@@ -44,6 +46,7 @@ BAD = {
     "confirm": ("linkup", "unknown way to confirm 'linkup', did you mean 'link-up'?"),
     "strict": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "require": ("-1", "'-1' is not a whole number such as 5"),
+    "shards": ("x", "'x' is not a whole number such as 5"),
     "exact": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "boots": ("x", "'x' is not a whole number such as 5"),
     "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
@@ -148,6 +151,7 @@ def test_defaults(pytester: pytest.Pytester) -> None:
         "error-rate": 0.01,
         "confirm": "link-up",
         "require": 0,
+        "shards": 1,
         "acquire-timeout": 900.0,
     }
 

@@ -35,7 +35,7 @@ def test_the_schema_of_bencher(kind: str) -> None:
 def test_values() -> None:
     found = json.loads(bencher(points(ALTERNATED)))
     assert found["pi4b:onboard/pair/tcp-P1-tx"]["goodput"]["value"] == pytest.approx(941e6 * 0.979)
-    exact = json.loads(bencher(points(EXACT)))["exact:macb/pair/qemu=7.2.22/pktgen-60-tx"]
+    exact = json.loads(bencher(points(EXACT)))["exact:macb/pair/qemu=7.2.22/frame-60-tx"]
     assert exact["instructions-per-packet"] == {"value": 2334.0}
 
 

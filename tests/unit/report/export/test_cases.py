@@ -22,8 +22,8 @@ def test_names_of_ids() -> None:
         "pi4b.onboard.incast-2.rps-all-mtu-9000.tcp-P1-tx"
     )
     assert [case.name for case in cases_of(EXACT)] == [
-        "exact.macb.pair.qemu-7-2-22.pktgen-60-tx",
-        "exact.macb.pair.qemu-7-2-22.pktgen-60-rx",
+        "exact.macb.pair.qemu-7-2-22.frame-60-tx",
+        "exact.macb.pair.qemu-7-2-22.frame-60-rx",
     ]
 
 

@@ -20,7 +20,7 @@ def test_values() -> None:
         'pinet_goodput_gbit{lab="virtual",metric="pi4b.onboard.pair.tcp-P1-tx"} 0.920'
     )
     assert (
-        'pinet_instructions_per_packet{lab="exact",metric="exact.macb.pair.qemu-7-2-22.pktgen-60-tx"} 2334.00'
+        'pinet_instructions_per_packet{lab="exact",metric="exact.macb.pair.qemu-7-2-22.frame-60-tx"} 2334.00'
         in gitlab(points(EXACT)).splitlines()
     )
 
