@@ -21,7 +21,7 @@ from tests.support.driver_builds import patched_module
 from tests.support.gate_project import PINET
 
 pytestmark = [
-    pytest.mark.smoke,
+    pytest.mark.slow,
     pytest.mark.emulated,
     pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="QEMU for arm64 is missing"),
 ]

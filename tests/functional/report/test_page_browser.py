@@ -16,7 +16,6 @@ import pytest
 from tests.support.browser import Browser, browser
 from tests.support.half_year_history import REGRESSIONS, half_year, kernel_of, write
 
-pytestmark = pytest.mark.smoke
 PINET = str(Path(sys.executable).parent / "pinet")
 
 
@@ -45,6 +44,7 @@ def seen() -> Iterator[Browser]:
         yield found
 
 
+@pytest.mark.smoke
 def test_the_page_is_readable_at_any_width_and_loads_nothing_from_elsewhere(page: Path, pictures: Path) -> None:
     with browser(1600, 1000) as seen:
         seen.open(page)
@@ -77,6 +77,7 @@ def test_the_page_is_readable_at_any_width_and_loads_nothing_from_elsewhere(page
         assert seen.complaints() == []
 
 
+@pytest.mark.smoke
 def test_the_picture_of_the_readme_shows_state_changes_and_results(page: Path, pictures: Path) -> None:
     """``make pictures`` copies the picture to docs/."""
     with browser(1200, 1900) as seen:
@@ -86,6 +87,7 @@ def test_the_picture_of_the_readme_shows_state_changes_and_results(page: Path, p
         seen.picture(pictures / "report-page.png")
 
 
+@pytest.mark.smoke
 def test_every_planted_change_is_an_open_loss_at_its_build(page: Path, seen: Browser) -> None:
     seen.open(page)
     assert "4 have an open loss of 2.9 to 11.9" in seen.text.partition("What needs attention")[0]
@@ -97,6 +99,7 @@ def test_every_planted_change_is_an_open_loss_at_its_build(page: Path, seen: Bro
     assert sum("a drift" in line for line in lost) == 1
 
 
+@pytest.mark.smoke
 def test_a_keyboard_reaches_everything_in_order(page: Path, seen: Browser) -> None:
     focused = "return document.activeElement.textContent || document.activeElement.id"
     seen.open(page)
@@ -115,6 +118,7 @@ def test_a_keyboard_reaches_everything_in_order(page: Path, seen: Browser) -> No
     assert any(one.startswith("cell") for one in reached)
 
 
+@pytest.mark.slow
 def test_what_is_good_can_be_put_away(page: Path, seen: Browser) -> None:
     shown = "return [...document.querySelectorAll('a.cell')].filter(e => e.getClientRects().length).length"
     seen.open(page)
@@ -140,6 +144,7 @@ def choose(seen: Browser, **chosen: str) -> list[str]:
     return found
 
 
+@pytest.mark.smoke
 def test_filters_select_combinations_and_a_part_of_the_runs(page: Path, seen: Browser) -> None:
     seen.open(page)
     assert len(choose(seen)) == 8
@@ -161,6 +166,7 @@ def test_filters_select_combinations_and_a_part_of_the_runs(page: Path, seen: Br
     assert seen.run("return document.querySelector('svg.zoom').getAttribute('width')") == "100.00%"
 
 
+@pytest.mark.slow
 def test_the_table_of_runs_and_the_tip_have_whole_versions(page: Path, seen: Browser) -> None:
     seen.open(page)
     seen.run("document.querySelector('article details.table').open = true")
@@ -177,6 +183,7 @@ def test_the_table_of_runs_and_the_tip_have_whole_versions(page: Path, seen: Bro
     assert "tcp-P1-rx: 2.3" in tip
 
 
+@pytest.mark.slow
 def test_any_two_builds_can_be_compared(page: Path, seen: Browser) -> None:
     seen.open(page)
     seen.run("document.getElementById('compare').open = true")
@@ -192,6 +199,7 @@ def test_any_two_builds_can_be_compared(page: Path, seen: Browser) -> None:
     assert "-12" in rows[0] or "-11" in rows[0]
 
 
+@pytest.mark.smoke
 def test_a_screen_reader_finds_a_table_and_pictures_with_words(page: Path, seen: Browser) -> None:
     seen.open(page)
     tree = seen._driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
