@@ -39,7 +39,8 @@ def python_on(board: Shell) -> Iterator[None]:
             tar.add(root, ".", filter=lambda one: None if {*_LEFT_OUT} & {*one.name.split("/")} else one)
         done = feed(board, f"mkdir -p {FOLDER} && tar -xzf - -C {FOLDER}", archive)
     assert done.returncode == 0, done.stderr
-    start = f"cat >{FOLDER}/start && chmod 755 {FOLDER}/start && ln -sf {FOLDER}/start /usr/local/bin/python3"
+    link = f"mkdir -p /usr/local/bin && ln -sf {FOLDER}/start /usr/local/bin/python3"
+    start = f"cat >{FOLDER}/start && chmod 755 {FOLDER}/start && {link}"
     done = feed(board, start, _START.encode())
     assert done.returncode == 0, done.stderr
     try:
