@@ -16,8 +16,9 @@ from pytest_pinet.builds.contents import (
     add_modules,
     existing,
 )
-from pytest_pinet.builds.remote import MAX_METADATA, fetch_files, fetch_metadata, is_url
+from pytest_pinet.builds.remote import MAX_METADATA, fetch_files, fetch_metadata
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import is_url
 from pytest_pinet.model.build import BuildFileRole
 
 

@@ -21,14 +21,13 @@ from pytest_pinet.builds.contents import (
     existing,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
-from pytest_pinet.builds.remote import is_url
 from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.names import is_url, shown
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
 from pytest_pinet.model.forms import BUILD_NAME
 

@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 from pytest_pinet.builds.cache import keep_once
 from pytest_pinet.builds.packed import MAX_BYTES
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import is_url
 from pytest_pinet.version import __version__
 
 TIMEOUT_S = 60.0
@@ -22,11 +23,6 @@ TIMEOUT_S = 60.0
 MAX_METADATA = 2**24
 # How servers answer for a file that they do not have. Object stores without a list of their files say 403.
 _MISSING = (403, 404, 410)
-
-
-def is_url(text: str) -> bool:
-    """Return whether a text names a file on a web server."""
-    return text.startswith(("http://", "https://"))
 
 
 def fetch_metadata(place: str, name: str) -> tuple[bytes, str]:

@@ -58,6 +58,7 @@ def acknowledge(
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.model.quantities import Bitrate
+    from pytest_pinet.report.diagrams.facts import count
     from pytest_pinet.report.losses import size_text
 
     today = datetime.now(UTC).date()
@@ -87,8 +88,7 @@ def acknowledge(
         echo(f"{one.figure}: {size_text(one, today)}", err=True)
     if not dry_run:
         write_entries(path, after)
-        entries = f"{len(new)} {'entry' if len(new) == 1 else 'entries'}"
-        echo(f"{entries} written to {path}: review and commit the file", err=True)
+        echo(f"{count(len(new), 'entry', 'entries')} written to {path}: review and commit the file", err=True)
 
 
 def _parsed(option: str, parse: Callable[[object], T], text: str) -> T:

@@ -38,7 +38,7 @@ def who(history_url: str, tree: Path | None, as_json: bool, what: str) -> None:
     catalogue.
     """
     from pytest_pinet.builds.maintainers import KernelTree, owner_of
-    from pytest_pinet.builds.remote import is_url
+    from pytest_pinet.execution.names import is_url
 
     kernel = KernelTree(tree) if tree is not None else None
     if is_url(what) or Path(what).exists():

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import PlainValidator, WithJsonSchema
 
 from pytest_pinet.config.baselines import Accepted
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Date, Id, entries_text
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Date, Id, entries_text, placed
 from pytest_pinet.config.fields import Text
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.schema import Section
@@ -74,11 +74,7 @@ def read_acknowledged(path: Path) -> dict[str, Acknowledgement]:
         return {}
     file, document = read_section(path, WHAT, AcknowledgedFile)
     found: dict[str, Acknowledgement] = {}
-    for index, own in enumerate(file.acknowledged):
-        at = ("acknowledged", index)
-        where = document.key((*at, "id"))
-        if own.id in found:
-            raise ConfigError(f"'{own.id}' is a duplicate; the first one is in {found[own.id].where}", where)
+    for at, own, where in placed("acknowledged", file.acknowledged, document):
         if own.until < own.date:
             message = f"until {own.until} lies before the acknowledgement of {own.date}; expected a later day"
             raise ConfigError(message, document.value((*at, "until")))

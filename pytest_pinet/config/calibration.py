@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import PlainValidator, WithJsonSchema
 
-from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, write_entries
+from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, placed, write_entries
 from pytest_pinet.config.fields import PERCENT, Count
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
@@ -129,11 +129,7 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
     """Read one file. Raises ConfigError."""
     file, document = read_section(path, WHAT, CalibrationFile)
     found: dict[str, Calibration] = {}
-    for index, own in enumerate(file.calibration):
-        at = ("calibration", index)
-        where = document.key((*at, "id"))
-        if own.id in found:
-            raise ConfigError(f"'{own.id}' is a duplicate; the first one is in {found[own.id].where}", where)
+    for at, own, where in placed("calibration", file.calibration, document):
         if own.noise.runs < 2:
             message = f"{own.noise.runs} run is too few to compute the noise; expected at least 2 runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))

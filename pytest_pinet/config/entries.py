@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 import yaml
 from pydantic import ConfigDict, PlainValidator, WithJsonSchema
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.config.yaml_lines import Document
+from pytest_pinet.config.yaml_lines import Path as YamlPath
+from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.output_file import write_file
 from pytest_pinet.model.quantities import Bitrate, Share
@@ -53,6 +55,31 @@ Date = Annotated[date, PlainValidator(parse_date), WithJsonSchema({"type": "stri
 Build = Annotated[Mapping[str, str | None], PlainValidator(_build), WithJsonSchema({"type": "object"})]
 # Of a dataclass that is an entry: other keys are mistakes.
 ONLY_KNOWN_KEYS = ConfigDict(extra="forbid")
+
+
+class HasId(Protocol):
+    """An entry of a file."""
+
+    @property
+    def id(self) -> str:
+        """The metric's ID."""
+
+
+Entry = TypeVar("Entry", bound=HasId)
+
+
+def placed(key: str, entries: Iterable[Entry], document: Document) -> Iterator[tuple[YamlPath, Entry, Where]]:
+    """Yield each entry of the list ``key`` with its path in the file and the place of its ID.
+
+    Raises ConfigError for an ID that another entry has, too.
+    """
+    seen: dict[str, Where] = {}
+    for index, own in enumerate(entries):
+        where = document.key((key, index, "id"))
+        if own.id in seen:
+            raise ConfigError(f"'{own.id}' is a duplicate; the first one is in {seen[own.id]}", where)
+        seen[own.id] = where
+        yield (key, index), own, where
 
 
 def entries_text(key: str, entries: Sequence[object], header: str) -> str:

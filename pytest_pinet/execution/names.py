@@ -17,6 +17,11 @@ def quoted(text: str) -> str:
     return f"'{line}'" if len(line) <= LONGEST else f"'{line[:LONGEST]}...'"
 
 
+def is_url(text: str) -> bool:
+    """Return whether a text names a file on a web server."""
+    return text.startswith(("http://", "https://"))
+
+
 def shown(value: object) -> str:
     """A value of the wrong type as messages show it."""
     if value is None:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Float, ForeignKey, Integer, Row, String, Table, Text, insert, inspect, select
 
 from pytest_pinet.history.gates import GateBuild, GatedMetric, GateTurn, StoredGate
-from pytest_pinet.history.tables import ENCODER, METADATA, clean
+from pytest_pinet.history.tables import ENCODER, METADATA, clean, in_pieces
 
 # One row for each run that gated a change. ``more`` has the parts of both builds.
 GATES = Table(
@@ -50,10 +50,6 @@ GATED = Table(
 )
 
 
-# SQLite accepts so many values in a query.
-_MOST_KEYS = 500
-
-
 def has_gates(connection: Connection) -> bool:
     """Return whether this history has gates."""
     return inspect(connection).has_table(GATES.name)
@@ -74,8 +70,7 @@ def gates_of(connection: Connection, runs: Sequence[int]) -> dict[int, StoredGat
     if not has_gates(connection):
         return {}
     found: dict[int, StoredGate] = {}
-    for begin in range(0, len(runs), _MOST_KEYS):
-        some = runs[begin : begin + _MOST_KEYS]
+    for some in in_pieces(runs):
         rows = connection.execute(select(GATES).where(GATES.c.run.in_(some))).all()
         metrics: dict[int, list[Row[Any]]] = defaultdict(list)
         for row in connection.execute(select(GATED).where(GATED.c.run.in_([one.run for one in rows]))):

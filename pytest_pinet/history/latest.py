@@ -18,6 +18,7 @@ from pytest_pinet.history.tables import (
     SERIES,
     details_of,
     figure_of,
+    in_pieces,
     parse_context,
     time_of,
 )
@@ -31,7 +32,6 @@ _VERDICTS = {verdict.value: verdict for verdict in Verdict}
 _BLANK = vars(Point("", time_of(0), "", "", "", "", None, Verdict.ERROR))
 # A server is further away than a file: one query instead of hundreds.
 _AT_ONCE = ("postgresql",)
-_MOST_KEYS = 500
 
 
 def newest_points(
@@ -86,9 +86,10 @@ def _missing(
 ) -> Iterator[Sequence[Any]]:
     """Yield the rows with these keys that are not known yet."""
     missing = sorted(set(keys).difference(known))
-    for begin in range(0, len(missing), _MOST_KEYS):
-        some = table.c.key.in_(missing[begin : begin + _MOST_KEYS])
-        yield from connection.execute(select(table.c.key, *(table.c[name] for name in names)).where(some))
+    for some in in_pieces(missing):
+        yield from connection.execute(
+            select(table.c.key, *(table.c[name] for name in names)).where(table.c.key.in_(some))
+        )
 
 
 def _point(row: Sequence[Any], shared: Mapping[str, Any], of_run: Mapping[str, Any]) -> Point:

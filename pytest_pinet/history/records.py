@@ -137,11 +137,21 @@ def figure_of(result: ResultRecord, way: str) -> str:
     return metric_id(result.id, way)
 
 
+def reason_of(direction: DirectionRecord) -> str:
+    """Return the reason of a verdict, perhaps that of its loss, latency or other extra value; empty if it has none."""
+    reasons = (direction.reason, *(extra.reason for extra in direction.extras if extra.verdict is direction.verdict))
+    return next(filter(None, reasons), "")
+
+
+def newest(points: Iterable[Point]) -> list[Point]:
+    """Return one point for each metric of a lab: the last one if it was measured several times."""
+    return [*{(point.lab, point.figure): point for point in points}.values()]
+
+
 def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
     goodput = direction.goodput_bps
     if not math.isfinite(goodput) or goodput < 0:
         raise ValueError(f"a goodput of {goodput} bit/s")
-    reasons = [direction.reason, *(extra.reason for extra in direction.extras if extra.verdict is direction.verdict)]
     return {
         "goodput_bps": goodput,
         "interval_bps": direction.interval_bps,
@@ -150,7 +160,7 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         # An exact board has no physical limit.
         "oracle_bps": direction.oracle_bps or None,
         "verdict": direction.verdict,
-        "reason": next(filter(None, reasons), ""),
+        "reason": reason_of(direction),
         "attempts": Attempts(
             tuple(_attempt(one) for one in direction.attempts),
             direction.state,

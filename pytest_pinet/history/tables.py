@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -138,6 +138,8 @@ SUSPICIONS = _boards("pinet_suspicions", Column("cleared", Boolean, nullable=Fal
 # Migrations from the version before: version -> a step within one transaction.
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}
 
+# SQLite accepts so many values in a query.
+_MOST_KEYS = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # Made once, because json.dumps would make an encoder for each of thousands of values.
@@ -279,6 +281,12 @@ def _instant(time: datetime) -> int:
 def time_of(microseconds: int) -> datetime:
     """Return the time of so many microseconds since 1970."""
     return _EPOCH + microseconds * _MICROSECOND
+
+
+def in_pieces(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the keys in pieces that one query of any database accepts."""
+    for begin in range(0, len(keys), _MOST_KEYS):
+        yield keys[begin : begin + _MOST_KEYS]
 
 
 def clean(text: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
+from pytest_pinet.history.records import newest
 from pytest_pinet.report.sentences import scales_text
 
 
 def benchmark_action(points: Sequence[Point]) -> str:
     """Return a JSON list with name, unit, value, range and extra of each metric that has a value."""
-    newest = {(point.lab, point.figure): point for point in points}.values()
-    return json.dumps([_entry(point) for point in newest if point.goodput_bps is not None], indent=1) + "\n"
+    return json.dumps([_entry(point) for point in newest(points) if point.goodput_bps is not None], indent=1) + "\n"
 
 
 def _entry(point: Point) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pytest_pinet.execution.names import is_url
 from pytest_pinet.model.record.change import BuildSourceRecord
 
 _SHORT = 12
@@ -47,8 +48,9 @@ def source_lines(source: BuildSourceRecord, folder: str = "") -> list[tuple[str,
         lines.append((f"source: {words}{branch}{tree}", commit_url(source)))
     if source.made_by:
         compiler = f" with {source.compiler}" if source.compiler else ""
-        on_web = source.place.startswith(("http://", "https://"))
-        lines.append((f"built by {source.made_by}{compiler}: {source.place}", source.place if on_web else ""))
+        lines.append(
+            (f"built by {source.made_by}{compiler}: {source.place}", source.place if is_url(source.place) else "")
+        )
     if source.config:
         lines.append((f"kernel configuration: {source.config}", f"{folder}/{source.config}" if folder else ""))
     return lines

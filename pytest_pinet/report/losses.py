@@ -9,6 +9,7 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
+from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.text_wrap import rates, wrap
 
 # Runs of each metric that are read.
@@ -33,19 +34,14 @@ def losses_sentence(levels: Iterable[MetricLevel]) -> str:
     losses = [level.loss for level in levels if level.loss is not None]
     opened = sum(loss.is_open for loss in losses)
     known = len(losses) - opened
-    parts = [f"{opened} {_loss(opened)} open"] if opened else []
-    parts += [f"{known} {_loss(known)} acknowledged"] if known else []
+    parts = [f"{count(opened, 'loss is', 'losses are')} open"] if opened else []
+    parts += [f"{count(known, 'loss is', 'losses are')} acknowledged"] if known else []
     return ", ".join(parts)
-
-
-def _loss(count: int) -> str:
-    return "loss is" if count == 1 else "losses are"
 
 
 def size_text(loss: Loss, today: date) -> str:
     """Return the size, the begin and the age of a loss."""
-    days = loss.days(today)
-    return f"{percent(loss.relative)} since {loss.since:%Y-%m-%d} ({days} day{'' if days == 1 else 's'})"
+    return f"{percent(loss.relative)} since {loss.since:%Y-%m-%d} ({count(loss.days(today), 'day')})"
 
 
 def owner_text(loss: Loss) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
+from pytest_pinet.history.records import newest
 from pytest_pinet.model.verdict import SEVERITY
 
 
@@ -42,28 +43,28 @@ def openmetrics(points: Sequence[Point]) -> str:
 
 def families(points: Sequence[Point]) -> Iterator[Family]:
     """Yield all families. If a metric was measured several times, its last value counts."""
-    newest = {(point.lab, point.figure): point for point in points}.values()
+    latest = newest(points)
     rates = (
-        ("goodput", "Goodput at the receiver.", [(p, p.goodput_bps) for p in newest]),
-        ("limit", "Lowest goodput that meets the limit.", [(p, p.limit_bps) for p in newest]),
-        ("physical_limit", "Most goodput that the wire or the bus can carry.", [(p, p.oracle_bps) for p in newest]),
+        ("goodput", "Goodput at the receiver.", [(p, p.goodput_bps) for p in latest]),
+        ("limit", "Lowest goodput that meets the limit.", [(p, p.limit_bps) for p in latest]),
+        ("physical_limit", "Most goodput that the wire or the bus can carry.", [(p, p.oracle_bps) for p in latest]),
     )
     for name, text, values in rates:
         known = [(_labels(point), value) for point, value in values if value is not None]
         yield Family(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
-    counts = [(_labels(point), point.instructions) for point in newest if point.instructions is not None]
+    counts = [(_labels(point), point.instructions) for point in latest if point.instructions is not None]
     if counts:
         text = "Instructions for each packet on an exact board."
         yield Family("pinet_instructions_per_packet", "gauge", text, counts)
-    times = [(_labels(point), point.time.timestamp()) for point in newest]
+    times = [(_labels(point), point.time.timestamp()) for point in latest]
     yield Family("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
     states = [
         (_labels(point, ("pinet_verdict", verdict.value)), float(point.verdict is verdict))
-        for point in newest
+        for point in latest
         for verdict in SEVERITY
     ]
     yield Family("pinet_verdict", "stateset", "Verdict on the metric.", states)
-    builds = [(_labels(point, ("build", name_of(point.build)), ("run", point.run)), 1.0) for point in newest]
+    builds = [(_labels(point, ("build", name_of(point.build)), ("run", point.run)), 1.0) for point in latest]
     yield Family("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
 
 

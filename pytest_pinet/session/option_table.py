@@ -84,6 +84,10 @@ def _whole_number(text: str) -> int:
     return int(text)
 
 
+def _shards(text: str) -> int:
+    return max(_whole_number(text), 1)
+
+
 def _duration(text: str) -> float:
     from pytest_pinet.model.quantities import parse_duration
 
@@ -135,7 +139,9 @@ def _path_or_word(text: str, folder: Path) -> str:
 
 
 def _build(text: str, folder: Path) -> str:
-    return text if text.startswith(("http://", "https://")) else str(folder / text)
+    from pytest_pinet.execution.names import is_url
+
+    return text if is_url(text) else str(folder / text)
 
 
 def _path_or_url(text: str, folder: Path) -> str:
@@ -197,7 +203,7 @@ SETTINGS = (
         "N",
         "this run is one of N that gate the same build on other boards or in other labs, and that 'pinet merge' joins: "
         "false alarms of builds that are measured alternately stay at --pinet-error-rate for all N together",
-        _whole_number,
+        _shards,
         default="1",
         starts=False,
         repeated=True,

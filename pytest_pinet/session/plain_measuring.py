@@ -44,7 +44,7 @@ class PlainMeasuring:
         self.access = recorder.access
         self.references = ReferenceData(recorder.lab)
         self.error_rate: float = recorder.config.getoption("--pinet-error-rate")
-        self.shards: int = max(recorder.config.getoption("--pinet-shards"), 1)
+        self.shards: int = recorder.config.getoption("--pinet-shards")
         self.progress = progress
         self._results = results
         self._link_ups = recorder.config.getoption("--pinet-confirm") == "link-up"

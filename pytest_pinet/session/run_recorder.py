@@ -259,7 +259,7 @@ class RunRecorder:
             self._warnings.append(f"{settings(self.config).origin('require')} {required}: only {measured} measured")
         if not self._results and self._folder is None:
             return
-        shards = max(self.config.getoption("--pinet-shards"), 1)
+        shards = self.config.getoption("--pinet-shards")
         head = self.head and self.head(self._results, session.testsfailed, self._interrupted)
         self.record = run = self._begun(self.folder.run).replace(
             finished=datetime.now(UTC).isoformat(),

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 
 from pytest_pinet.history.points import Point
-from pytest_pinet.report.export.values import metric_name, newest
+from pytest_pinet.history.records import newest
+from pytest_pinet.report.export.values import metric_name
 
 
 def bencher(points: Sequence[Point]) -> str:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.history.records import figure_of
+from pytest_pinet.history.records import figure_of, reason_of
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.change_table import VERDICTS
 from pytest_pinet.report.text_wrap import first_paragraph
 
@@ -90,19 +90,13 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
 
     for way, direction in result.directions.items():
         figure = figure_of(result, way)
-        text = next(filter(None, _reasons(direction)), "")
-        yield Case(group, label(figure), figure, direction.verdict, _line(text), result, direction)
+        yield Case(group, label(figure), figure, direction.verdict, _line(reason_of(direction)), result, direction)
     if result.evenness is not None:
         even, figure = result.evenness, f"{result.id}-{EVENNESS}"
         yield Case(group, label(figure), figure, even.verdict, _line(even.reason), result)
     if not result.directions:
         figure = result.id if result.has_no_rate else result.combination.id
         yield Case(group, label(figure), figure, result.verdict, _line(first_paragraph(result.message)), result)
-
-
-def _reasons(direction: DirectionRecord) -> Iterator[str]:
-    yield direction.reason
-    yield from (extra.reason for extra in direction.extras if extra.verdict is direction.verdict)
 
 
 def _answered(case: Case, entries: Mapping[tuple[str, str], ChangeEntryRecord]) -> Case:
@@ -127,6 +121,13 @@ def by_group(cases: list[Case]) -> dict[str, list[Case]]:
     for case in cases:
         found.setdefault(case.group, []).append(case)
     return found
+
+
+def result_word(verdict: Verdict, undecided: str) -> str:
+    """Return ``pass``, ``fail`` or ``skip``, or ``undecided`` for a verdict that decides nothing."""
+    if verdict in GOOD:
+        return "pass"
+    return {Verdict.FAIL: "fail", Verdict.SKIPPED: "skip"}.get(verdict, undecided)
 
 
 def settings_of(form: str, given: Mapping[str, str], *known: str) -> dict[str, str]:

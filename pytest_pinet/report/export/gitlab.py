@@ -10,9 +10,8 @@ import math
 from collections.abc import Sequence
 
 from pytest_pinet.history.points import Point
-from pytest_pinet.history.records import OF_B
+from pytest_pinet.history.records import OF_B, newest
 from pytest_pinet.report.export.cases import plain_name
-from pytest_pinet.report.export.values import newest
 
 
 def gitlab(points: Sequence[Point]) -> str:

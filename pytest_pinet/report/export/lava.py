@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import GOOD, Verdict
-from pytest_pinet.report.export.cases import Case, cases_of, settings_of
+from pytest_pinet.report.export.cases import Case, cases_of, result_word, settings_of
+
+UNDECIDED = "unknown"
 
 
 def lava(run: RunRecord, settings: Mapping[str, str]) -> str:
@@ -19,13 +20,7 @@ def lava(run: RunRecord, settings: Mapping[str, str]) -> str:
 
 
 def _words(case: Case) -> str:
-    words = [f"TEST_CASE_ID={case.name}", f"RESULT={_result(case.verdict)}"]
+    words = [f"TEST_CASE_ID={case.name}", f"RESULT={result_word(case.verdict, UNDECIDED)}"]
     if case.goodput_gbit is not None:
         words += ["UNITS=Gbit/s", f"MEASUREMENT={case.goodput_gbit:.6f}"]
     return " ".join(words)
-
-
-def _result(verdict: Verdict) -> str:
-    if verdict in GOOD:
-        return "pass"
-    return {Verdict.FAIL: "fail", Verdict.SKIPPED: "skip"}.get(verdict, "unknown")

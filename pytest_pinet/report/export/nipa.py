@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import GOOD, Verdict, worst
-from pytest_pinet.report.export.cases import Case, by_group, cases_of, required, settings_of
+from pytest_pinet.model.verdict import worst
+from pytest_pinet.report.export.cases import Case, by_group, cases_of, required, result_word, settings_of
 
 GROUP = "selftests-pinet"
+UNDECIDED = "warn"
 # NIPA takes the time of a branch from its last 17 characters.
 _BRANCH = re.compile(r".+-\d{4}-\d\d-\d\d--\d\d-\d\d")
 # The lengths of the columns of NIPA's database.
@@ -54,7 +55,7 @@ def _test(group: str, cases: Sequence[Case], link: str) -> dict[str, object]:
     return {
         "test": _word(group)[:_LONGEST_TEST],
         "group": GROUP,
-        "result": _result(worst([case.verdict for case in cases])),
+        "result": result_word(worst([case.verdict for case in cases]), UNDECIDED),
         "time": round(seconds, 1),
         "link": link,
         "results": [_subtest(case) for case in cases],
@@ -63,13 +64,7 @@ def _test(group: str, cases: Sequence[Case], link: str) -> dict[str, object]:
 
 def _subtest(case: Case) -> dict[str, object]:
     name = _NO_WORD.sub("-", case.label).strip("-")[:_LONGEST_SUBTEST]
-    return {"test": name, "result": _result(case.verdict), "time": round(case.result.seconds)}
-
-
-def _result(verdict: Verdict) -> str:
-    if verdict in GOOD:
-        return "pass"
-    return {Verdict.FAIL: "fail", Verdict.SKIPPED: "skip"}.get(verdict, "warn")
+    return {"test": name, "result": result_word(case.verdict, UNDECIDED), "time": round(case.result.seconds)}
 
 
 def _device(run: RunRecord) -> dict[str, str]:

@@ -8,11 +8,6 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import OF_B
 
 
-def newest(points: Sequence[Point]) -> list[Point]:
-    """Return one point for each metric of a lab: the last one if it was measured several times."""
-    return [*{(point.lab, point.figure): point for point in points}.values()]
-
-
 def metric_name(point: Point, points: Sequence[Point]) -> str:
     """Return the id of a metric, equal in every run. With points of several labs, the lab stands before it.
 
