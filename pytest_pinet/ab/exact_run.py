@@ -23,7 +23,7 @@ from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import exact_combination, exact_records
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS
-from pytest_pinet.session.exact_gate import COMBINATION_KEY, chosen
+from pytest_pinet.session.exact_gate import COMBINATION_KEY, NO_BOARD, chosen
 from pytest_pinet.session.exact_machines import ExactMachines, PlannedExactBoot
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession
 from pytest_pinet.session.settings import settings
@@ -64,7 +64,7 @@ class ExactRun:
         started = datetime.now(UTC)
         try:
             with session.progress:
-                planned = self._plan(nic)
+                planned = self._plan(item, nic)
                 if session.dry_run is None:
                     a, b = self._boots(*planned)
         except CapabilityError as error:
@@ -88,11 +88,16 @@ class ExactRun:
         item.stash[RESULTS_KEY] += finished
         return finished
 
-    def _plan(self, nic: str) -> tuple[PlannedExactBoot, PlannedExactBoot]:
+    def _plan(self, item: pytest.Item, nic: str) -> tuple[PlannedExactBoot, PlannedExactBoot]:
         """Check both builds, before the first boot of either."""
         options, say = self._options, self._session.progress.show
-        with self._known_good():
-            a = self._machines.known_good(nic, options.good, say)
+        try:
+            with self._known_good():
+                a = self._machines.known_good(nic, options.good, say)
+        except CapabilityError:
+            # Also the report of a worker has the keywords.
+            item.keywords[NO_BOARD] = True
+            raise
         return a, self._machines.boot(nic, options.new, say)
 
     def _boots(self, a: PlannedExactBoot, b: PlannedExactBoot) -> tuple[MadeExactBoot, MadeExactBoot]:

@@ -19,7 +19,7 @@ from pytest_pinet.cli.options import QUIET, print_hints
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
 from pytest_pinet.errors import ConfigError, PinetError
-from pytest_pinet.judge.change_verdict import SKIP
+from pytest_pinet.judge.change_verdict import SKIP, STOP
 
 # pytest and the session take a second to import, and the help needs neither.
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ def gate(
         print_hints(answer.unknown(pytest_args), OPTIONS)
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
-    sys.exit(code_of(status, answer.head, answer.refused, bisect))
+    code = code_of(status, answer.head, answer.refused, bisect)
+    # The next commit would be skipped for the same reason.
+    sys.exit(STOP if code == SKIP and answer.no_board else code)
 
 
 def _names_tests(words: Sequence[str]) -> bool:
@@ -131,6 +133,7 @@ class RunWatcher:
         # A dry run gives no answer.
         self.planned = False
         self._failed = False
+        self._no_board = False
 
     def pytest_addoption(self, parser: pytest.Parser) -> None:
         """Keep the parser, which knows the options of all plugins at the end."""
@@ -150,6 +153,17 @@ class RunWatcher:
         from pytest_pinet.session import settings
 
         setattr(config.option, settings.SPELLED, self._spelled)
+
+    @property
+    def no_board(self) -> bool:
+        """Whether nothing was measured, and an exact board cannot run even the known-good build."""
+        return self._no_board and (self.head is None or not self.head.entries)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a board that cannot run the known-good build."""
+        from pytest_pinet.session.exact_gate import NO_BOARD
+
+        self._no_board |= NO_BOARD in report.keywords
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note an interruption; ``-x`` with ``-n`` also ends this way."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import OF_CHANGE, ROUNDING, SHIFT, Comparison, importance
@@ -67,12 +68,14 @@ def by_nic(results: Iterable[ResultRecord]) -> dict[str, list[ResultRecord]]:
 
 
 def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
-    """Return the functions that changed in any of these results of one NIC, the most telling first.
+    """Return the functions that changed in any of these results of one NIC: what makes a window fail is first.
 
-    Each function has the window that shows its change best. At full load, other functions change with any other binary;
-    they count only in a window that is slower or faster.
+    Functions of the module that the build changes are before all others, larger changes before smaller ones. Each
+    function has the window that shows its change best. At full load, other functions change with any other binary; they
+    count only in a window that is slower or faster.
     """
-    found: dict[str, tuple[tuple[int, float, float], FunctionRow]] = {}
+    found: dict[str, tuple[_Order, FunctionRow]] = {}
+    failing: set[str] = set()
     for result in filter(_telling, results):
         exact = result.exact
         for one in exact.functions if exact is not None else ():
@@ -81,16 +84,33 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
             order = _order(one, exact, result.change.tolerance)
             if one.label not in found or order < found[one.label][0]:
                 found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one)
-    return [row for _, row in sorted(found.values(), key=lambda entry: (entry[0], entry[1].record.label))]
+            if one.missed or (one.change > 0 and Relation.SLOWER in _relations(result)):
+                failing.add(one.label)
+    ordered = sorted(
+        (label not in failing, order.rank, order.minus_size, label, row) for label, (order, row) in found.items()
+    )
+    return [row for *_, row in ordered]
+
+
+class _Order(NamedTuple):
+    """The order of a function in one window."""
+
+    rank: int
+    tolerance: float
+    minus_size: float
 
 
 def _telling(result: ResultRecord) -> bool:
     if is_one_by_one(window_of(result.id)) or result.change is None:
         return True
-    return any(one.result != Relation.SAME for one in result.change.directions.values())
+    return any(one != Relation.SAME for one in _relations(result))
 
 
-def _order(one: FunctionRecord, exact: ExactChangeRecord, tolerance: float) -> tuple[int, float, float]:
+def _relations(result: ResultRecord) -> list[str]:
+    return [one.result for one in result.change.directions.values()] if result.change is not None else []
+
+
+def _order(one: FunctionRecord, exact: ExactChangeRecord, tolerance: float) -> _Order:
     """Return the order of a function in a window: by importance, then by how far it is beyond what is usual.
 
     ``tolerance`` says how far this window of an unchanged build may differ. The changed code itself shows best where
@@ -98,9 +118,9 @@ def _order(one: FunctionRecord, exact: ExactChangeRecord, tolerance: float) -> t
     """
     rank = importance(one.missed, one.comparison, one.change, exact.modules)
     if rank <= OF_CHANGE:
-        return rank, tolerance, -abs(one.change)
+        return _Order(rank, tolerance, -abs(one.change))
     usual = tolerance * (exact.a.instructions or 1.0)
-    return rank, 0.0, -abs(one.change) / usual
+    return _Order(rank, 0.0, -abs(one.change) / usual)
 
 
 def function_lines(rows: Sequence[FunctionRow], width: int = WIDTH, indent: str = "") -> list[str]:

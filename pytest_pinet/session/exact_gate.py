@@ -31,6 +31,8 @@ SIGNATURE = "exact(nic='*', instructions=None, tolerance=None)"
 _ARGUMENTS = ("nic", INSTRUCTIONS, str(Metric.TOLERANCE))
 # The exact board of a test, from collection on.
 COMBINATION_KEY: pytest.StashKey[CombinationRecord] = pytest.StashKey()
+# The keyword of a test that was skipped because not even the known-good build can run on its board.
+NO_BOARD = "pinet-no-exact-board"
 Instructions = str | int | float | Mapping[str, str | int | float] | None
 
 

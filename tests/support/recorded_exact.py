@@ -1,7 +1,7 @@
 """A pytest plugin (``-p tests.support.recorded_exact``) that boots nothing: exact boots are values or recorded files.
 
-The name of a build is the name of its boots: a value of ``BOOTS``, or ``error: KIND`` for a build that breaks. A build
-without a boot of its own, and the stock kernel, are the known-good boot.
+The name of a build is the name of its boots: a value of ``BOOTS``, ``lacking`` for a kernel that no board can run, or
+``error KIND`` for a build that breaks. A build without a boot of its own, and the stock kernel, are the known-good boot.
 """
 
 from __future__ import annotations
@@ -62,6 +62,9 @@ class RecordedMachines:
     def _planned(self, nic: str, name: str, boots: int) -> PlannedExactBoot:
         if nic == "igb":
             raise CapabilityError("igb needs QEMU 8.0 or later, found 7.2.22")
+
+        if name == "lacking":
+            raise CapabilityError("the kernel has no network namespaces (CONFIG_NET_NS)")
 
         def make() -> MadeExactBoot:
             if name == "unsteady":

@@ -26,7 +26,7 @@ def test_receive_path(exact_gate):
     exact_gate()
 """
 QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--import-mode=importlib")
-BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "error panic")
+BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "error panic")
 
 
 Gate = Callable[..., tuple[int, str]]
@@ -103,6 +103,16 @@ def test_a_board_that_is_not_exact_gives_no_verdict(gate: Gate) -> None:
     assert gate(*words, "--bisect")[0] == 131
 
 
+def test_a_board_that_cannot_run_here_ends_a_bisection(gate: Gate) -> None:
+    code, out = gate("nops.yaml", "--pinet-nic=igb")
+    assert (code, "igb needs QEMU 8.0 or later, found 7.2.22" in out) == (3, True), out
+    assert gate("nops.yaml", "--pinet-nic=igb", "--bisect")[0] == 131
+    # Another board has judged the commit.
+    assert gate("nops.yaml", "--bisect")[0] == 0
+    # The next commit may have what this one lacks.
+    assert gate("lacking.yaml", "--pinet-nic=macb", "--bisect")[0] == 125
+
+
 def test_a_dry_run_lists_the_boots(gate: Gate) -> None:
     code, out = gate("nops.yaml", "--pinet-dry-run")
     assert code == 0, out
@@ -148,3 +158,4 @@ def test_workers_run_nics_side_by_side(gate: Gate) -> None:
     code, out = gate("nops.yaml", "-n", "2")
     assert code == 0, out
     assert "2 unchanged; 2 boots" in out
+    assert gate("nops.yaml", "-n", "2", "--pinet-nic=igb", "--bisect")[0] == 131

@@ -12,6 +12,7 @@ from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.traffic import Direction
 from pytest_pinet.report.allure.content import attachments, description_html
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
@@ -23,7 +24,7 @@ from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.schema import SCHEMA_FILE
-from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window
+from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_module
 from tests.support.exact_records import of_boots, records, run_of
 
 NOPS, SLOW = records("nops"), records("slow")
@@ -131,6 +132,15 @@ def test_functions_at_full_load_are_listed_only_where_the_window_is_slower() -> 
     assert function_rows(batched) == []
     (slower,) = function_rows(of_boots(a, boot(window({**RECEIVE, "gem_rx [macb]": 951.0}, "pktgen")), "slower"))
     assert (slower.window, slower.record.change) == ("pktgen-60-rx", 800.0)
+
+
+def test_functions_of_a_failing_window_are_before_larger_and_smaller_ones_of_passing_windows() -> None:
+    sent, sent_more = ({"macb_start_xmit [macb]": 320.0 + more, "skb_put": 3000.0} for more in (0.0, 4.0))
+    received, received_more = RECEIVE, {**RECEIVE, "gem_rx [macb]": 631.0}
+    a = boot(window(sent, direction=Direction.TX), window(received, "pktgen"))
+    windows = window(sent_more, direction=Direction.TX), window(received_more, "pktgen")
+    rows = function_rows(of_boots(a, boot(*windows, identity=with_module("macb")), "slower"))
+    assert [(row.window, row.record.change) for row in rows] == [("pktgen-60-rx", 480.0), ("frame-60-tx", 4.0)]
 
 
 def test_markdown_has_both_tables() -> None:
