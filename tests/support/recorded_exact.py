@@ -1,7 +1,8 @@
 """A pytest plugin (``-p tests.support.recorded_exact``) that boots nothing: exact boots are values or recorded files.
 
 The name of a build is the name of its boots: a value of ``BOOTS``, ``lacking`` for a kernel that no board can run, or
-``error KIND`` for a build that breaks. A build without a boot of its own, and the stock kernel, are the known-good boot.
+``error KIND`` for a build that breaks. A build without a boot of its own, and the stock kernel, are the known-good
+boot.
 """
 
 from __future__ import annotations
