@@ -7,7 +7,8 @@
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # versions: try the wheel with each Python from 3.11 to 3.14 that this machine has, or uv can download
 # site: build the documentation as a web site in .pinet/site/
-# pictures: regenerate the pictures of docs/, and keep all pictures of the browser tests in .pinet/pictures/
+# pictures: regenerate the pictures of docs/; .pinet/pictures/ has more of the same tests
+# links: ask each address that docs/ names whether it is there; needs a network, so no test runs it
 # report: install Allure and write the report of all runs; `gate` also writes one, with Allure if it is installed
 # Everything is installed in .venv/. System packages are installed with apt, as root or with sudo.
 
@@ -17,7 +18,7 @@ BIN := .venv/bin
 PROFILE ?= lines
 LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
-.PHONY: gate versions emulated exact report test smoke slow soak fuzz lint bench docs man site pictures clean
+.PHONY: gate versions emulated exact report test smoke slow soak fuzz lint bench docs man site links pictures clean
 .DEFAULT_GOAL := gate
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
@@ -125,15 +126,19 @@ site: .venv/developer
 	$(BIN)/python -m sphinx --builder html --doctree-dir .pinet/site-doctrees -E -a -n -W --keep-going -q docs $(SITE)
 	@echo "The documentation is in $(SITE)/index.html"
 
-# The browser tests make the pictures of reports; the casts of terminals are recorded from commands on the virtual lab.
+links: .venv/developer
+	$(BIN)/python -m sphinx --builder linkcheck --doctree-dir .pinet/site-doctrees -q docs .pinet/links $(ARGS)
+
+# The tests that make a picture of docs/. The pictures of terminals are recorded from one run of the demo.
 PICTURES := $(CURDIR)/.pinet/pictures
+PICTURED := test_page_browser.py::test_the_picture_of_the_readme_shows_state_changes_and_results test_page_change.py \
+	test_allure_report.py::test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from_elsewhere
 pictures: .venv/developer
 	rm -rf $(PICTURES)
 	tools/install-allure
 	@# A machine that does other work fails a test of the virtual lab. All other pictures are made nevertheless.
-	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m "smoke or slow" tests/functional/report/test_page_browser.py \
-		tests/functional/report/test_page_change.py tests/functional/report/test_allure_report.py \
-		tests/functional/documentation/test_site.py $(ARGS); status=$$?; \
+	PINET_PICTURES=$(PICTURES) $(BIN)/pytest -m "smoke or slow" --durations=0 --durations-min=1 \
+		$(addprefix tests/functional/report/,$(PICTURED)) $(ARGS); status=$$?; \
 	for name in page change allure; do cp $(PICTURES)/report-$$name.png docs/pictures/ || { status=1; \
 		echo "make pictures: docs/pictures/report-$$name.png is not new: try again while this machine does nothing else"; }; done; \
 	$(BIN)/python -m tools.site.casts docs/pictures || status=1; exit $$status

@@ -206,6 +206,53 @@ def test_an_installed_demo_passes_fails_and_passes_and_is_removed(installed: Ins
     assert not list(Path(state).iterdir())
 
 
+@pytest.fixture(scope="module")
+def installers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of uv, uvx and pipx, in an environment of their own."""
+    environment = tmp_path_factory.mktemp("installers")
+    venv.create(environment, with_pip=True)
+    words = [environment / "bin" / "pip", "install", "--quiet", "uv", "pipx"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"pip cannot install uv and pipx: {done.stderr.strip().splitlines()[-1]}")
+    return environment / "bin"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "prefix"),
+    [
+        pytest.param("true", "uvx --from '{wheel}' ", id="uvx"),
+        pytest.param("uv tool install --with-executables-from pytest,labgrid '{wheel}'", "", id="uv tool"),
+        pytest.param("pipx install --include-deps '{wheel}'", "", id="pipx"),
+        pytest.param("true", "pipx run --spec '{wheel}' ", id="pipx run"),
+    ],
+)
+def test_uv_and_pipx_install_the_commands_for_a_user_without_settings(
+    before: str, prefix: str, wheel: Path, installers: Path, tmp_path: Path
+) -> None:
+    """The commands of the tutorial, with the wheel in place of the name."""
+    kept = {name: text for name, text in os.environ.items() if name.startswith(("SSL_", "PIP_", "UV_"))}
+    path = f"{tmp_path}/.local/bin:{installers}:/usr/bin:/bin"
+    dry_run = "pytest --pyargs pytest_pinet.suites --pinet-lab=virtual --pinet-dry-run -k 'pi3b and onboard'"
+    commands = [f"{prefix}pinet --version", f"{prefix}pinet check virtual"]
+    # pipx run starts the command of the package alone, not those of what it needs.
+    commands += [] if "pipx run" in prefix else [f"{prefix}{dry_run}"]
+    said = []
+    for command in (before, *commands):
+        done = subprocess.run(
+            ["bash", "-c", command.format(wheel=f"{wheel}[virtual]")],
+            cwd=tmp_path, env={**kept, "HOME": str(tmp_path), "PATH": path}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        said.append(done.stdout)
+    _, version, checked, *planned = said
+    assert re.fullmatch(r"pinet, version [0-9.]+\n", version)
+    assert checked.startswith("virtual: ok, lab virtual: 6 nodes")
+    assert all("6 planned" in text for text in planned)
+
+
 def files_of(package: Path) -> set[Path]:
     return {path for path in package.rglob("*") if "__pycache__" not in path.parts}
 

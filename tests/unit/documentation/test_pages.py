@@ -16,6 +16,7 @@ from tools.site.commands import walk
 from tools.site.options import OTHERS, variables_in_source
 
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
+ARCHITECTURE = DOCS / "contributing" / "architecture.md"
 
 
 def name_of(page: Path) -> str:
@@ -55,6 +56,13 @@ def test_each_file_that_a_page_points_to_is_there(page: Path) -> None:
     links = re.findall(r"\]\((?!http|#)([^)#]+)\)", TEXT[page])
 
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_each_external_link_is_on_the_list_of_addresses() -> None:
+    listed = re.findall(r"^\| <(https://\S+)> \| .+ \| \d{4}-\d\d-\d\d, .+ \|$", TEXT[ARCHITECTURE], re.M)
+    linked = {found for text in TEXT.values() for found in re.findall(r"\]\(<?([a-z]+:[^)>]+)>?\)", text)}
+
+    assert sorted(linked) == sorted(listed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from tools.site.casts import COLUMNS, Cast, lines_of, record, svg, wrapped
+from tools.site.casts import COLUMNS, Cast, lines_of, part, record, svg, wrapped
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -38,8 +38,15 @@ def test_a_long_line_continues_in_the_next_row_with_its_colour() -> None:
 
 
 def test_a_command_runs_on_a_terminal_and_what_was_begun_is_undone(tmp_path: Path) -> None:
-    cast = Cast("test", "bash -c 'test -t 1 && cat state'", ("echo begun > state",), ("rm state",))
-    chunks = record(cast, tmp_path)
+    chunks = record("bash -c 'test -t 1 && echo begun | tee state'", "rm state", tmp_path)
 
     assert [text for _, text in lines_of(chunks)] == ["begun"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_is_a_part_of_the_recording() -> None:
+    words = ["$ demo", "$ gate", "starts", "-", "FAILURES", "slow", "1 failed, 2 left", "next", "1 failed"]
+    rows = [(float(number), word) for number, word in enumerate(words)]
+    lines = part(rows, Cast("$ gate", " failed,", ("starts", "FAIL")))
+
+    assert lines == [(1.0, "$ gate"), (2.0, "..."), (4.0, "FAILURES"), (5.0, "slow"), (6.0, "1 failed, 2 left")]
