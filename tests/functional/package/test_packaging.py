@@ -211,7 +211,7 @@ def installers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of uv, uvx and pipx, in an environment of their own."""
     environment = tmp_path_factory.mktemp("installers")
     venv.create(environment, with_pip=True)
-    words = [environment / "bin" / "pip", "install", "--quiet", "uv", "pipx"]
+    words = [str(environment / "bin" / "pip"), "install", "--quiet", "uv", "pipx"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         pytest.skip(f"pip cannot install uv and pipx: {done.stderr.strip().splitlines()[-1]}")
