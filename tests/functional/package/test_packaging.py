@@ -236,7 +236,7 @@ def test_uv_and_pipx_install_the_commands_for_a_user_without_settings(
     path = f"{tmp_path}/.local/bin:{installers}:/usr/bin:/bin"
     dry_run = "pytest --pyargs pytest_pinet.suites --pinet-lab=virtual --pinet-dry-run -k 'pi3b and onboard'"
     commands = [f"{prefix}pinet --version", f"{prefix}pinet check virtual"]
-    # pipx run starts the command of the package alone, not those of what it needs.
+    # pipx run starts the command of the package alone, not the commands of its dependencies.
     commands += [] if "pipx run" in prefix else [f"{prefix}{dry_run}"]
     said = []
     for command in (before, *commands):
