@@ -19,7 +19,7 @@ from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.measure.comparison import State
+from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
@@ -29,7 +29,7 @@ from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
-from pytest_pinet.session.hook_calls import GateCall
+from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 
 T = TypeVar("T", TurnSeries, PingSeries)
@@ -45,19 +45,8 @@ class AcceptedMeasuring:
         self.is_measuring = plain.is_measuring
         boots.next(Side.B)
 
-    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
-        return self._with_ran(call, self._plain.measure(call, traffic))
-
-    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
-        return self._with_ran(call, self._plain.ping(call, ping))
-
-    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
-        return self._with_ran(call, self._plain.kselftest(call, job))
-
-    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
-        return self._with_ran(call, self._plain.compare(call, traffic, states, tolerance))
-
-    def _with_ran(self, call: GateCall, record: ResultRecord) -> ResultRecord:
+    def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
+        record = self._plain.measure(call, job)
         ran = ran_records(self.boots.of(call.link.combination.dut.node.name)[-1:], call.link.dut.device)
         changed = [text for one in ran.values() for text in one.changed]
         return record.replace(ran=ran, notes=[*record.notes, *changed])
@@ -128,7 +117,12 @@ class AlternatingMeasuring:
         tested.calls = 0
         return tested.link
 
-    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
+    def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
+        if isinstance(job, Kselftest | StateComparison):
+            self._leave_out("a selftest of the kernel" if isinstance(job, Kselftest) else "a comparison of two states")
+        return self._pinged(call, job) if isinstance(job, Ping) else self._measured_traffic(call, job)
+
+    def _measured_traffic(self, call: GateCall, traffic: Traffic) -> ResultRecord:
         item, link, measuring = call.item, call.link, self.is_measuring(call.item)
         # No hook is called when a gate call returns earlier results.
         hooks = self._plain.recorder.hooks.measurement(call, traffic) if measuring else nullcontext()
@@ -142,19 +136,13 @@ class AlternatingMeasuring:
                 self.rounds.tested(item).add(series)
             return self._record(series)
 
-    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
+    def _pinged(self, call: GateCall, ping: Ping) -> ResultRecord:
         series = self._of_call(call.item, PingSeries) or PingSeries()
         if self.is_measuring(call.item) and not series.decided:
-            series.turns.append((self.boots.side, self._plain.ping(call, ping)))
+            series.turns.append((self.boots.side, self._plain.measure(call, ping)))
             self.rounds.tested(call.item).add(series)
         boots = self.boots.of(call.link.combination.dut.node.name)
         return series.record().replace(ran=ran_records(boots, call.link.dut.device))
-
-    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
-        self._leave_out("a selftest of the kernel")
-
-    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
-        self._leave_out("a comparison of two states")
 
     def _leave_out(self, what: str) -> NoReturn:
         """Skip a test whose measurement cannot be split into alternating boots."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import platform
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
@@ -15,7 +13,6 @@ from pathlib import Path
 
 from pytest_pinet.builds.packed import Unreadable, deb_data, unpacked
 from pytest_pinet.errors import LabError
-from pytest_pinet.execution.shell import last_line
 from pytest_pinet.execution.tool import output
 
 ARCHITECTURE = "arm64"
@@ -114,26 +111,10 @@ class Apt:
         (self._home / "sources.list").write_text("".join(lines))
 
     def _run(self, *words: str, tool: str = "apt-get", directory: Path | None = None) -> str:
+        argv = [tool, *words, *(["-qq"] if tool == "apt-get" else [])]
         # APT_CONFIG adds to the machine's configuration: its keys, proxies and mirrors stay in use.
-        environment = {**os.environ, "APT_CONFIG": str(self._home / "apt.conf"), "LC_ALL": "C.UTF-8"}
-        quiet = ["-qq"] if tool == "apt-get" else []
-        try:
-            done = subprocess.run(
-                [tool, *quiet, *words],
-                env=environment,
-                cwd=directory or self._home,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=FETCH_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise LabError(f"`{tool} {words[0]}` took more than {FETCH_TIMEOUT_S:g} s") from None
-        if done.returncode:
-            last = last_line(done.stderr) or "no message"
-            raise LabError(f"`{tool} {' '.join(words[:4])}` failed: {last}", f"check the sources in {self._home}")
-        return done.stdout
+        own = {"APT_CONFIG": str(self._home / "apt.conf")}
+        return output(argv, FETCH_TIMEOUT_S, own, f"check the sources in {self._home}", directory or self._home)
 
 
 def machine_sources() -> list[PackageSource]:

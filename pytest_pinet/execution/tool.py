@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from pytest_pinet.errors import LabError
@@ -19,10 +20,11 @@ def output(
     timeout_s: float,
     environment: Mapping[str, str] = MappingProxyType({}),
     act: str = "",
+    directory: Path | None = None,
 ) -> str:
     """Return what a command prints. Raises LabError if it cannot be started, fails or takes longer.
 
-    ``act`` says what to do if it fails.
+    ``act`` says what to do if it fails. ``directory`` is its working directory.
     """
     name = f"`{' '.join(argv)}`" if len(argv) <= _SHOWN else f"`{' '.join(argv[:_SHOWN])} ...`"
     try:
@@ -33,6 +35,7 @@ def output(
             timeout=timeout_s,
             check=False,
             stdin=subprocess.DEVNULL,
+            cwd=directory,
             env={**os.environ, **environment, "LC_ALL": "C.UTF-8"},
         )
     except subprocess.TimeoutExpired:

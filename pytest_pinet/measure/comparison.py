@@ -50,6 +50,15 @@ class State:
 
 
 @dataclass(frozen=True)
+class StateComparison:
+    """Two states to compare by their goodput. The second may be slower by ``tolerance`` (0.03 = 3 %)."""
+
+    traffic: Traffic
+    states: tuple[State, State]
+    tolerance: float
+
+
+@dataclass(frozen=True)
 class ComparisonPlan:
     """The accepted difference and the limits of a comparison.
 

@@ -12,14 +12,14 @@ import pytest
 
 from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.measure.comparison import State
+from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Lab, Node
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.report.text_wrap import wrap
-from pytest_pinet.session.hook_calls import GateCall
+from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.traffic import http, iperf3_values, wrk
 from pytest_pinet.traffic import ping as ping_tool
 from pytest_pinet.traffic.iperf3_command import Iperf3Run, ProcessSide, client_argv, client_is_dut, server_argv
@@ -85,8 +85,22 @@ class DryRun:
     def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
         return ()
 
-    def measure(self, call: GateCall, traffic: Traffic) -> NoReturn:
+    def measure(self, call: GateCall, job: GateJob) -> NoReturn:
         """Plan one measurement and skip the rest of the test. Raises ConfigError for impossible traffic."""
+        node = call.link.combination.dut.node.name
+        match job:
+            case Ping():
+                ping_tool.validate(job)
+                own, other = (str(address.ip) for address in addresses(call.link.combination)[:2])
+                self._plan(call, [f"    {node}$ {ping_tool.command(job, own, other)}"], job.seconds)
+            case Kselftest():
+                self._plan(call, [f"    {node}$ ./run_kselftest.sh -t {job.test}"], job.timeout_s)
+            case StateComparison():
+                self._plan_traffic(call, job.traffic)
+            case Traffic():
+                self._plan_traffic(call, job)
+
+    def _plan_traffic(self, call: GateCall, traffic: Traffic) -> NoReturn:
         combination = call.link.combination
         at = [(end, str(address.ip)) for end, address in zip(combination.ends, addresses(combination), strict=True)]
         lines = []
@@ -111,22 +125,6 @@ class DryRun:
         """Return the name of a traffic tool of another package, whose commands are not known here."""
         tool = self._lab.tool_for(traffic) if self._lab is not None else None
         return None if tool in (None, Lab.traffic_tool, Lab.http_tool) else tool
-
-    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> NoReturn:
-        """Plan a connection in one state and skip the rest of the test."""
-        self.measure(call, traffic)
-
-    def ping(self, call: GateCall, ping: Ping) -> NoReturn:
-        """Plan one series of pings and skip the rest of the test."""
-        ping_tool.validate(ping)
-        own, other = (str(address.ip) for address in addresses(call.link.combination)[:2])
-        node = call.link.combination.dut.node.name
-        self._plan(call, [f"    {node}$ {ping_tool.command(ping, own, other)}"], ping.seconds)
-
-    def kselftest(self, call: GateCall, job: Kselftest) -> NoReturn:
-        """Plan one selftest of the kernel and skip the rest of the test."""
-        node = call.link.combination.dut.node.name
-        self._plan(call, [f"    {node}$ ./run_kselftest.sh -t {job.test}"], job.timeout_s)
 
     def boot(self, item: pytest.Item, nic: str, builds: Sequence[str], boots: Sequence[int]) -> NoReturn:
         """Plan the boots of build A and build B on the exact board of a NIC, and skip the rest of the test."""

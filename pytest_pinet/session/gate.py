@@ -13,7 +13,7 @@ from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.comparison import State
+from pytest_pinet.measure.comparison import State, StateComparison
 from pytest_pinet.model.gate_results import (
     ComparisonResult,
     HttpResult,
@@ -240,7 +240,7 @@ class Gate:
             spending = self._session.profile(self._item, profile)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: ping: {error}") from None
-        found = self._session.ping(GateCall(self._item, link, spending, own), ping)
+        found = self._session.measure(GateCall(self._item, link, spending, own), ping)
         every, seen = self._end(found), _of(found.ping)
         return PingResult(
             **every,
@@ -276,7 +276,7 @@ class Gate:
             spending = self._session.profile(self._item, None)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: kselftest: {error}") from None
-        found = self._session.kselftest(GateCall(self._item, link, spending), job)
+        found = self._session.measure(GateCall(self._item, link, spending), job)
         if found.verdict is Verdict.SKIPPED:
             pytest.skip(found.message)
         results = _of(found.kselftest).results
@@ -315,7 +315,7 @@ class Gate:
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: compare: {error}") from None
         states = State(names[0], a or nullcontext), State(names[1], b or nullcontext)
-        result = self._session.compare(GateCall(self._item, link, spending), traffic, states, part)
+        result = self._session.measure(GateCall(self._item, link, spending), StateComparison(traffic, states, part))
         every, found = self._end(result), _of(result.comparison)
         sides = {Direction(way): side for way, side in found.directions.items()}
         return ComparisonResult(

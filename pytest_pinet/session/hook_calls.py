@@ -15,6 +15,7 @@ import pytest
 from pytest_pinet.errors import first_line
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.limits import Limit
@@ -25,6 +26,8 @@ from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.traffic import Traffic
 
 Fact = str | int | float | bool
+# What a gate call measures.
+GateJob = Traffic | Ping | Kselftest | StateComparison
 FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
 
 
@@ -51,9 +54,9 @@ class HookCalls:
         self._call("pytest_pinet_combinations", config=self._config, combinations=tuple(combinations))
 
     @contextmanager
-    def measurement(self, call: GateCall, traffic: Traffic | Ping | Kselftest) -> Iterator[None]:
+    def measurement(self, call: GateCall, job: GateJob) -> Iterator[None]:
         """Call the hooks around one measurement. ``FACTS_KEY`` gets the machine facts that plugins return."""
-        item, link = call.item, call.link
+        item, link, traffic = call.item, call.link, job.traffic if isinstance(job, StateComparison) else job
         self._call("pytest_pinet_before_measurement", item=item, link=link, traffic=traffic)
         item.stash[FACTS_KEY] = self._facts(item, link)
         error: BaseException | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure import ping as measure_ping
-from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
+from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, compare
 from pytest_pinet.measure.comparison_record import compared_record
 from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
@@ -30,7 +30,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.progress import Progress
-from pytest_pinet.session.hook_calls import GateCall
+from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder
 from pytest_pinet.session.run_recorder import RunRecorder
@@ -60,60 +60,46 @@ class PlainMeasuring:
         case = case_of(nextitem)
         return case.combination.nodes if case is not None else ()
 
-    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
-        link = call.link
-        references = self.references.of_traffic(link.combination.identity, traffic)
-        budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
-        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict)
-
-        def measure(raw: dict[str, str]) -> ResultRecord:
-            return measurement.measure(self.context(link.id, link, traffic, raw), traffic, plan)
-
-        return self._run(call, traffic, measure)
-
-    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
-        def measure(raw: dict[str, str]) -> ResultRecord:
-            found = measure_ping.measure(call.link, ping, call.limits, call.profile, raw, self.access.watch)
-            return found.replace(verdict=Verdict.FAIL) if self._strict and found.verdict is Verdict.MARGINAL else found
-
-        return self._run(call, ping, measure)
-
-    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
-        def measure(raw: dict[str, str]) -> ResultRecord:
-            return measure_kselftest.measure(call.link, job, raw, self.recorder.warn, self.access.watch)
-
-        return self._run(call, job, measure)
-
-    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
-        link = call.link
-        references = self.references.of_traffic(link.combination.identity, traffic)
-        plan = ComparisonPlan(tolerance, self.error_rate, references=references)
-        # State B may have another MTU, and the physical limit depends on the MTU.
-        links, combination = {Side.B: link}, link.combination
-        settings: dict[Side, Settings] = {}
-
-        def on_state(side: Side) -> None:
-            links[side] = replace(link, combination=combination)
-            if side not in settings:
-                settings[side] = settings_of(link)
-
-        def measure(raw: dict[str, str]) -> ResultRecord:
-            found = compare(self.context(link.id, link, traffic, raw), traffic, states, plan, on_state)
-            return compared_record(links[Side.B], traffic, found, settings)
-
-        return self._run(call, traffic, measure)
-
-    def _run(
-        self, call: GateCall, traffic: Traffic | Ping | Kselftest, measure: Callable[[dict[str, str]], ResultRecord]
-    ) -> ResultRecord:
-        """Call ``measure`` with the hooks around it, keep the files that it collects, and check the lease."""
+    def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
         combination = call.link.combination
         raw = call.item.stash[RAW_KEY] = {}
-        with self.access.exclusive(combination), self.progress, self.recorder.hooks.measurement(call, traffic):
-            record = measure(raw)
+        with self.access.exclusive(combination), self.progress, self.recorder.hooks.measurement(call, job):
+            record = self._measured(call, job, raw)
         record = self._results.with_files(call.item, record, raw)
         self.access.check(combination)
         return record
+
+    def _measured(self, call: GateCall, job: GateJob, raw: dict[str, str]) -> ResultRecord:
+        """Measure and judge. ``raw`` gets the files that are kept."""
+        link = call.link
+        if isinstance(job, Kselftest):
+            return measure_kselftest.measure(link, job, raw, self.recorder.warn, self.access.watch)
+        if isinstance(job, Ping):
+            found = measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch)
+            return found.replace(verdict=Verdict.FAIL) if self._strict and found.verdict is Verdict.MARGINAL else found
+        traffic = job if isinstance(job, Traffic) else job.traffic
+        references = self.references.of_traffic(link.combination.identity, traffic)
+        context = self.context(link.id, link, traffic, raw)
+        if isinstance(job, StateComparison):
+            return self._compared(context, job, ComparisonPlan(job.tolerance, self.error_rate, references=references))
+        budget = fitted(call.profile, traffic.seconds_with(cap_for(link.path.speed_mbps)))
+        plan = GatePlan(call.limits, budget, references, self._link_ups, self.error_rate, self._strict)
+        return measurement.measure(context, traffic, plan)
+
+    def _compared(self, context: MeasureContext, job: StateComparison, plan: ComparisonPlan) -> ResultRecord:
+        # State B may have another MTU, and the physical limit depends on the MTU.
+        link = measured = context.link
+        combination = link.combination
+        settings: dict[Side, Settings] = {}
+
+        def on_state(side: Side) -> None:
+            nonlocal measured
+            measured = replace(link, combination=combination) if side is Side.B else measured
+            if side not in settings:
+                settings[side] = settings_of(link)
+
+        found = compare(context, job.traffic, job.states, plan, on_state)
+        return compared_record(measured, job.traffic, found, settings)
 
     def context(self, label: str, link: Link, traffic: Traffic, raw: dict[str, str]) -> MeasureContext:
         """Return what measuring this traffic needs. Its progress is shown with ``label``."""

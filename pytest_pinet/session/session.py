@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -36,9 +36,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link import tuning_session
 from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.measure.comparison import State
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.ping import Ping
@@ -55,7 +53,7 @@ from pytest_pinet.session.dry_run import DryRun
 from pytest_pinet.session.exact_gate import COMBINATION_KEY, ExactGate, ExactMode, exact_limits
 from pytest_pinet.session.exact_parameters import limits_of
 from pytest_pinet.session.header import RunHeader
-from pytest_pinet.session.hook_calls import GateCall
+from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.marker import read_profile
 from pytest_pinet.session.options import check_axes, check_tunings, command_line_limits
 from pytest_pinet.session.parametrizer import Parametrizer, case_of
@@ -76,11 +74,7 @@ RESULTS_KEY: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
 
 class MeasuringMode(Protocol):
-    """Opens links and measures for a session. ``session.mode`` holds the mode of the run.
-
-    The methods that measure return a record without the values that only the session knows, such as the command that
-    repeats the test. They raise PinetError, or end the test with ``pytest.skip``.
-    """
+    """Opens links and measures for a session. ``session.mode`` holds the mode of the run."""
 
     def is_measuring(self, item: pytest.Item) -> bool:
         """Return whether this run of the test sends traffic. If not, no node is touched."""
@@ -91,17 +85,11 @@ class MeasuringMode(Protocol):
     def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
         """Return the nodes that stay booted and leased for the next test."""
 
-    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
-        """Measure TCP, UDP or HTTP traffic and judge it by the limits."""
+    def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
+        """Measure and judge. The record lacks what only the session knows, such as the command that repeats the test.
 
-    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
-        """Send pings and judge them by the limits."""
-
-    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
-        """Run a selftest of the kernel."""
-
-    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
-        """Measure two states of the nodes alternately, and judge the second state by the first."""
+        Raises PinetError, or ends the test with ``pytest.skip``.
+        """
 
 
 class PinetSession:
@@ -227,35 +215,17 @@ class PinetSession:
 
         return tuning_session.tuned(link, tuning, self.recorder.warn)
 
-    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
-        """Measure traffic until its values are judged, and keep the result. Raises LabError or UnsupportedError."""
+    def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
+        """Measure, check the consoles for a broken kernel, and keep the completed result. Raises PinetError."""
         assert self.lab is not None
-        # The limits of the lab file are limits of TCP and UDP.
-        filed = () if isinstance(traffic, HttpTraffic) else self.lab.limits
-        limited = replace(call, limits=(*filed, *_marked(call), *call.limits, *self.limits))
-        record = self._recorded(call, lambda: self.mode.measure(limited, traffic))
-        # Boards of an emulated lab are made by software: a second one would say the same.
-        if record.verdict is Verdict.FAIL and self.mode is self.plain and not self.recorder.emulated:
-            call.item.stash.setdefault(FAILED_KEY, []).append((limited, traffic, record))
-        return record
-
-    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
-        """Ping until the limits are judged, and keep the result. Raises LabError."""
-        limited = replace(call, limits=(*_marked(call), *call.limits))
-        return self._recorded(call, lambda: self.mode.ping(limited, ping))
-
-    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
-        """Run a selftest of the kernel, and keep the result. Raises PinetError."""
-        return self._recorded(call, lambda: self.mode.kselftest(call, job))
-
-    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
-        """Measure two states alternately, judge the second by the first, and keep the result. Raises PinetError."""
-        return self._recorded(call, lambda: self.mode.compare(call, traffic, states, tolerance))
-
-    def _recorded(self, call: GateCall, measure: Callable[[], ResultRecord]) -> ResultRecord:
-        """Measure, check the consoles for a broken kernel, and complete the result."""
+        if isinstance(job, Ping):
+            call = replace(call, limits=(*_marked(call), *call.limits))
+        elif isinstance(job, Traffic):
+            # The limits of the lab file are limits of TCP and UDP.
+            filed = () if isinstance(job, HttpTraffic) else self.lab.limits
+            call = replace(call, limits=(*filed, *_marked(call), *call.limits, *self.limits))
         try:
-            record = measure()
+            record = self.mode.measure(call, job)
             self.access.watch()
         except LabError:
             call.item.stash[TROUBLE_KEY] = True
@@ -263,6 +233,10 @@ class PinetSession:
             raise
         record = self.results.finished(call.item, record)
         call.item.stash[RESULTS_KEY].append(record)
+        # Boards of an emulated lab are made by software: a second one would say the same.
+        is_plain = self.mode is self.plain and not self.recorder.emulated
+        if record.verdict is Verdict.FAIL and is_plain and isinstance(job, Traffic):
+            call.item.stash.setdefault(FAILED_KEY, []).append((call, job, record))
         return record
 
     @pytest.hookimpl(wrapper=True)
