@@ -99,7 +99,6 @@ class BuildBooter:
         self._failed.clear()
 
     def of(self, node: str) -> list[MadeBoot]:
-        """Return all boots of a board so far."""
         return [boot for boot in self.made if boot.node == node]
 
     @contextmanager

@@ -75,7 +75,6 @@ class ABTestState:
         return bool(self.turns) and all(one.decided for one in self.series) and not in_doubt
 
     def begin(self, side: Side) -> None:
-        """Begin another boot."""
         self.turns.append(side)
         self.calls = 0
 

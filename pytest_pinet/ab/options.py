@@ -45,7 +45,6 @@ class ABOptions:
         return self.new if side is Side.B else self.good
 
     def name(self, side: Side) -> str:
-        """Return the name of this side in reports."""
         build = self.build(side)
         if build is None:
             return ACCEPTED if self.accepted else self.own

@@ -67,7 +67,6 @@ class Rounds(Boards):
         self._now: ABTestState | None = None
 
     def tested(self, item: pytest.Item) -> ABTestState:
-        """Return the state of a test."""
         return self._tested[item.nodeid]
 
     @property

@@ -102,7 +102,6 @@ class TurnSeries:
             )
 
     def of(self, side: Side) -> list[Turn]:
-        """Return the turns of a build."""
         return [turn for turn in self.turns if turn.side is side]
 
     def tries(self, side: Side) -> list[Try]:

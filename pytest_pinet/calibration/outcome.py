@@ -28,7 +28,6 @@ class CalibrationOutcome:
     seconds: float
 
     def as_json(self) -> dict[str, object]:
-        """Return one entry of ``pinet calibrate --json``."""
         parts = asdict(self.components)
         return {
             "id": self.calibration.id,

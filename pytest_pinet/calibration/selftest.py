@@ -91,7 +91,6 @@ class SelftestOutcome:
     reason: str
 
     def as_json(self) -> dict[str, object]:
-        """Return one gate of ``pinet selftest --json``."""
         return {
             "direction": str(self.case.way),
             "reduction": self.case.reduction,
@@ -162,7 +161,6 @@ class Count:
         return self.reduction > 0 and self.measured is not None and abs(self.measured - self.reduction) > SHAPER_ERROR
 
     def as_json(self) -> dict[str, object]:
-        """Return one row of ``pinet selftest --json``."""
         return {
             "reduction": self.reduction,
             "at_limit": self.at_limit,

@@ -67,7 +67,6 @@ class PublishedFigure:
 
     @property
     def both_ways(self) -> bool:
-        """Whether both directions run at once."""
         return self.mode in (BOTH_WAYS, CAPPED)
 
 

@@ -13,10 +13,10 @@ import click
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_change
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.results_of_lab import results_of
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pytest_pinet.cli.run_selection import results_of
     from pytest_pinet.config.baselines import AcceptedBaseline
     from pytest_pinet.history.accepting import Candidate
     from pytest_pinet.model.lab import Lab

@@ -12,7 +12,6 @@ import click
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_change
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.results_of_lab import results_of
 from pytest_pinet.errors import ConfigError, Where
 
 T = TypeVar("T")
@@ -49,6 +48,7 @@ def acknowledge(
 
     Exit code: 0 if an entry was written; 1 if no result has a loss; 4 for wrong arguments.
     """
+    from pytest_pinet.cli.run_selection import results_of
     from pytest_pinet.config.acknowledged import Acknowledgement, acknowledged_text, parse_link
     from pytest_pinet.config.baselines import ACKNOWLEDGED
     from pytest_pinet.config.entries import parse_date, write_entries

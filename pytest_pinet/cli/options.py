@@ -113,7 +113,6 @@ class Steps:
             echo(text, err=True)
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
         self.end()
         echo(text, err=True)
 

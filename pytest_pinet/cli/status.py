@@ -9,7 +9,6 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_result
-from pytest_pinet.cli.results_of_lab import results_of
 
 OPEN = 1
 # The newest gates say which builds were judged since a loss began.
@@ -34,6 +33,7 @@ def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, a
 
     Exit code: 0 if no loss is open; 1 if at least one is open; 4 for wrong arguments, or if the lab has no results.
     """
+    from pytest_pinet.cli.run_selection import results_of
     from pytest_pinet.config.labfile import load
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.history import open_history

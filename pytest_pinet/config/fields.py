@@ -24,7 +24,10 @@ RATE_PATTERN = rf"{NUMBER} ?([kKmMgG]?([bB]it/s|bps)|[kKmMgG])"
 _RATE = {"type": "string", "pattern": f"^{RATE_PATTERN}$"}
 PERCENT = {"type": "string", "pattern": rf"^{NUMBER} ?%$"}
 _TIME = {"type": "string", "pattern": rf"^{NUMBER} ?(ms|s|min|h)$"}
-_MAC = re.compile(r"[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}")
+_MAC = Form(
+    re.compile(r"[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}"),
+    "the MAC address of a NIC in quotes, such as 'dc:a6:32:01:02:03'",
+)
 _GLOB = Form(re.compile(r"[A-Za-z0-9._:+*?\[\]!-]{1,63}"), "a name or a glob such as 'pi4*'")
 _TEXT = Form(re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]{1,500}"), "a text of one line")
 _COMMITS = Form(
@@ -139,68 +142,35 @@ def _ends(text: str) -> tuple[str, str, str] | None:
     return None
 
 
-Name = Annotated[
-    str,
-    BeforeValidator(_of(NAME, numbers=True)),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": f"^{NAME.pattern.pattern}$"}),
-]
-PlaceName = Annotated[
-    str,
-    BeforeValidator(_of(PLACE)),
-    WithJsonSchema({"type": "string", "pattern": f"^{PLACE.pattern.pattern}$"}),
-]
+def _text(form: Form, numbers: bool = False, **schema: object) -> tuple[object, ...]:
+    """Return the annotations for texts of a form. ``schema``: keys of its JSON Schema in place of the pattern."""
+    kind = ["string", "integer"] if numbers else "string"
+    keys = schema or {"pattern": f"^{form.pattern.pattern}$"}
+    return BeforeValidator(_of(form, numbers)), WithJsonSchema({"type": kind, **keys})
+
+
+# Annotations of a list that can also be written as one text.
+_ONE_OR_MORE = (
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+)
+Name = Annotated[str, *_text(NAME, numbers=True)]
+PlaceName = Annotated[str, *_text(PLACE)]
 Tool = Annotated[Name, _registered(TRAFFIC_TOOLS)]
 Backend = Annotated[Name, _registered(SWITCH_BACKENDS)]
 Launcher = Annotated[Name, _registered(LAUNCHERS)]
-Glob = Annotated[
-    str,
-    BeforeValidator(_of(_GLOB)),
-    WithJsonSchema({"type": "string"}),
-]
+Glob = Annotated[str, BeforeValidator(_of(_GLOB)), WithJsonSchema({"type": "string"})]
 parse_line = _of(_TEXT)
-Text = Annotated[
-    str,
-    BeforeValidator(parse_line),
-    WithJsonSchema({"type": "string", "minLength": 1}),
-]
-CommitUrl = Annotated[
-    str,
-    BeforeValidator(_of(_COMMITS)),
-    WithJsonSchema({"type": "string", "pattern": r"^https?://.*\{commit\}"}),
-]
-Device = Annotated[
-    str,
-    BeforeValidator(_of(DEVICE)),
-    WithJsonSchema({"type": "string", "pattern": f"^{DEVICE.pattern.pattern}$"}),
-]
+Text = Annotated[str, *_text(_TEXT, minLength=1)]
+CommitUrl = Annotated[str, *_text(_COMMITS, pattern=r"^https?://.*\{commit\}")]
+Device = Annotated[str, *_text(DEVICE)]
 # YAML reads 10:20:30:40:50:60 and 0000:01:00.0 as numbers.
-Mac = Annotated[
-    str,
-    BeforeValidator(_of(Form(_MAC, "the MAC address of a NIC in quotes, such as 'dc:a6:32:01:02:03'"))),
-    AfterValidator(lambda value: value.lower().replace("-", ":")),
-    WithJsonSchema({"type": "string", "pattern": f"^{_MAC.pattern}$"}),
-]
-BusInfo = Annotated[
-    str,
-    BeforeValidator(_of(BUS_INFO)),
-    WithJsonSchema({"type": "string", "pattern": f"^{BUS_INFO.pattern.pattern}$"}),
-]
-Driver = Annotated[str, BeforeValidator(_of(DRIVER)), WithJsonSchema({"type": "string", "minLength": 1})]
-Drivers = Annotated[
-    list[Driver],
-    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
-]
-PortAddress = Annotated[
-    str,
-    BeforeValidator(_of(PORT_ADDRESS)),
-    WithJsonSchema({"type": "string", "pattern": f"^{PORT_ADDRESS.pattern.pattern}$"}),
-]
-Port = Annotated[
-    str,
-    BeforeValidator(_of(PORT, numbers=True)),
-    WithJsonSchema({"type": ["string", "integer"]}),
-]
+Mac = Annotated[str, *_text(_MAC), AfterValidator(lambda value: value.lower().replace("-", ":"))]
+BusInfo = Annotated[str, *_text(BUS_INFO)]
+Driver = Annotated[str, *_text(DRIVER, minLength=1)]
+Drivers = Annotated[list[Driver], *_ONE_OR_MORE]
+PortAddress = Annotated[str, *_text(PORT_ADDRESS)]
+Port = Annotated[str, BeforeValidator(_of(PORT, numbers=True)), WithJsonSchema({"type": ["string", "integer"]})]
 Ports = Annotated[
     list[Port],
     BeforeValidator(_ports),
@@ -249,11 +219,7 @@ ManagementOf = Annotated[
 Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCENT)]
 Count = Annotated[int, PlainValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
 Setting = Annotated[str, PlainValidator(_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})]
-Members = Annotated[
-    list[Glob],
-    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
-]
+Members = Annotated[list[Glob], *_ONE_OR_MORE]
 
 
 def _unique(values: list[object]) -> list[object]:

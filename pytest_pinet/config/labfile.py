@@ -15,9 +15,8 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, packaged_labs
 from pytest_pinet.config.labgrid_keys import check_labgrid_keys, unset_variables
 from pytest_pinet.config.limits import resolve_limits
-from pytest_pinet.config.messages import first_error
+from pytest_pinet.config.messages import first_error, keys_of
 from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
-from pytest_pinet.config.remote_places import uses_coordinator
 from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection, UplinkSection
 from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
@@ -74,11 +73,7 @@ def _text(lab: str) -> str:
 
 
 def _top_level(document: Document) -> dict[str, object]:
-    data = document.data
-    if data is None:
-        raise ConfigError(f"the file is empty; expected {WHAT}", document.key(()))
-    if not isinstance(data, dict):
-        raise ConfigError(f"expected {WHAT}, got {shown(data)}", document.value(()))
+    data = keys_of(document, WHAT)
     accepted = ["pinet", *LABGRID_KEYS]
     for key in data:
         if key not in accepted and not key.startswith("x-"):
@@ -271,3 +266,34 @@ def _members(
         if not any(fnmatchcase(name, pattern) for name in nodes):
             raise ConfigError(unknown("node", pattern, nodes, ".".join(path)), document.value(path))
     return tuple(name for name in nodes if any(fnmatchcase(name, pattern) for pattern in wanted))
+
+
+_REMOTE = "RemotePlace"
+
+
+def uses_coordinator(nodes: Iterable[Node], targets: Mapping[str, object], document: Document) -> bool:
+    """Return whether a coordinator leases the nodes. Raises ConfigError if it leases only some of them."""
+    options = document.data.get("options") if isinstance(document.data, dict) else None
+    if isinstance(options, dict) and "coordinator_address" in options:
+        return True
+    remote: dict[bool, Node] = {}
+    for node in nodes:
+        # The machine that pytest runs on has no target.
+        if node.target in targets and not node.runner:
+            remote.setdefault(_REMOTE in _resources(targets[node.target]), node)
+    if len(remote) == 2:
+        message = (
+            f"the target of node '{remote[True].name}' has a {_REMOTE}, and that of node '{remote[False].name}' has "
+            "none; expected all nodes of a lab at a labgrid coordinator, or none: use two lab files"
+        )
+        raise ConfigError(message, document.key(("targets", remote[False].target)))
+    return False not in remote
+
+
+def _resources(target: object) -> set[str]:
+    """Return the classes of a target's resources, in each form that labgrid reads."""
+    resources = target.get("resources") if isinstance(target, dict) else None
+    if isinstance(resources, dict):
+        return set(map(str, resources))
+    entries = resources if isinstance(resources, list) else []
+    return {str(entry.get("cls", key)) for entry in entries if isinstance(entry, dict) for key in entry}

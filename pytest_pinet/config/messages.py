@@ -27,14 +27,20 @@ _EXPECTED = {
 def read_section(path: FilePath, what: str, model: type[ModelT]) -> tuple[ModelT, Document]:
     """Read a whole file. ``what`` describes the expected content. Raises ConfigError."""
     document = parse(read_text(path, what), str(path))
+    data = keys_of(document, what)
+    try:
+        return model.model_validate(data), document
+    except ValidationError as error:
+        raise first_error(error, model, document, ()) from None
+
+
+def keys_of(document: Document, what: str) -> dict[str, object]:
+    """Return the keys of a whole file with their values. Raises ConfigError if the file has no keys."""
     if document.data is None:
         raise ConfigError(f"the file is empty; expected {what}", document.key(()))
     if not isinstance(document.data, dict):
         raise ConfigError(f"expected {what}, got {shown(document.data)}", document.value(()))
-    try:
-        return model.model_validate(document.data), document
-    except ValidationError as error:
-        raise first_error(error, model, document, ()) from None
+    return document.data
 
 
 def named(path: Path) -> str:

@@ -24,7 +24,6 @@ class ReferenceData:
         self._calibration = load_calibration(lab) if lab is not None else {}
 
     def of(self, key: MetricKey) -> Reference:
-        """Return the reference data of this metric."""
         name = str(key)
         baseline = self.baselines[name].baseline if name in self.baselines else None
         if name not in self._calibration:

@@ -73,7 +73,6 @@ class Bench:
 
     @property
     def scale(self) -> float:
-        """The share of their rate at which links run."""
         return self._access.scale.share
 
     @property

@@ -17,7 +17,6 @@ from pytest_pinet.doctor import (
     noise,
     switches,
     tolerance,
-    trial_boot,
 )
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.finding import Finding, Status
@@ -73,7 +72,7 @@ CHECKS = (
     Check("tolerance", tolerance.check_tolerances, per_node=False),
 )
 # The checks of ``pinet doctor --tryboot``, which reboots each board twice.
-TRIAL_BOOT = (*REACHING, Check("trial boot", trial_boot.check_trial_boot))
+TRIAL_BOOT = (*REACHING, Check("trial boot", node_checks.check_trial_boot))
 
 
 def examine(

@@ -9,9 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from pytest_pinet.builds.config_txt import TRYBOOT
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, first_line
+from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, SshError, UnsupportedError, first_line
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
@@ -265,3 +266,19 @@ def judge_iperf3(versions: Mapping[str, Version]) -> list[Finding]:
             act = "on that node: install the version of the other nodes"
         found.append(Finding(Status.WRONG if act else Status.OK, node, message, act))
     return found
+
+
+def check_trial_boot(bench: Bench) -> Sequence[Finding]:
+    """Boot each board for a trial. Its sentence says how the boot was requested, or why it is refused."""
+
+    def look(node: Node) -> list[Finding]:
+        deployment = bench.session(node).deployment
+        try:
+            arming = deployment.prove()
+        except UnsupportedError as why:
+            # The machine that runs pytest needs no trial boot.
+            return [Finding(Status.UNKNOWN if node.runner else Status.WRONG, node.name, str(why))]
+        message = f"{node.name} booted a copy of its known-good files once by {TRYBOOT}, as {arming} requested"
+        return [Finding(Status.OK, node.name, message, shown=True)]
+
+    return bench.one_by_one(look)

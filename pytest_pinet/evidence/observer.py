@@ -272,7 +272,6 @@ class Observer:
 
     @property
     def text(self) -> str:
-        """Return all output of the remote process, as evidence."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def _read(self) -> None:

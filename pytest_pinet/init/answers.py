@@ -63,7 +63,6 @@ class Answers:
         return self.text(f"{question} ({', '.join(choices)})", parse, option, default)
 
     def agrees(self, question: str) -> bool:
-        """Return whether the user agrees. Without a terminal the answer is no."""
         return self.asks and click.confirm(question, default=False, err=True)
 
     def _or_yes(self, default: str | None) -> str:

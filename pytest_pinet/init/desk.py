@@ -42,7 +42,6 @@ class DeskNode:
 
     @property
     def others(self) -> list[FoundNic]:
-        """The other NICs of the machine."""
         nics = self.machine.board.nics.values()
         return [nic for nic in nics if nic.bus is not None and nic.device != self.tested.found.device]
 

@@ -103,7 +103,6 @@ class Machine:
 
     @property
     def who(self) -> str:
-        """The machine in messages."""
         return "this machine" if self.login is None else str(self.login)
 
     def linked(self) -> list[FoundNic]:

@@ -46,12 +46,10 @@ class KtapReport:
 
     @property
     def failed(self) -> list[KtapResult]:
-        """The results that failed."""
         return [one for one in self.results if one.outcome is KtapOutcome.FAIL]
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict by all lines."""
         if self.failed or self.missing or self.whole.outcome is KtapOutcome.FAIL:
             return Verdict.FAIL
         outcomes = {one.outcome for one in self.results} or {self.whole.outcome}

@@ -60,7 +60,6 @@ class GatePlan:
     strict: bool = False
 
     def reference(self, way: Direction) -> Reference:
-        """Return the earlier knowledge of this direction, or the default."""
         return self.references.get(way, Reference())
 
 

@@ -145,12 +145,10 @@ class LabAccess:
         self.check(combination)
 
     def check(self, combination: Combination) -> None:
-        """Check that the nodes are still leased to this run. Raises LeaseError."""
         if self._session is not None:
             self._session.check(combination)
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
-        """Leave and release all nodes except these."""
         if self._session is not None:
             self._session.keep_only(nodes)
 
@@ -160,7 +158,6 @@ class LabAccess:
             self._session.distrust(combination)
 
     def take_warnings(self) -> list[str]:
-        """Return the undo failures since the last call, and clear the list."""
         return self._session.take_warnings() if self._session is not None else []
 
     def close(self) -> list[str]:

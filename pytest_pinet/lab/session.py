@@ -9,8 +9,7 @@ from pathlib import Path
 from pytest_pinet.errors import CoordinatorError, PinetError, SshError
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.console.kernel_watch import KernelWatch
-from pytest_pinet.lab.console.ssh_kernel_log import SshKernelLog
+from pytest_pinet.lab.console.kernel_watch import KernelWatch, SshKernelLog
 from pytest_pinet.lab.labgrid import steps as labgrid_steps
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets

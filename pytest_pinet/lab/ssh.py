@@ -262,7 +262,6 @@ class SshConnection:
         return None if done.returncode == 0 else log.read_text(errors="replace").strip() or f"exit {done.returncode}"
 
     def close(self) -> None:
-        """End the master connection; does nothing when it is gone."""
         try:
             subprocess.run(self._exit, capture_output=True, timeout=3, check=False)
         finally:

@@ -98,7 +98,6 @@ class Ladder:
         return "" if self.knee is not None else ladder_text(self.record())
 
     def record(self) -> LadderRecord:
-        """Return the record of all steps."""
         knee = self.knee
         streams = self.traffic.streams
         steps = tuple(

@@ -37,12 +37,10 @@ class Attempt:
 
     @cached_property
     def counted(self) -> tuple[Sample, ...]:
-        """The samples after the warm-up."""
         return tuple(s for s in self.samples if not s.warmup)
 
     @property
     def seconds(self) -> float:
-        """The length of the counted samples in seconds."""
         return sum(s.seconds for s in self.counted)
 
     @property

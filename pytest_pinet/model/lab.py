@@ -123,7 +123,6 @@ class Node:
         return self.machine is not None and self.machine != MACHINES[0]
 
     def interface(self, name: str) -> Interface:
-        """Return the interface of this name. Raises KeyError."""
         for candidate in self.interfaces:
             if candidate.name == name:
                 return candidate
@@ -227,5 +226,4 @@ class Lab:
         return "sets the rates of its links itself"
 
     def interfaces(self) -> list[Interface]:
-        """Return all interfaces, in the order of the file."""
         return [interface for node in self.nodes.values() for interface in node.interfaces]

@@ -58,7 +58,6 @@ class LinkFacts:
 
     @property
     def path(self) -> Path:
-        """The path between the device under test and its peer."""
         return self.path_between(0, 1)
 
     def crossed(self, a: int, b: int) -> tuple[int, ...]:

@@ -206,12 +206,10 @@ class HttpReport:
 
     @property
     def good(self) -> int:
-        """The number of requests that were answered with 2xx."""
         return self.requests - self.refused
 
     @property
     def rate(self) -> float:
-        """Good requests per second."""
         return self.good / self.seconds if self.seconds > 0 else 0.0
 
     @property

@@ -62,7 +62,6 @@ class Topology:
 
     @property
     def ends(self) -> int:
-        """The number of ends."""
         return sum(map(len, self.segments))
 
     @property
@@ -72,7 +71,6 @@ class Topology:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes."""
         return self.ends - self.forwards
 
     def runs(self, direction: Direction) -> tuple[TopologyFlow, ...]:

@@ -21,7 +21,6 @@ class Direction(StrEnum):
 
     @property
     def parts(self) -> tuple[Direction, ...]:
-        """The one-way directions in this direction."""
         return (Direction.TX, Direction.RX) if self is Direction.BIDIR else (self,)
 
 
@@ -87,7 +86,6 @@ class Traffic:
         return max(1, math.ceil(warmup_s + self.duration_s - 1e-9))
 
     def towards(self, direction: Direction) -> Traffic:
-        """Return the same traffic in another direction."""
         return replace(self, direction=direction)
 
     @property
@@ -150,7 +148,6 @@ class LadderTraffic(Traffic):
     loss: float = 0.001
 
     def step(self, rate: Bitrate) -> Traffic:
-        """Return the traffic of one rate."""
         return Traffic(
             self.direction,
             True,

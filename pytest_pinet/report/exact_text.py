@@ -32,7 +32,6 @@ class FunctionRow:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells below FUNCTION_HEADS."""
         one = self.record
         return (one.label, self.window, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.change:+.2f}")
 

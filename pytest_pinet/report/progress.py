@@ -72,7 +72,6 @@ class Progress:
 
     @property
     def shown(self) -> bool:
-        """Whether progress is shown."""
         return self._terminal is not None
 
     def update(

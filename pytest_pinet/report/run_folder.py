@@ -19,7 +19,6 @@ from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.history.results_file import HEAD, LINES
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.json_file import json_text, write_json
 
 OPTION = "--pinet-run-dir"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -60,7 +59,6 @@ class RunFolder:
 
     @property
     def run(self) -> str:
-        """Return the run's id, unique below its root."""
         return self.path.name
 
     def begin(self, run: RunRecord) -> None:
@@ -124,3 +122,16 @@ def _point(link: Path, target: Path) -> None:
     except OSError:
         temporary.unlink()
         raise
+
+
+def write_json(path: Path, run: RunRecord, option: str = "--pinet-json") -> None:
+    """Write ``run`` to ``path``. Raises ConfigError."""
+    text = json_text(run)
+    with writing(path, option):
+        write_file(path, [text.encode("ascii")])
+
+
+def json_text(run: RunRecord) -> str:
+    """Return the JSON of a run in ASCII, which escapes lone surrogates from undecodable console bytes."""
+    # nan is a bug and not valid JSON.
+    return json.dumps(run.dump(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"

@@ -76,7 +76,6 @@ class FigureSeries:
 
     @cached_property
     def measured(self) -> Sequence[Point]:
-        """Return the runs that have a value."""
         return [dot for dot in self.dots if dot.goodput_bps is not None]
 
 

@@ -95,7 +95,6 @@ class WorkerHooks:
     # runs before xdist reports to the controller that this worker has finished, because the worker can be killed then.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
-        """Leave the lab."""
         try:
             return (yield)
         finally:
@@ -153,7 +152,6 @@ class ControllerHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: XdistWorker) -> None:
-        """Remember this worker."""
         self._workers.append(node)
 
     # The innermost wrapper. It begins before the results are written and before xdist ends the remaining workers. It

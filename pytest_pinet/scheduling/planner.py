@@ -62,7 +62,6 @@ class Planner:
         return list(self._loads[worker].pending)
 
     def done(self, worker: Worker, index: int, now: float) -> None:
-        """Note that a worker has finished a test."""
         load = self._loads[worker]
         job = next(job for job in load.pending if job.index == index)
         load.pending.remove(job)

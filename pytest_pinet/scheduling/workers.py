@@ -37,7 +37,6 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no t
 
     @property
     def nodes(self) -> list[Any]:
-        """Return all workers."""
         return super().nodes if self._planner is None else list(self._planner.workers)
 
     @property
@@ -51,7 +50,6 @@ class PlannedScheduling(LoadScheduling):  # type: ignore[misc]  # xdist has no t
 
     @property
     def has_pending(self) -> bool:
-        """Return whether any test is left to run."""
         if self._planner is None:
             return bool(super().has_pending)
         return self._planner.unassigned > 0 or any(self._planner.pending(w) for w in self._planner.workers)

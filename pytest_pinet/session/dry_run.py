@@ -151,7 +151,6 @@ class DryRun:
         pytest.skip(PLANNED)
 
     def lines(self) -> list[str]:
-        """Return the lines of the plan."""
         if not self._lines:
             return ["nothing would be measured"]
         if self._boots:

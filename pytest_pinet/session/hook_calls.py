@@ -50,7 +50,6 @@ class HookCalls:
         self._warned: set[str] = set()
 
     def combinations(self, combinations: list[tuple[pytest.Item, Combination]]) -> None:
-        """Call the hook after collection."""
         self._call("pytest_pinet_combinations", config=self._config, combinations=tuple(combinations))
 
     @contextmanager
@@ -69,11 +68,9 @@ class HookCalls:
             self._call("pytest_pinet_after_measurement", item=item, link=link, traffic=traffic, error=error)
 
     def result(self, result: ResultRecord) -> None:
-        """Call the hook for a result that is on disk."""
         self._call("pytest_pinet_result", config=self._config, result=result)
 
     def run_finished(self, run: RunRecord, folder: Path) -> None:
-        """Call the hook for a run that is on disk."""
         self._call("pytest_pinet_run_finished", config=self._config, run=run, folder=folder)
 
     def _facts(self, item: pytest.Item, link: Link) -> dict[str, Fact]:

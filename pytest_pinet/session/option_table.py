@@ -46,7 +46,6 @@ class Setting:
 
     @property
     def option(self) -> str:
-        """The option of pytest."""
         return f"--pinet-{self.name}"
 
     @property
@@ -56,12 +55,10 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable."""
         return f"PINET_{self.name.upper().replace('-', '_')}"
 
     @property
     def key(self) -> str:
-        """The key in the configuration file of pytest."""
         return self.variable.lower()
 
     @property

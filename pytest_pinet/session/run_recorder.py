@@ -24,9 +24,8 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_record import EXACT, EXACT_MEANING
-from pytest_pinet.report.json_file import write_json
 from pytest_pinet.report.result_record import attached_results, skip_reason
-from pytest_pinet.report.run_folder import RunFolder
+from pytest_pinet.report.run_folder import RunFolder, write_json
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 from pytest_pinet.report.trends import trend_lines
@@ -208,7 +207,6 @@ class RunRecorder:
     # -- results --------------------------------------------------------------------------------------------------
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the results that a report brings."""
         if self._is_worker:
             return
         for result in attached_results(report):
@@ -240,7 +238,6 @@ class RunRecorder:
 
     @property
     def reported_tests(self) -> set[str]:
-        """The node ids of all tests with a result."""
         return {result.test for result in self._results}
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:

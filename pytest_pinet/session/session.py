@@ -188,7 +188,6 @@ class PinetSession:
             self.recorder.warn(*self.access.take_warnings())
 
     def exact_gate(self, item: pytest.Item, nic: str) -> ExactGate:
-        """Return the exact gate of a test."""
         assert self.exact is not None, "without --pinet-exact, tests of exact gates are skipped"
         item.stash[RESULTS_KEY] = []
         item.stash[COMBINATION_KEY] = self.exact.combination(nic)
@@ -360,7 +359,6 @@ def _combination_of(item: pytest.Item) -> Combination | CombinationRecord | None
 
 
 def _marked(call: GateCall) -> tuple[Limit, ...]:
-    """Return the limits of the test's marker for this link."""
     case = case_of(call.item)
     assert case is not None
     return case.request.limits_for(call.link.combination)

@@ -73,11 +73,9 @@ class WrappingTool(ABC):
         """Return the changed result of the requested job. Raises TrafficError."""
 
     def prepare(self, job: TrafficJob) -> None:
-        """See TrafficTool."""
         self._tool.prepare(replace(job, traffic=self._sent(job.traffic)))
 
     def measure(self, job: TrafficJob) -> Measurement:
-        """See TrafficTool."""
         return self._result(self._tool.measure(replace(job, traffic=self._sent(job.traffic))), job)
 
 

@@ -23,7 +23,6 @@ class FileSetting(DeviceSetting):
     files: Sequence[str] = ()
 
     def parse(self, value: object) -> str:
-        """See `Setting`."""
         return text(value, self.form)
 
     def patterns(self, place: SettingPlace) -> Sequence[str]:

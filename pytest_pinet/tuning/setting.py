@@ -60,7 +60,6 @@ class SettingPlace:
 
     @property
     def sysfs(self) -> str:
-        """Return the device's folder in sysfs."""
         return f"{self.root}/sys/class/net/{self.device}"
 
 
@@ -120,5 +119,4 @@ class DeviceSetting:
     disruptive = False
 
     def effect(self, place: SettingPlace, asked: str) -> str:
-        """See `Setting`."""
         return ""

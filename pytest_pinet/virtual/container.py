@@ -61,11 +61,9 @@ class MachineProcess(ABC):
         """Kill all processes."""
 
     def freeze(self) -> None:
-        """Stop all processes."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue all processes."""
         self._signal(signal.SIGCONT)
 
     @abstractmethod

@@ -71,7 +71,6 @@ class Netlink:
         self._socket.close()
 
     def links(self) -> dict[str, LinkInfo]:
-        """Return all devices by name."""
         found = {}
         for body in self._request(_GET_LINK, _REQUEST_DUMP, _LINK.pack(0, 0, 0, 0, 0)):
             _, _, index, flags, _ = _LINK.unpack_from(body)

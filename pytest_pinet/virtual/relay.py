@@ -33,7 +33,6 @@ class Relay(TcpServer):
         self.cut()
 
     def cut(self) -> None:
-        """Cut all open connections."""
         for transport in list(self._transports):
             transport.abort()
 

@@ -42,7 +42,6 @@ class Runtime:
 
     @property
     def control(self) -> Path:
-        """The daemon's control socket."""
         return self.path / "control.sock"
 
     @property

@@ -149,7 +149,6 @@ class Agent:
                 raise
 
     def close(self) -> None:
-        """End the agent. The lock stays as it is."""
         with self._lock:
             self._end()
 

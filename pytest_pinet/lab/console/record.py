@@ -184,12 +184,10 @@ class ConsoleRecord:
 
     @property
     def number(self) -> int:
-        """The number of the last line."""
         return self._number
 
     @property
     def quiet_s(self) -> float:
-        """The seconds since the last output."""
         return time.monotonic() - self._last_data
 
     def lines_since(self, number: int) -> list[ConsoleLine]:

@@ -82,7 +82,6 @@ class Card:
         return self._name(name) is not None
 
     def size(self, name: str) -> int:
-        """Return the size of an existing file in bytes."""
         found = self._name(name)
         return self.files[found] if found is not None else 0
 

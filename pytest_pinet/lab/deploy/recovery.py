@@ -35,7 +35,6 @@ class Leftover:
     failed: tuple[str, ...] = ()
 
     def sentences(self, node: str) -> list[str]:
-        """Return the sentences for the user."""
         booted = ", and booted the known-good build" if self.build else ""
         how = "partly removed" if self.failed else "removed"
         what = "boot tuning or trial boot" if self.build == COPY.key else "build under test"

@@ -94,5 +94,4 @@ class Targets:
         return ["ssh", "-xT", *_OPTIONS, *key, *login, "--"], " ".join(login)
 
     def close(self) -> None:
-        """Deactivate and forget all targets."""
         self._environment.cleanup()

@@ -59,7 +59,6 @@ class Link:
 
     @property
     def path(self) -> Path:
-        """The path between the device under test and its peer."""
         return self.facts.path
 
     @property

@@ -134,7 +134,6 @@ class ConsoleShell(SshShell):
         raise SshError(f"the output of {self.name} does not arrive undamaged over its serial console", _ACT)
 
     def forget(self, file: str) -> None:
-        """Remove the files of a command."""
         self.exchange(f"rm -f {file}.*; rmdir {self._folder} 2>/dev/null", TRANSFER_S)
 
     def exchange(self, words: str, timeout_s: float, flowing_s: float = 0.0) -> tuple[int, bytes]:

@@ -105,7 +105,6 @@ class NodeSession:
 
     @property
     def boot_tuning(self) -> Tuning:
-        """The boot settings with which the node was booted."""
         return self._deployment.tuning if self._deployment is not None else Tuning()
 
     def driver(self, name: str) -> Any:
@@ -138,7 +137,6 @@ class NodeSession:
 
     @property
     def has_power(self) -> bool:
-        """Whether the power of the node can be switched."""
         return bool(self.strategy.has_power)
 
     @property
@@ -192,7 +190,6 @@ class NodeSession:
         self._shutdown.clear()
 
     def reset_if_due(self) -> None:
-        """Call ``reset`` if a boot is due."""
         if self.reset_due:
             self.reset()
 

@@ -30,7 +30,6 @@ class UnpoweredSession(NodeSession):
 
     @property
     def last_attempt(self) -> str:  # type: ignore[override]  # depends on the deadline
-        """What was tried when a silent node stays silent."""
         return f"also {self._patience_s:.0f} s after the request to unplug it and to plug it in again"
 
     def hang(self) -> None:

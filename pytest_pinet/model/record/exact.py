@@ -51,12 +51,10 @@ class ExactBootRecord(Record):
 
     @classmethod
     def of_boot(cls, boot: ExactBoot) -> ExactBootRecord:
-        """Return the record of a boot."""
         windows = [ExactWindowRecord.of(window, functions=_by_module(window)) for window in boot.windows]
         return cls(version=VERSION, identity=ExactIdentityRecord.of(boot.identity), windows=tuple(windows))
 
     def boot(self) -> ExactBoot:
-        """Return the boot of this record."""
         identity = {name: getattr(self.identity, name) for name in ExactIdentityRecord.model_fields}
         return ExactBoot(ExactIdentity(**identity), tuple(_window(window) for window in self.windows))
 

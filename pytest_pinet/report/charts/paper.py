@@ -133,7 +133,6 @@ class Paper:
 
     @property
     def shapes(self) -> str:
-        """All shapes as SVG, without the paper."""
         return "".join(self._shapes)
 
     def svg(self) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.lab.link.end import End, read_surroundings
-from pytest_pinet.lab.node.runner import RunnerSession
+from pytest_pinet.lab.node.kinds import RunnerSession
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.combination import Endpoint
 from tests.support.desk_bench import DeskBench, desk_bench

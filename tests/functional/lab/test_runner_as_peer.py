@@ -12,8 +12,8 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.node.kinds import RunnerSession
 from pytest_pinet.lab.node.node_pool import NodePool
-from pytest_pinet.lab.node.runner import RunnerSession
 from pytest_pinet.lab.node.trial_locks import TrialLocks
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.quantities import Bitrate

@@ -94,7 +94,9 @@ def test_backports_are_used_if_the_mirror_has_them(apt: Path, tmp_path: Path) ->
 
 def test_the_error_quotes_apt(apt: Path, tmp_path: Path) -> None:
     tool(apt, "apt-get", "echo 'E: Unable to locate package nonsense' >&2; exit 100")
-    with pytest.raises(LabError, match=r"`apt-get download .* failed with exit code 100: E: Unable to locate package nonsense"):
+    with pytest.raises(
+        LabError, match=r"`apt-get download .* failed with exit code 100: E: Unable to locate package nonsense"
+    ):
         Apt(tmp_path, lambda _: None).fetch("nonsense")
 
 

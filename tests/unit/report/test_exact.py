@@ -18,11 +18,11 @@ from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_text import function_lines, function_rows
 from pytest_pinet.report.failure import failure_text
-from pytest_pinet.report.json_file import json_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.change import change_section
+from pytest_pinet.report.run_folder import json_text
 from pytest_pinet.report.schema import SCHEMA_FILE
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_module
 from tests.support.exact_records import of_boots, records, run_of

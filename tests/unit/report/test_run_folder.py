@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.report.json_file import write_json
-from pytest_pinet.report.run_folder import RunFolder, safe_name
+from pytest_pinet.report.run_folder import RunFolder, safe_name, write_json
 from tests.support.report_records import NIGHT, run_record
 
 NOW = datetime(2026, 11, 21, 0, 1, 2, tzinfo=UTC)
@@ -197,7 +196,7 @@ class TestJsonFile:
         write_json(path, run_record(NIGHT))
         script = (
             "import os, signal, sys; from pathlib import Path; from tests.support.report_records import run_record;"
-            "from pytest_pinet.report.json_file import write_json;"
+            "from pytest_pinet.report.run_folder import write_json;"
             "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL);"
             "write_json(Path(sys.argv[1]), run_record([]))"
         )

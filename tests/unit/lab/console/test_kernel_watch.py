@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from pytest_pinet.errors import InvalidMeasurement, KernelError, LabError, PinetError
-from pytest_pinet.lab.console.kernel_watch import KernelWatch
+from pytest_pinet.lab.console.kernel_log import KernelEventKind
+from pytest_pinet.lab.console.kernel_watch import KernelWatch, SshKernelLog
 from pytest_pinet.lab.console.record import ConsoleRecord
+from tests.support.local_shell import LocalShell
 
 OOPS = b"[ 7.1] Unable to handle kernel paging request at virtual address dead000000000100\n"
 LOW = b"hwmon hwmon1: Undervoltage detected!\n"
@@ -136,3 +139,21 @@ def test_the_earlier_of_two_findings_is_raised(bench: Bench) -> None:
     with pytest.raises(LabError, match="cm4-1"):
         watch.check()
     assert watch.broken == {"cm4-1", "pi4b-1"}
+
+
+def test_only_messages_since_the_start_are_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    (tmp_path / "dmesg").write_text(f"#!/bin/sh\ncat {log}\n")
+    (tmp_path / "dmesg").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    log.write_text("[    1.5] Internal error: Oops: 96000004 [#1] SMP\n[   12.250000] eth0: link is up\n")
+    kernel = SshKernelLog("pi", LocalShell("pi"))
+    kernel.look()
+    assert not kernel.record.findings
+    with log.open("a") as file:
+        file.write("[  100.000001] Unable to handle kernel paging request at virtual address 0000\n")
+    kernel.look()
+    kernel.look()
+    (found,) = kernel.record.findings
+    assert (found.kind, found.node) == (KernelEventKind.OOPS, "pi")
+    assert "[100.000001] Unable to handle kernel paging request" in str(found)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.lab.node.runner import RunnerSession
+from pytest_pinet.lab.node.kinds import RunnerSession
 from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.matrix.expansion import combinations
 from pytest_pinet.model.combination import Combination
