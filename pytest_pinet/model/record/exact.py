@@ -10,25 +10,6 @@ from pytest_pinet.model.traffic import Direction
 VERSION = 1
 
 
-class ExactIdentityRecord(Record):
-    """What ran, with the keys of ``ExactIdentity``."""
-
-    board: str
-    machine: str
-    nic: str
-    driver: str
-    qemu: str
-    processors: int
-    traffic: str
-    plugin_api: int | None
-    no_functions: str
-    kernel: str
-    banner: str
-    image: str
-    cmdline: str
-    modules: dict[str, str]
-
-
 class ExactWindowRecord(Record):
     """One fixed amount of traffic. ``functions`` are instructions by module (empty: the kernel image) and name."""
 
@@ -46,17 +27,16 @@ class ExactBootRecord(Record):
     """One boot of an exact board."""
 
     version: int
-    identity: ExactIdentityRecord
+    identity: ExactIdentity
     windows: tuple[ExactWindowRecord, ...]
 
     @classmethod
     def of_boot(cls, boot: ExactBoot) -> ExactBootRecord:
         windows = [ExactWindowRecord.of(window, functions=_by_module(window)) for window in boot.windows]
-        return cls(version=VERSION, identity=ExactIdentityRecord.of(boot.identity), windows=tuple(windows))
+        return cls(version=VERSION, identity=boot.identity, windows=tuple(windows))
 
     def boot(self) -> ExactBoot:
-        identity = {name: getattr(self.identity, name) for name in ExactIdentityRecord.model_fields}
-        return ExactBoot(ExactIdentity(**identity), tuple(_window(window) for window in self.windows))
+        return ExactBoot(self.identity, tuple(_window(window) for window in self.windows))
 
 
 def _by_module(window: ExactWindow) -> dict[str, dict[str, int]]:
@@ -70,16 +50,7 @@ def _window(record: ExactWindowRecord) -> ExactWindow:
     functions = {
         Function(module, name): count for module, own in record.functions.items() for name, count in own.items()
     }
-    return ExactWindow(
-        record.traffic,
-        record.direction,
-        record.octets,
-        record.packets,
-        record.virtual_ns,
-        record.instructions,
-        functions,
-        record.pmu_instructions,
-    )
+    return ExactWindow(**{**dict(record), "functions": functions})
 
 
 def dumps(boot: ExactBoot) -> str:
