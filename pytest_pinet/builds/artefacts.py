@@ -91,7 +91,7 @@ class _NodeData(_Loose):
     compiler: str | None = None
 
 
-class _Node(_Loose):
+class _ApiNode(_Loose):
     result: str | None = None
     data: _NodeData
     artifacts: dict[str, str] | None = None
@@ -113,7 +113,7 @@ def read_artefacts(data: bytes, where: Where, place: str, beside: Collection[str
     if isinstance(found, dict) and "results" in found:
         return _of_tuxmake(_checked(_TuxMake, found, where), where, place)
     if isinstance(found, dict) and isinstance(found.get("data"), dict):
-        return _of_node(_checked(_Node, found, where), where, place)
+        return _of_node(_checked(_ApiNode, found, where), where, place)
     if isinstance(found, dict) and "build" in found:
         return _of_kernelci(_checked(_KernelCi, found, where), where, place, beside)
     raise ConfigError(f"expected {FORM}; found none of their keys 'results', 'build' and 'data'", where)
@@ -158,7 +158,7 @@ def _of_kernelci(found: _KernelCi, where: Where, place: str, beside: Collection[
     return _sorted(known, source, where)
 
 
-def _of_node(found: _Node, where: Where, place: str) -> Artefacts:
+def _of_node(found: _ApiNode, where: Where, place: str) -> Artefacts:
     """Read a node of KernelCI's API. Its keys are roles, or names with underscores; the URLs have the real names."""
     _check_passed("KernelCI", found.result or "pass", where)
     known: dict[str, Artefact] = {}

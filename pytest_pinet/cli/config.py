@@ -38,7 +38,7 @@ def config(as_json: bool, pytest_args: tuple[str, ...]) -> None:
     print_result(as_json, lambda: [row._asdict() for row in shown.rows], lambda: _table(shown.rows))
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One setting. ``source`` is the kind of the place in which it was written, and ``origin`` is the place."""
 
     name: str
@@ -51,7 +51,7 @@ class SettingsPrinter:
     """A pytest plugin that reads the settings in place of a run."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[SettingRow] = []
 
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
         """Read the settings. pytest does not run tests then, because it takes the first result of this hook."""
@@ -61,7 +61,7 @@ class SettingsPrinter:
         return 0
 
 
-def rows_of(found: Settings) -> list[Row]:
+def rows_of(found: Settings) -> list[SettingRow]:
     """Return a row for each setting. Raises ConfigError for a bad lab file."""
     from pytest_pinet.session.settings import Source
 
@@ -71,11 +71,11 @@ def rows_of(found: Settings) -> list[Row]:
         written = found.written[one.name]
         value = _without_password("; ".join(written.texts)) or one.otherwise or "none"
         if written.source is not Source.DEFAULT:
-            rows.append(Row(one.name, value, written.source, written.name))
+            rows.append(SettingRow(one.name, value, written.source, written.name))
         elif one.lab_key in in_lab_file:
-            rows.append(Row(one.name, *in_lab_file[one.lab_key]))
+            rows.append(SettingRow(one.name, *in_lab_file[one.lab_key]))
         else:
-            rows.append(Row(one.name, value, Source.DEFAULT, ""))
+            rows.append(SettingRow(one.name, value, Source.DEFAULT, ""))
     return rows
 
 
@@ -100,7 +100,7 @@ def _keys_of_lab_file(lab: str) -> dict[str | None, tuple[str, str, str]]:
     return {"profile": (profile, "lab file", f"{document.value(('pinet', 'profile'))}: profile")}
 
 
-def _table(rows: Iterable[Row]) -> list[str]:
+def _table(rows: Iterable[SettingRow]) -> list[str]:
     from pytest_pinet.report.table import text_table
 
     cells = [(row.name, row.value, row.origin or row.source) for row in rows]

@@ -8,7 +8,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.session.option_table import CONFIRMATIONS, SETTINGS, Setting
+from pytest_pinet.session.option_table import CONFIRMATIONS, SETTINGS, RunSetting
 
 
 def _words(*words: str) -> lab_names.Completer:
@@ -45,7 +45,7 @@ class PassesToPytest(PinetCommand):
         return [*own, *map(_option, SETTINGS)] if ctx.resilient_parsing else own
 
 
-def _option(one: Setting) -> click.Option:
+def _option(one: RunSetting) -> click.Option:
     return click.Option(
         [one.option],
         is_flag=one.metavar is None,

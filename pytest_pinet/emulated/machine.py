@@ -19,7 +19,7 @@ _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=d
 
 
 @dataclass(frozen=True)
-class Machine:
+class EmulatedMachine:
     """A machine type of QEMU.
 
     ``nics`` maps the Linux driver of a NIC to QEMU's device. ``partition`` is the device of the card's partitions,
@@ -44,7 +44,7 @@ class Machine:
 
 
 # A virtio NIC has no speed of its own. It reports the speed that is configured.
-VIRT = Machine(
+VIRT = EmulatedMachine(
     "virt",
     ("-machine", "virt,gic-version=2", "-cpu", "cortex-a72"),
     (1, 2),
@@ -63,7 +63,7 @@ VIRT = Machine(
     "/dev/vda",
 )
 # raspi3b always has four processors and 1 GiB. The firmware prefers the device tree of Raspberry Pi's own kernels.
-RASPI3B = Machine(
+RASPI3B = EmulatedMachine(
     "raspi3b",
     ("-machine", "raspi3b"),
     (4, 4),
@@ -88,7 +88,7 @@ class Files:
 
 
 def command(
-    machine: Machine,
+    machine: EmulatedMachine,
     files: Files,
     cmdline: str,
     nics: Sequence[InterfaceSpec],
@@ -127,7 +127,7 @@ def command(
     return argv
 
 
-def _virt(drive: str, machine: Machine, nics: Sequence[InterfaceSpec], management: bool) -> list[str]:
+def _virt(drive: str, machine: EmulatedMachine, nics: Sequence[InterfaceSpec], management: bool) -> list[str]:
     argv = ["-drive", f"if=none,id=card,{drive}", "-device", "virtio-blk-pci,drive=card"]
     argv += ["-serial", "chardev:console", "-device", "virtio-serial-pci"]
     argv += ["-device", f"virtserialport,chardev=mailbox,name={MAILBOX}"]
@@ -148,7 +148,7 @@ def _raspi3b(drive: str, nics: int, management: bool) -> list[str]:
     return argv
 
 
-def _nic(machine: Machine, nic: InterfaceSpec, index: int) -> str:
+def _nic(machine: EmulatedMachine, nic: InterfaceSpec, index: int) -> str:
     device = machine.nics[nic.driver]
     words = f"{device},id=dev{index},netdev=nic{index},mac={nic.mac}"
     if device.startswith("usb"):

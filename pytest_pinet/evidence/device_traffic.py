@@ -19,7 +19,7 @@ LEAST = 0.98
 
 
 @dataclass(frozen=True)
-class Device:
+class CountedDevice:
     """A network device at one end. ``name`` is the device's name in messages."""
 
     shell: Shell
@@ -44,7 +44,7 @@ class Crossing:
     ``before`` holds the readings of the constructor or of the last ``rebase``. ``after`` holds the latest readings.
     """
 
-    def __init__(self, devices: Sequence[Device]) -> None:
+    def __init__(self, devices: Sequence[CountedDevice]) -> None:
         self._devices = devices
         self.before = [device.read() for device in devices]
         self.after = self.before

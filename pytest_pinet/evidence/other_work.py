@@ -51,7 +51,7 @@ _ENVIRON = re.compile(r"/proc/([0-9]{1,9})/environ")
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessUsage:
     """A user process: its parent, the seconds that it used, and the seconds of its children that ended."""
 
     parent: int
@@ -71,7 +71,7 @@ class Snapshot:
 
     uptime_s: float
     shell: int
-    processes: dict[int, Process]
+    processes: dict[int, ProcessUsage]
     throttled_s: float | None
     marked: frozenset[int] = frozenset()
 
@@ -120,7 +120,7 @@ def parse(text: str) -> Snapshot | None:
         uptime_s, shell = float(first[0]), int(first[1])
     except (IndexError, ValueError):
         return None
-    processes: dict[int, Process] = {}
+    processes: dict[int, ProcessUsage] = {}
     throttled_s: float | None = None
     marked = set()
     for line in lines[1:]:
@@ -133,7 +133,7 @@ def parse(text: str) -> Snapshot | None:
             marked.add(int(found[1]))
         elif len(words) == 5 and all(is_count(word) for word in words[:4]):
             pid, parent, used, children = map(int, words[:4])
-            processes[pid] = Process(parent, used / TICKS_PER_S, children / TICKS_PER_S, words[4])
+            processes[pid] = ProcessUsage(parent, used / TICKS_PER_S, children / TICKS_PER_S, words[4])
     return Snapshot(uptime_s, shell, processes, throttled_s, frozenset(marked)) if processes else None
 
 

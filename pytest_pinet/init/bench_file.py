@@ -8,7 +8,7 @@ from pytest_pinet.config.lab_text import Value, mapping, scalar
 from pytest_pinet.init.bench import BenchFacts
 from pytest_pinet.init.choices import CLI, FIXED, LINUX, NONE, OUTLET, POE, SERIAL, SNMP
 from pytest_pinet.init.desk import DeskNode
-from pytest_pinet.init.hardware import Hardware
+from pytest_pinet.init.hardware import FoundHardware
 from pytest_pinet.init.lab_lines import hardware_lines, node_lines
 
 SWITCH = "sw1"
@@ -16,7 +16,7 @@ _EXAMPLE_SERIAL = "USBSerialPort: {match: {ID_SERIAL_SHORT: P-00-00682}}"
 _EXAMPLE_POWER = "NetworkPowerPort: {model: shelly_gen2, host: 'http://192.0.2.20', index: 0}"
 
 
-def text(name: str, bench: BenchFacts, nodes: Sequence[DeskNode], hardware: Hardware, file: str) -> str:
+def text(name: str, bench: BenchFacts, nodes: Sequence[DeskNode], hardware: FoundHardware, file: str) -> str:
     """Return the text of the lab file."""
     lines = [*_head(bench, nodes, file), *_targets(bench, nodes), "pinet:", f"  name: {name}", ""]
     lines += [*hardware_lines(hardware), *_switch(bench), "", "  nodes:"]

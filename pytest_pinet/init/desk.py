@@ -11,7 +11,7 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.choices import PEER_NONE, PEER_RUNNER
-from pytest_pinet.init.hardware import Hardware, TestedNic, known_nic, node_name
+from pytest_pinet.init.hardware import FoundHardware, TestedNic, known_nic, node_name
 from pytest_pinet.init.login import Login
 from pytest_pinet.init.machine import Machine, NicFacts, Route, route_to
 from pytest_pinet.model.hardware import FoundNic
@@ -52,7 +52,7 @@ class Desk:
 
     name: str
     nodes: Sequence[DeskNode]
-    hardware: Hardware
+    hardware: FoundHardware
     keyfile: str | None
 
 
@@ -74,7 +74,7 @@ def plan(
         if key not in named and not (key == "" and len(named) == 1):
             raise ConfigError(f"--interface: {unknown('node', key, named)}")
     _check_distinct(named)
-    hardware = Hardware()
+    hardware = FoundHardware()
     chosen = {name: _board_nic(name, machine, wishes, answers) for name, machine in named.items()}
     peer = wishes.peer or (PEER_RUNNER if len(machines) == 1 else PEER_NONE)
     own = None
@@ -194,7 +194,13 @@ def _address_of(login: Login) -> str:
 
 
 def _node(
-    name: str, machine: Machine, found: FoundNic, is_runner: bool, hardware: Hardware, wishes: Wishes, answers: Answers
+    name: str,
+    machine: Machine,
+    found: FoundNic,
+    is_runner: bool,
+    hardware: FoundHardware,
+    wishes: Wishes,
+    answers: Answers,
 ) -> DeskNode:
     facts = machine.facts.get(found.device, NicFacts())
     if known_nic(machine, found) is None and not facts.speeds_mbps and facts.linked_mbps is None:

@@ -47,7 +47,7 @@ class TestedNic:
 
 
 @dataclass
-class Hardware:
+class FoundHardware:
     """The catalogue, and the entries for what it lacks. ``boards`` and ``nics`` go into the lab file."""
 
     boards: dict[str, Board] = field(default_factory=dict)

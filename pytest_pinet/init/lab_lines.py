@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_pinet.config.lab_text import Value, mapping
 from pytest_pinet.init.desk import DeskNode
-from pytest_pinet.init.hardware import Hardware, TestedNic
+from pytest_pinet.init.hardware import FoundHardware, TestedNic
 from pytest_pinet.init.machine import Machine, NicFacts
 from pytest_pinet.model.hardware import Board, FoundNic, Nic
 from pytest_pinet.model.management import Management, ManagementMode
@@ -21,7 +21,7 @@ def comment(text: str, indent: str) -> list[str]:
     return [f"{indent}# {line}" for line in wrap(text, width=_WIDTH - len(indent))]
 
 
-def hardware_lines(hardware: Hardware) -> list[str]:
+def hardware_lines(hardware: FoundHardware) -> list[str]:
     """Return the sections ``boards`` and ``nics`` with what the catalogue lacks."""
     lines: list[str] = []
     if hardware.boards:

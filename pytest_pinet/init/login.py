@@ -63,7 +63,7 @@ def options(keyfile: str | None) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Cause:
+class _SshCause:
     """``pattern`` is a text of OpenSSH; ``message`` and ``act`` may contain {login}, {host}, {command} and {port}."""
 
     pattern: str
@@ -71,38 +71,38 @@ class _Cause:
     act: str
 
 
-_CAUSES: Sequence[_Cause] = (
-    _Cause(
+_CAUSES: Sequence[_SshCause] = (
+    _SshCause(
         r"REMOTE HOST IDENTIFICATION HAS CHANGED|Host key for .* has changed",
         "the host key of {host} is not the key that this machine knows: another board or another card answers there",
         "if this is right: ssh-keygen -R {known}; then: {command}",
     ),
-    _Cause(
+    _SshCause(
         r"Host key verification failed",
         "this machine does not know the host key of {host}",
         "log in once and accept the key: {command}",
     ),
-    _Cause(
+    _SshCause(
         r"until a valid user has been set up",
         "{host} is a new Raspberry Pi OS without a user: ssh cannot work yet",
         "create the user with screen and keyboard, or write the card again with a user in Raspberry Pi Imager",
     ),
-    _Cause(
+    _SshCause(
         r"Permission denied|Too many authentication failures|No supported authentication methods",
         "{host} refused {login}: wrong user, or it does not have the key of this machine",
         "{copy} (it asks for the password once), or name the user and --keyfile FILE",
     ),
-    _Cause(
+    _SshCause(
         r"Could not resolve hostname",
         "{host} is no host that this machine knows",
         "use the board's IP address: `hostname -I` on the board, or the list of devices in your router",
     ),
-    _Cause(
+    _SshCause(
         r"Connection refused",
         "{host} answers, but no ssh server listens on its port {port}",
         "on the board: sudo raspi-config nonint do_ssh 0 (Raspberry Pi OS), or: sudo systemctl enable --now ssh",
     ),
-    _Cause(
+    _SshCause(
         r"timed out|No route to host|Network is unreachable|Host is down|did not answer|no answer within",
         "no answer from {host}",
         "check that the board has power and a cable, and its address in the list of devices of your router",

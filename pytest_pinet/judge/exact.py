@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact_functions import FunctionPair, is_shifting, pairs, whole
-from pytest_pinet.judge.exact_spread import Spread, change_of_rhythm, tolerance_of
+from pytest_pinet.judge.exact_spread import ExactSpread, change_of_rhythm, tolerance_of
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
 from pytest_pinet.model.limits import InstructionLimit
@@ -83,7 +83,7 @@ class ExactLimits:
     instructions: tuple[InstructionLimit, ...] = ()
     tolerance: float | None = None
 
-    def of_sum(self, usual: Spread) -> InstructionLimit:
+    def of_sum(self, usual: ExactSpread) -> InstructionLimit:
         """Return the limit on the sum of all functions. The limit that was written last counts."""
         own = [limit for limit in self.instructions if not limit.function]
         if own:
@@ -95,7 +95,7 @@ class ExactLimits:
         own = [one for one in self.instructions if one.function and fnmatchcase(function.name, one.function)]
         return own[-1] if own else None
 
-    def of_goodput(self, usual: Spread) -> float:
+    def of_goodput(self, usual: ExactSpread) -> float:
         """Return the share by which goodput and packets per second may fall."""
         return usual.goodput if self.tolerance is None else self.tolerance
 

@@ -14,7 +14,7 @@ from pytest_pinet.model.exact import ExactWindow, Function, is_one_by_one
 
 
 @dataclass(frozen=True)
-class Spread:
+class ExactSpread:
     """Shares by which a window of an unchanged kernel differs: instructions for each packet, and goodput."""
 
     instructions: float
@@ -25,49 +25,49 @@ class Spread:
 # each of two versions of the traffic, with command lines that differ in a word without meaning (pinet.same=x,
 # pinet.same=xx and so on); the largest difference of two boots in the same rhythm. Requests (of e1000e and macb), and
 # what was larger then, on 2026-11-27: three boots, one of them with a driver that was built again.
-_MEASURED: Mapping[str, Mapping[str, Spread]] = {
+_MEASURED: Mapping[str, Mapping[str, ExactSpread]] = {
     "e1000e": {
-        "pktgen-60-tx": Spread(0.008, 0.009),
-        "pktgen-60-rx": Spread(0.010, 0.009),
-        "pktgen-1514-tx": Spread(0.028, 0.026),
-        "pktgen-1514-rx": Spread(0.053, 0.051),
-        "tcp-tx": Spread(0.068, 0.064),
-        "tcp-rx": Spread(0.032, 0.031),
-        "request-tx": Spread(0.002, 0.002),
-        "bulk-tx": Spread(0.003, 0.002),
+        "pktgen-60-tx": ExactSpread(0.008, 0.009),
+        "pktgen-60-rx": ExactSpread(0.010, 0.009),
+        "pktgen-1514-tx": ExactSpread(0.028, 0.026),
+        "pktgen-1514-rx": ExactSpread(0.053, 0.051),
+        "tcp-tx": ExactSpread(0.068, 0.064),
+        "tcp-rx": ExactSpread(0.032, 0.031),
+        "request-tx": ExactSpread(0.002, 0.002),
+        "bulk-tx": ExactSpread(0.003, 0.002),
     },
     "macb": {
-        "pktgen-60-tx": Spread(0.004, 0.001),
-        "pktgen-60-rx": Spread(0.021, 0.021),
-        "pktgen-1514-tx": Spread(0.004, 0.003),
-        "pktgen-1514-rx": Spread(0.029, 0.029),
-        "tcp-tx": Spread(0.045, 0.043),
-        "tcp-rx": Spread(0.083, 0.077),
-        "request-tx": Spread(0.009, 0.007),
-        "bulk-tx": Spread(0.003, 0.005),
+        "pktgen-60-tx": ExactSpread(0.004, 0.001),
+        "pktgen-60-rx": ExactSpread(0.021, 0.021),
+        "pktgen-1514-tx": ExactSpread(0.004, 0.003),
+        "pktgen-1514-rx": ExactSpread(0.029, 0.029),
+        "tcp-tx": ExactSpread(0.045, 0.043),
+        "tcp-rx": ExactSpread(0.083, 0.077),
+        "request-tx": ExactSpread(0.009, 0.007),
+        "bulk-tx": ExactSpread(0.003, 0.005),
     },
     "virtio_net": {
-        "pktgen-60-tx": Spread(0.008, 0.003),
-        "pktgen-60-rx": Spread(0.004, 0.002),
-        "pktgen-1514-tx": Spread(0.009, 0.002),
-        "pktgen-1514-rx": Spread(0.003, 0.002),
-        "tcp-tx": Spread(0.021, 0.021),
-        "tcp-rx": Spread(0.031, 0.030),
-        "request-tx": Spread(0.003, 0.003),
+        "pktgen-60-tx": ExactSpread(0.008, 0.003),
+        "pktgen-60-rx": ExactSpread(0.004, 0.002),
+        "pktgen-1514-tx": ExactSpread(0.009, 0.002),
+        "pktgen-1514-rx": ExactSpread(0.003, 0.002),
+        "tcp-tx": ExactSpread(0.021, 0.021),
+        "tcp-rx": ExactSpread(0.031, 0.030),
+        "request-tx": ExactSpread(0.003, 0.003),
     },
     # In one of seven boots, TCP waited for a timer.
     "igb": {
-        "pktgen-60-tx": Spread(0.005, 0.006),
-        "pktgen-60-rx": Spread(0.003, 0.003),
-        "pktgen-1514-tx": Spread(0.014, 0.007),
-        "pktgen-1514-rx": Spread(0.004, 0.003),
-        "tcp-tx": Spread(0.029, 0.360),
-        "tcp-rx": Spread(0.015, 0.351),
-        "request-tx": Spread(0.003, 0.003),
+        "pktgen-60-tx": ExactSpread(0.005, 0.006),
+        "pktgen-60-rx": ExactSpread(0.003, 0.003),
+        "pktgen-1514-tx": ExactSpread(0.014, 0.007),
+        "pktgen-1514-rx": ExactSpread(0.004, 0.003),
+        "tcp-tx": ExactSpread(0.029, 0.360),
+        "tcp-rx": ExactSpread(0.015, 0.351),
+        "request-tx": ExactSpread(0.003, 0.003),
     },
 }
 # The largest difference of two boots of which one is in another rhythm (macb and e1000e, received frames and TCP).
-_OTHER_RHYTHM = Spread(0.13, 0.12)
+_OTHER_RHYTHM = ExactSpread(0.13, 0.12)
 # Seven boots do not show the whole range.
 _ROOM = 1.5
 # No tolerance is smaller.
@@ -78,7 +78,7 @@ _INTERRUPT = Function("", "gic_handle_irq")
 _SAME_RHYTHM = 0.2
 
 
-def tolerance_of(driver: str, window: str, same_rhythm: bool = True) -> Spread:
+def tolerance_of(driver: str, window: str, same_rhythm: bool = True) -> ExactSpread:
     """Return the shares by which a window of an unchanged build may differ.
 
     Frames that come one by one differ by at most 0.4 %, less than the least tolerance.
@@ -86,14 +86,14 @@ def tolerance_of(driver: str, window: str, same_rhythm: bool = True) -> Spread:
     A driver or a window at full load that was not measured has the largest difference of all.
     """
     if is_one_by_one(window):
-        return Spread(LEAST, LEAST)
+        return ExactSpread(LEAST, LEAST)
     # Our own sender sends the same frames as pktgen.
     name = window.replace("sender-", "pktgen-", 1)
     known = _MEASURED.get(driver, {})
     every = [one for of_driver in _MEASURED.values() for one in of_driver.values()]
     found = [known[name]] if name in known else [one[name] for one in _MEASURED.values() if name in one] or every
     found = found if same_rhythm else [*found, _OTHER_RHYTHM]
-    return Spread(
+    return ExactSpread(
         max(LEAST, round(max(one.instructions for one in found) * _ROOM, 3)),
         max(LEAST, round(max(one.goodput for one in found) * _ROOM, 3)),
     )

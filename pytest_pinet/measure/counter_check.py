@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
-from pytest_pinet.evidence.device_traffic import Crossing, Device, Moved
+from pytest_pinet.evidence.device_traffic import CountedDevice, Crossing, Moved
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.judge.attempts import MeasuredFlow
@@ -33,7 +33,7 @@ class CounterCheck:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._crossing = Crossing([Device(end.shell, end.device, str(end)) for end in link.ends])
+        self._crossing = Crossing([CountedDevice(end.shell, end.device, str(end)) for end in link.ends])
         # Ends whose switch has counters.
         self._counted = [i for i, e in enumerate(link.ends) if Capability.COUNTERS in _switch(link, e).capabilities]
         self._latency_s = max((_switch(link, link.ends[i]).counter_latency_s for i in self._counted), default=0.0)

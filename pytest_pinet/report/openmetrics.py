@@ -12,7 +12,7 @@ from pytest_pinet.model.verdict import SEVERITY
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricFamily:
     """One family of samples: the labels and the value of each. ``suffix`` belongs to the names of its samples."""
 
     name: str
@@ -41,7 +41,7 @@ def openmetrics(points: Sequence[Point]) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def families(points: Sequence[Point]) -> Iterator[Family]:
+def families(points: Sequence[Point]) -> Iterator[MetricFamily]:
     """Yield all families. If a metric was measured several times, its last value counts."""
     latest = newest(points)
     rates = (
@@ -51,21 +51,21 @@ def families(points: Sequence[Point]) -> Iterator[Family]:
     )
     for name, text, values in rates:
         known = [(_labels(point), value) for point, value in values if value is not None]
-        yield Family(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
+        yield MetricFamily(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
     counts = [(_labels(point), point.instructions) for point in latest if point.instructions is not None]
     if counts:
         text = "Instructions for each packet on an exact board."
-        yield Family("pinet_instructions_per_packet", "gauge", text, counts)
+        yield MetricFamily("pinet_instructions_per_packet", "gauge", text, counts)
     times = [(_labels(point), point.time.timestamp()) for point in latest]
-    yield Family("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
+    yield MetricFamily("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
     states = [
         (_labels(point, ("pinet_verdict", verdict.value)), float(point.verdict is verdict))
         for point in latest
         for verdict in SEVERITY
     ]
-    yield Family("pinet_verdict", "stateset", "Verdict on the metric.", states)
+    yield MetricFamily("pinet_verdict", "stateset", "Verdict on the metric.", states)
     builds = [(_labels(point, ("build", name_of(point.build)), ("run", point.run)), 1.0) for point in latest]
-    yield Family("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
+    yield MetricFamily("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
 
 
 def _labels(point: Point, *more: tuple[str, str]) -> str:

@@ -19,7 +19,7 @@ TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """One setting. ``parse`` reads a text, wherever it was written, and raises ValueError.
 
     ``metavar`` None: the option is a switch without a value. ``repeatable``: the value is a list of texts. ``default``
@@ -151,7 +151,7 @@ RUNNING, ACCEPTED = WORDS = ("running", "accepted")
 CONFIRMATIONS = ("connection", "link-up")
 LIMIT_FORM = "[BOARD:NIC/TOPOLOGY[=DIRECTION]=]"
 SETTINGS = (
-    Setting(
+    RunSetting(
         "lab",
         "FILE",
         "lab file, or name of a packaged lab such as 'virtual'",
@@ -159,24 +159,24 @@ SETTINGS = (
         from_folder=_lab_path,
     ),
     *(
-        Setting(axis, "GLOB", f"run only combinations whose {axis} matches", repeatable=True)
+        RunSetting(axis, "GLOB", f"run only combinations whose {axis} matches", repeatable=True)
         for axis in ("board", "nic", "topology", "tuning")
     ),
-    Setting(
+    RunSetting(
         "min",
         f"{LIMIT_FORM}LIMIT",
         "limit that overrides limits of markers and lab file, such as '90%' or 'pi4b:*/pair=tx=700 Mbit/s'",
         repeatable=True,
         repeated=True,
     ),
-    Setting(
+    RunSetting(
         "tolerance",
         f"{LIMIT_FORM}TOLERANCE",
         "how far goodput may be below its accepted baseline, such as '3%'",
         repeatable=True,
         repeated=True,
     ),
-    Setting(
+    RunSetting(
         "profile",
         "NAME",
         "how much traffic a verdict may take: fast, standard, soak or full",
@@ -185,7 +185,7 @@ SETTINGS = (
         repeated=True,
         lab_key="profile",
     ),
-    Setting(
+    RunSetting(
         "error-rate",
         "SHARE",
         "probability of a wrong pass and of a wrong fail in a lab that is calibrated (pinet calibrate) or does not "
@@ -195,7 +195,7 @@ SETTINGS = (
         starts=False,
         repeated=True,
     ),
-    Setting(
+    RunSetting(
         "shards",
         "N",
         "this run is one of N that gate the same build on other boards or in other labs, and that 'pinet merge' joins: "
@@ -205,7 +205,7 @@ SETTINGS = (
         starts=False,
         repeated=True,
     ),
-    Setting(
+    RunSetting(
         "confirm",
         "HOW",
         "'connection': confirm a suspected regression on fresh connections only; 'link-up': also on a fresh link-up",
@@ -214,9 +214,9 @@ SETTINGS = (
         starts=False,
         repeated=True,
     ),
-    Setting("strict", None, "a marginal result fails", _switch, starts=False, repeated=True),
-    Setting("require", "N", "fail if fewer than N results were measured", _whole_number, default="0"),
-    Setting(
+    RunSetting("strict", None, "a marginal result fails", _switch, starts=False, repeated=True),
+    RunSetting("require", "N", "fail if fewer than N results were measured", _whole_number, default="0"),
+    RunSetting(
         "build",
         "PATH",
         "build under test: build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko; booted alternately with "
@@ -224,7 +224,7 @@ SETTINGS = (
         repeated=True,
         from_folder=_build,
     ),
-    Setting(
+    RunSetting(
         "against",
         "PATH",
         "what to judge --pinet-build against: a known-good build, 'running' (the boards' own build), or 'accepted' "
@@ -234,7 +234,7 @@ SETTINGS = (
         from_folder=_path_or_word,
         old_name="baseline",
     ),
-    Setting(
+    RunSetting(
         "exact",
         None,
         "run the exact gates: count the instructions of --pinet-build and of the known-good build in emulated machines "
@@ -242,7 +242,7 @@ SETTINGS = (
         _switch,
         repeated=True,
     ),
-    Setting(
+    RunSetting(
         "instructions",
         "[FUNCTION=]GROWTH",
         "limit of exact gates that overrides limits of markers: how much the instructions for each packet may grow, "
@@ -251,7 +251,7 @@ SETTINGS = (
         repeated=True,
         otherwise="1% and 20",
     ),
-    Setting(
+    RunSetting(
         "boots",
         "N",
         "boot each board at most N times for --pinet-build",
@@ -259,7 +259,7 @@ SETTINGS = (
         otherwise="16",
         repeated=True,
     ),
-    Setting(
+    RunSetting(
         "kselftest",
         "DIR",
         "the kernel's selftests for gate.kselftest: a kernel tree, or installed selftests (a folder or an archive)",
@@ -267,16 +267,16 @@ SETTINGS = (
         repeated=True,
         from_folder=_path,
     ),
-    Setting(
+    RunSetting(
         "unattended",
         None,
         "boot builds without a question on boards without power control; a person may have to unplug such a board",
         _switch,
         starts=False,
     ),
-    Setting("dry-run", None, "print plan, commands and estimated time; touch no node", _switch),
-    Setting("json", "PATH", "write the results also to this file", from_folder=_path),
-    Setting(
+    RunSetting("dry-run", None, "print plan, commands and estimated time; touch no node", _switch),
+    RunSetting("json", "PATH", "write the results also to this file", from_folder=_path),
+    RunSetting(
         "history",
         "URL",
         "history of all runs: a file, postgresql://user@host/name, or 'off'",
@@ -284,7 +284,7 @@ SETTINGS = (
         starts=False,
         from_folder=_path_or_url,
     ),
-    Setting(
+    RunSetting(
         "run-dir",
         "DIR",
         "folder for .pinet/ with the run folders",
@@ -292,7 +292,7 @@ SETTINGS = (
         starts=False,
         from_folder=_path,
     ),
-    Setting(
+    RunSetting(
         "acquire-timeout",
         "DURATION",
         "how long to wait for nodes that other runs hold",

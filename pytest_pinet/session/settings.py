@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.session.option_table import SETTINGS, Setting, Value
+from pytest_pinet.session.option_table import SETTINGS, RunSetting, Value
 
 # xdist sends the options of its controller to its workers, so what is stored there is read only once.
 _STORED = "pinet_settings"
@@ -94,7 +94,7 @@ def settings(config: pytest.Config) -> Settings:
     return Settings(values, found)
 
 
-def _parsed(one: Setting, written: Written) -> Value | list[Value]:
+def _parsed(one: RunSetting, written: Written) -> Value | list[Value]:
     values: list[Value] = []
     for text in written.texts:
         try:
@@ -106,12 +106,12 @@ def _parsed(one: Setting, written: Written) -> Value | list[Value]:
     return values[0] if values else None
 
 
-def is_written(config: pytest.Config, one: Setting) -> bool:
+def is_written(config: pytest.Config, one: RunSetting) -> bool:
     """Return whether a setting has any value, without parsing it."""
     return hasattr(config.option, _STORED) or find(config, one).source is not Source.DEFAULT
 
 
-def find(config: pytest.Config, one: Setting) -> Written:
+def find(config: pytest.Config, one: RunSetting) -> Written:
     """Find the texts of a setting."""
     if (given := config.getoption(one.option)) not in (None, False, []):
         texts = given if isinstance(given, list) else ["true" if given is True else str(given)]
@@ -130,7 +130,7 @@ def find(config: pytest.Config, one: Setting) -> Written:
     return Written((one.default,) if one.default is not None else (), Source.DEFAULT, name)
 
 
-def _seen_from_here(one: Setting, texts: Sequence[str], folder: Path) -> tuple[str, ...]:
+def _seen_from_here(one: RunSetting, texts: Sequence[str], folder: Path) -> tuple[str, ...]:
     return tuple(one.from_folder(text, folder) if one.from_folder is not None else text for text in texts)
 
 

@@ -92,7 +92,7 @@ BINDING_S = 3.0
 
 
 @dataclass(frozen=True)
-class _End:
+class _HttpEnd:
     """The tools of an end: version texts (empty if the tool is missing), number of cores, form of timeout."""
 
     nginx: str
@@ -137,17 +137,17 @@ class Http:
 
         return on_a_free_port(self._ports, server, measure_on)
 
-    def _need(self, shell: Shell, tool: str) -> _End:
+    def _need(self, shell: Shell, tool: str) -> _HttpEnd:
         end = self._ends.of(shell)
         if not getattr(end, tool):
             raise TrafficError(f"{shell.name} has no {tool}", f"on {shell.name}: install the package {_PACKAGES[tool]}")
         return end
 
 
-def _read_end(shell: Shell) -> _End:
+def _read_end(shell: Shell) -> _HttpEnd:
     lines = [*shell.run(_ASK).stdout.splitlines(), "", "", "", ""]
     cores = int(lines[2]) if lines[2].isdigit() else 1
-    return _End(lines[0], lines[1], cores, lines[3] if lines[3] in TIMEOUTS else "")
+    return _HttpEnd(lines[0], lines[1], cores, lines[3] if lines[3] in TIMEOUTS else "")
 
 
 def validate(traffic: Traffic) -> HttpTraffic:
@@ -171,7 +171,7 @@ def _roles(job: TrafficJob, traffic: HttpTraffic) -> tuple[Shell, Shell]:
 
 
 def _measurement(
-    run: HttpRun, served: Completed, asked: Completed, midway: MidRunProbe, ends: tuple[_End, _End]
+    run: HttpRun, served: Completed, asked: Completed, midway: MidRunProbe, ends: tuple[_HttpEnd, _HttpEnd]
 ) -> Measurement:
     """Return everything that arrived as one sample: wrk reports no intervals. Raises TrafficError."""
     traffic = run.traffic

@@ -32,7 +32,7 @@ _LARGEST = 2**26
 _THEIRS = re.compile(r"/tmp/[A-Za-z0-9]{6,20}")
 
 
-class _Request(BaseModel):
+class _RelayRequest(BaseModel):
     command: str = ""
     path: str = ""
     mode: int = 0o644
@@ -82,7 +82,7 @@ class PeerRelay:
     def _answer(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as stream:
             try:
-                request = _Request.model_validate(parse_json(stream.readline(_LARGEST)))
+                request = _RelayRequest.model_validate(parse_json(stream.readline(_LARGEST)))
                 done = self._done(request, connection)
             except (ValidationError, ValueError, PinetError, OSError) as error:
                 done = Completed(LOST_CONNECTION, "", f"{error}\n")
@@ -90,7 +90,7 @@ class PeerRelay:
             with suppress(OSError):
                 connection.sendall(json.dumps(reply).encode() + b"\n")
 
-    def _done(self, request: _Request, connection: socket.socket) -> Completed:
+    def _done(self, request: _RelayRequest, connection: socket.socket) -> Completed:
         if request.path:
             return self._file(request)
         for folder in re.findall(rf"\bmkdir (?:-p )?({_THEIRS.pattern})\b", request.command):
@@ -102,7 +102,7 @@ class PeerRelay:
             select.select([connection], [], [], _POLL_S)
         return process.wait(1.0)
 
-    def _file(self, request: _Request) -> Completed:
+    def _file(self, request: _RelayRequest) -> Completed:
         try:
             data = base64.b64decode(request.data, validate=True)
         except binascii.Error as error:

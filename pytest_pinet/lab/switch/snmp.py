@@ -43,7 +43,7 @@ _Columns = Mapping[Oid, Mapping[Oid, Value]]
 
 
 @dataclass(frozen=True)
-class _Agent:
+class _SnmpAgent:
     """The agent's description of itself.
 
     ``names`` holds interfaces by port name, ``interfaces`` holds interfaces by bridge port, ``bridge_ports`` the
@@ -112,7 +112,7 @@ class SnmpSwitch:
         return None
 
     @cached_property
-    def _agent(self) -> _Agent:
+    def _agent(self) -> _SnmpAgent:
         columns = self._client.columns(
             [mib.IF_NAME, mib.IF_DESCR, mib.IF_ALIAS, mib.BRIDGE_PORT_INTERFACE, mib.PSE_ADMIN_ENABLE]
         )
@@ -133,7 +133,7 @@ class SnmpSwitch:
         # An empty table looks like a missing one. Both conditions together show a bridge that learns addresses.
         if interfaces and has & {mib.PVID, *learning}:
             found.add(Capability.FDB)
-        return _Agent(
+        return _SnmpAgent(
             names=port_names(columns),
             interfaces=interfaces,
             bridge_ports={interface: port for port, interface in interfaces.items()},
@@ -297,7 +297,7 @@ def _state(row: Sequence[Value | None], vlan: int | None, poe: bool | None) -> P
     )
 
 
-def _by_lldp(client: SnmpClient, agent: _Agent) -> list[tuple[int, Neighbour]]:
+def _by_lldp(client: SnmpClient, agent: _SnmpAgent) -> list[tuple[int, Neighbour]]:
     """Return the neighbours that LLDP reports, by interface number."""
     local = client.columns([mib.LLDP_LOCAL_ID_KIND, mib.LLDP_LOCAL_ID, mib.LLDP_LOCAL_DESCR, mib.IF_PHYS_ADDRESS])
     remote = client.columns([mib.LLDP_PORT_KIND, mib.LLDP_PORT, mib.LLDP_PORT_DESCR, mib.LLDP_SYSTEM])
@@ -310,7 +310,7 @@ def _by_lldp(client: SnmpClient, agent: _Agent) -> list[tuple[int, Neighbour]]:
     return found
 
 
-def _local_interface(number: Oid, local: _Columns, agent: _Agent) -> int | None:
+def _local_interface(number: Oid, local: _Columns, agent: _SnmpAgent) -> int | None:
     """Return the interface of an LLDP port number; its LLDP identifier says which interface it is."""
     identifier = local[mib.LLDP_LOCAL_ID].get(number, b"")
     for name in (mib.text(identifier), mib.text(local[mib.LLDP_LOCAL_DESCR].get(number))):

@@ -6,15 +6,15 @@ import threading
 import pytest
 
 from pytest_pinet.errors import InvalidMeasurement, LinkError
-from pytest_pinet.evidence.device_traffic import Crossing, Device, Moved
+from pytest_pinet.evidence.device_traffic import CountedDevice, Crossing, Moved
 from pytest_pinet.evidence.interface import read_interface
 from tests.support.local_shell import LocalShell
 
 SIZE = 4_000_000
 
 
-def loopback() -> Device:
-    return Device(LocalShell(), "lo", "runner lo")
+def loopback() -> CountedDevice:
+    return CountedDevice(LocalShell(), "lo", "runner lo")
 
 
 def send_over_loopback() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.emulated.image import recipe
-from pytest_pinet.emulated.machine import RASPI3B, VIRT, Files, Machine, command
+from pytest_pinet.emulated.machine import RASPI3B, VIRT, EmulatedMachine, Files, command
 from pytest_pinet.emulated.prepare import COMMANDS, check_commands, prepare, qemu_devices
 from pytest_pinet.emulated.rootfs import BUSYBOX, SYSTEMD
 from pytest_pinet.errors import ConfigError, LabError
@@ -229,7 +229,7 @@ def test_qemu_ends_when_the_guest_reboots_and_commas_in_paths_are_escaped() -> N
 
 
 @pytest.mark.parametrize("machine", [VIRT, RASPI3B])
-def test_a_board_that_shares_its_port_has_no_nic_for_ssh(machine: Machine) -> None:
+def test_a_board_that_shares_its_port_has_no_nic_for_ssh(machine: EmulatedMachine) -> None:
     nics = [nic("cdc_ether", "02:00:00:00:00:01", 100)]
     words = (machine, Files("k", "i", "/card"), "root=x", nics, "/dev/pts/7", True, (5, 6))
     assert "mgmt" in " ".join(command(*words))

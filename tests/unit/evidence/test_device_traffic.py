@@ -6,7 +6,7 @@ import pytest
 
 from pytest_pinet.errors import InvalidMeasurement, TrafficError
 from pytest_pinet.evidence.counting import NARROW
-from pytest_pinet.evidence.device_traffic import Crossing, Device, Moved
+from pytest_pinet.evidence.device_traffic import CountedDevice, Crossing, Moved
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.shell import Completed, Process
 from tests.support.local_shell import LocalShell
@@ -37,7 +37,7 @@ class Node:
 
 
 def crossing(node: Node) -> Crossing:
-    return Crossing([Device(node, "eth0", "pi3b-1 eth0")])
+    return Crossing([CountedDevice(node, "eth0", "pi3b-1 eth0")])
 
 
 def once(condition: object) -> bool:

@@ -17,7 +17,7 @@ from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.bench import BenchWishes, ask, parse_board, parse_coordinator
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, POWERS
 from pytest_pinet.init.desk import Wishes, plan
-from pytest_pinet.init.hardware import Hardware
+from pytest_pinet.init.hardware import FoundHardware
 from tests.support.init_machines import direct, machine
 
 SILENT, YES = Answers(is_terminal=False), Answers(is_terminal=False, takes_defaults=True)
@@ -37,7 +37,7 @@ def lab_of(text: str) -> LabOfFile:
 
 
 def test_options_are_enough_without_a_terminal() -> None:
-    text = bench_file.text("bench", ask([], FULL, SILENT), [], Hardware(), "bench.yaml")
+    text = bench_file.text("bench", ask([], FULL, SILENT), [], FoundHardware(), "bench.yaml")
 
     lab = lab_of(text)
     assert [(node.name, node.board.name, node.place) for node in lab.nodes.values()] == [
@@ -82,7 +82,7 @@ def test_every_choice_gives_a_lab_file(power: str, console: str, backend: str) -
         with pytest.raises(ConfigError, match="power 'poe' needs a switch of kind snmp or cli"):
             ask([], wishes, SILENT)
         return
-    text = bench_file.text("bench", ask([], wishes, SILENT), [], Hardware(), "bench.yaml")
+    text = bench_file.text("bench", ask([], wishes, SILENT), [], FoundHardware(), "bench.yaml")
 
     assert lab_of(text).switches["sw1"].backend == backend
     drivers = yaml.load(text.replace("!template ", ""), yaml.SafeLoader)["targets"]["pi5-1"]["drivers"]

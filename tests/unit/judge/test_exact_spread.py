@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, judge_exact
-from pytest_pinet.judge.exact_spread import Spread, change_of_rhythm, tolerance_of
+from pytest_pinet.judge.exact_spread import ExactSpread, change_of_rhythm, tolerance_of
 from pytest_pinet.model.exact import ExactBoot
 from pytest_pinet.model.record.exact import loads
 from tests.support.exact_boots import RECEIVE, boot, window
@@ -44,7 +44,7 @@ def test_a_tolerance_has_room_above_the_measured_range(driver: str, window: str,
 
 
 def test_another_rhythm_has_more_room() -> None:
-    assert tolerance_of("macb", "pktgen-60-rx", same_rhythm=False) == Spread(0.195, 0.18)
+    assert tolerance_of("macb", "pktgen-60-rx", same_rhythm=False) == ExactSpread(0.195, 0.18)
     assert tolerance_of("igb", "tcp-rx", same_rhythm=False).goodput == pytest.approx(0.526, abs=0.001)
 
 

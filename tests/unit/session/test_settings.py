@@ -9,7 +9,7 @@ import pytest
 import yaml  # noqa: F401 - pytester unloads what a test imports, and a second copy of PyYAML reads no tags
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.session.option_table import SETTINGS, Setting
+from pytest_pinet.session.option_table import SETTINGS, RunSetting
 from pytest_pinet.session.settings import Source, settings
 
 # A text of each setting that is not its default, and its value.
@@ -70,7 +70,7 @@ def test_every_setting_has_a_sample() -> None:
 
 @every_setting
 def test_the_value_is_the_same_wherever_it_is_written(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, one: Setting
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, one: RunSetting
 ) -> None:
     text, value = VALUES[one.name]
     on_line = settings(pytester.parseconfig(one.option if one.metavar is None else f"{one.option}={text}"))
