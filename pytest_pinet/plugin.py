@@ -213,7 +213,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _parametrize_exact(metafunc: pytest.Metafunc) -> None:
     from pytest_pinet.errors import ConfigError
-    from pytest_pinet.session.exact_parameters import parametrize
+    from pytest_pinet.session.exact_gate import parametrize
 
     try:
         parametrize(metafunc, lambda: pinet_session(metafunc.config).exact)

@@ -90,8 +90,7 @@ def demo(yes: bool, remove: bool, scale: str) -> None:
     Exit code: 0 if the gate decided right each time, else 1; 2 if the lab failed; 4 for wrong arguments.
     """
     from pytest_pinet.config.lab_path import OWN_FOLDER
-    from pytest_pinet.virtual.requirements import may_be_root
-    from pytest_pinet.virtual.rootless import check_user_namespaces, replace_process
+    from pytest_pinet.virtual.requirements import check_user_namespaces, may_be_root, replace_process
     from pytest_pinet.virtual.system_packages import install_packages, missing_packages, plan_installation
 
     if remove:

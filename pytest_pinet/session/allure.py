@@ -22,7 +22,7 @@ from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
 from pytest_pinet.report.losses import read_losses, short_lines
 from pytest_pinet.report.trends import FigureSeries, RunFacts, run_facts, series_with
-from pytest_pinet.session.exact_parameters import FIXTURE, exact_identity
+from pytest_pinet.session.exact_gate import FIXTURE, exact_identity
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
 

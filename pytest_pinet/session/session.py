@@ -50,8 +50,7 @@ from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
-from pytest_pinet.session.exact_gate import COMBINATION_KEY, ExactGate, ExactMode, exact_limits
-from pytest_pinet.session.exact_parameters import limits_of
+from pytest_pinet.session.exact_gate import COMBINATION_KEY, ExactGate, ExactMode, exact_limits, limits_of
 from pytest_pinet.session.header import RunHeader
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.marker import read_profile

@@ -1,4 +1,8 @@
-"""Requirements of a virtual lab on this machine."""
+"""Requirements of a virtual lab on this machine, and its root rights: of this user, or of a user namespace.
+
+See user_namespaces(7), newuidmap(1) and unshare(1). A command in a user namespace sees the same files, but only a
+loopback of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.execution.shell import last_line
 from pytest_pinet.virtual.link_models import Shape
 from pytest_pinet.virtual.spec import LabSpec
 
@@ -43,6 +48,7 @@ FEATURES: Mapping[str, KernelFeature] = {
     "cls_bpf": KernelFeature("CONFIG_NET_CLS_BPF", f"{_FILTER} prio 1 bpf bytecode '1,6 0 0 0'", charged=True),
 }
 TRIAL_S = 20.0
+_NO_ROOT = "the virtual lab needs root for its network namespaces, but this user is not root and `sudo -n true` fails"
 # A user's PATH often lacks the administrator's folders.
 SEARCH = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -116,7 +122,42 @@ def as_root() -> list[str]:
     """Return the command prefix that runs a command as root (empty for root). Raises LabError if there is no way."""
     if not may_be_root():
         raise LabError(
-            "the virtual lab needs root for its network namespaces, but this user is not root and `sudo -n true` fails",
+            _NO_ROOT,
             "run as root, or allow sudo without a password for this user",
         )
     return [] if os.geteuid() == 0 else ["sudo", "-n", "--"]
+
+
+# sshd and snmpd run parts of themselves as other users, so one mapped user is not enough.
+_NEW = ("unshare", "--user", "--map-root-user", "--map-auto", "--net", "--mount", "--")
+_UP = ("sh", "-c", 'PATH="$PATH:/usr/sbin:/sbin"; ip link set lo up && exec "$@"', "sh")
+# What a node of the lab needs: a network namespace of its own, its own /proc and /sys, files of other users.
+_TRIAL = "unshare --net --pid --fork --mount sh -c 'mount -t proc proc /proc && mount -t sysfs sysfs /sys' && setpriv \
+--reuid 1 --clear-groups true"
+
+
+def check_user_namespaces() -> None:
+    """Try what a virtual lab needs in a user namespace. Raises LabError with what is missing."""
+    if shutil.which("newuidmap") is None:
+        raise _cannot("newuidmap is missing (Debian package uidmap)")
+    try:
+        done = subprocess.run(
+            [*_NEW, *_UP, "sh", "-c", _TRIAL], check=False, capture_output=True, text=True, timeout=TRIAL_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _cannot(str(error)) from None
+    if done.returncode != 0:
+        raise _cannot(last_line(done.stderr) or f"exit code {done.returncode}")
+
+
+def replace_process(argv: Sequence[str]) -> None:
+    """Replace this process by a command that is root in a new user namespace. Does not return."""
+    words = [*_NEW, *_UP, *argv]
+    os.execvp(words[0], words)
+
+
+def _cannot(why: str) -> LabError:
+    return LabError(
+        f"{_NO_ROOT}; a user namespace cannot replace it here: {why}",
+        "run as root, allow sudo without a password, or allow user namespaces (uidmap, a line in /etc/subuid)",
+    )

@@ -13,9 +13,8 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.arp import answer_for_own_addresses
-from pytest_pinet.lab.link.end import End, bring_up, change, check_management, read_surroundings, undo_by
+from pytest_pinet.lab.link.end import End, bring_up, change, check_management, read_surroundings, take, undo_by
 from pytest_pinet.lab.link.nics import with_found_nics
-from pytest_pinet.lab.link.taking import take
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination

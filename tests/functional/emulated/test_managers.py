@@ -17,8 +17,7 @@ from typing import cast
 import pytest
 
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link.end import End, bring_up, read_surroundings
-from pytest_pinet.lab.link.taking import take
+from pytest_pinet.lab.link.end import End, bring_up, read_surroundings, take
 from pytest_pinet.lab.node.guard import Guard
 from pytest_pinet.lab.node.management import find_management
 from pytest_pinet.lab.node.node_session import NodeSession

@@ -17,7 +17,7 @@ from tests.support.ordinary_user import UID, as_ordinary_user
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
 
 ROOT = Path(__file__).parents[3]
-CHECK = "from pytest_pinet.virtual.rootless import check_user_namespaces as check; check()"
+CHECK = "from pytest_pinet.virtual.requirements import check_user_namespaces as check; check()"
 PINET = "from pytest_pinet.cli import main; main()"
 
 

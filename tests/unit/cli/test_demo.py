@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.cli.demo import Traces
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual import requirements, rootless, system_packages
+from pytest_pinet.virtual import requirements, system_packages
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_without_root_and_sudo_nothing_is_written(place: Path, monkeypatch: pyte
 def ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(requirements, "may_be_root", lambda: False)
-    monkeypatch.setattr(rootless, "check_user_namespaces", lambda: None)
+    monkeypatch.setattr(requirements, "check_user_namespaces", lambda: None)
 
 
 @pytest.mark.usefixtures("ordinary_user")
