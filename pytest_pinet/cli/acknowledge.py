@@ -12,7 +12,7 @@ import click
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_change
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.errors import ConfigError, Where, mistake_in
 
 T = TypeVar("T")
 NOTHING = 1
@@ -92,7 +92,5 @@ def acknowledge(
 
 
 def _parsed(option: str, parse: Callable[[object], T], text: str) -> T:
-    try:
+    with mistake_in(option):
         return parse(text.strip())
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from None

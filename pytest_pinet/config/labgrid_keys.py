@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path as FilePath
 
 from pytest_pinet.config.yaml_lines import Document, Path, Template, substitute
-from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
 from pytest_pinet.model.forms import HOST, MAX_PORT, PLACE, USER, parse_address
 
@@ -72,10 +72,8 @@ def _scalars(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 def _check(check: Callable[[object], object], value: object, path: Path, document: Document) -> None:
-    try:
+    with mistake_in(".".join(map(str, path)), document.value(path)):
         check(value)
-    except ValueError as error:
-        raise ConfigError(f"{'.'.join(map(str, path))}: {error}", document.value(path)) from None
 
 
 def _check_template(text: Template, path: Path, document: Document, all_set: bool) -> None:

@@ -9,7 +9,7 @@ from pytest_pinet.config.hardware import Hardware
 from pytest_pinet.config.messages import named
 from pytest_pinet.config.schema import LimitSection
 from pytest_pinet.config.yaml_lines import Document, Path
-from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.oracle import Oracle, highest_limit
 from pytest_pinet.model.lab import Interface, Node
@@ -43,10 +43,8 @@ def _limits(
     found = []
     for metric, value in written.items():
         at = (*path, metric.value)
-        try:
+        with mistake_in(named(at), document.value(at)):
             limit = parse_limit(metric, value, Origin.LAB_FILE, source, *selectors, section.marginal)
-        except ValueError as error:
-            raise ConfigError(f"{named(at)}: {error}", document.value(at)) from None
         matching = _matching(limit, nodes, document, path)
         if isinstance(limit.bound, Bitrate):
             everywhere = [interface for node in nodes for interface in node.interfaces]

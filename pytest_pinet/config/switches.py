@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.config.schema import SwitchSection
 from pytest_pinet.config.yaml_lines import Document, Template
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import quoted, unknown
 from pytest_pinet.model.forms import DEVICE, NAME, snmp_address, ssh_address
 from pytest_pinet.model.lab import Switch
@@ -130,10 +130,8 @@ def _check(key: str, text: str, check: Callable[[str], object], path: tuple[str,
     # A template is filled in only when the lab is up. VLAN numbers must be known earlier.
     if isinstance(text, Template) and key not in _VLAN_SETTINGS:
         return
-    try:
+    with mistake_in(".".join((*path, key)), document.value((*path, key))):
         check(text)
-    except ValueError as error:
-        raise ConfigError(f"{'.'.join((*path, key))}: {error}", document.value((*path, key))) from None
 
 
 def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.errors import Where, mistake_in
 from pytest_pinet.session.option_table import SETTINGS, RunSetting, Value
 
 # xdist sends the options of its controller to its workers, so what is stored there is read only once.
@@ -97,10 +97,8 @@ def settings(config: pytest.Config) -> Settings:
 def _parsed(one: RunSetting, written: Written) -> Value | list[Value]:
     values: list[Value] = []
     for text in written.texts:
-        try:
+        with mistake_in(written.name):
             values.append(one.parse(text))
-        except ValueError as error:
-            raise ConfigError(f"{written.name}: {error}") from None
     if one.repeatable:
         return values
     return values[0] if values else None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pytest_pinet.config.switches import seconds
-from pytest_pinet.errors import ConfigError, SwitchError
+from pytest_pinet.errors import ConfigError, SwitchError, mistake_in
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli_family import COUNTERS, Family
 from pytest_pinet.lab.switch.cli_session import CliSession, RefusedError
@@ -275,19 +275,15 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> CliSwitch:
     own = settings.get("families")
     own = None if own is None else str(Path(switch.where.file).parent / Path(own).expanduser())
     family = cli_family.load(family_name, switch.where, own)
-    try:
+    with mistake_in(f"switch {switch.name!r}, address", switch.where):
         found = ssh_address(address)
-    except ValueError as error:
-        raise ConfigError(f"switch {switch.name!r}, address: {error}", switch.where) from None
     username = settings.get("username") or found.user
     if not username:
         raise ConfigError(
             f"switch {switch.name!r}: expected `address: ssh://user@host:port`, got {address!r}", switch.where
         )
-    try:
+    with mistake_in(f"switch {switch.name!r}, timeout", switch.where):
         timeout_s = seconds(settings["timeout"]) if "timeout" in settings else TIMEOUT_S
-    except ValueError as error:
-        raise ConfigError(f"switch {switch.name!r}, timeout: {error}", switch.where) from None
     login = {
         "host": found.host,
         "port": found.port or 22,

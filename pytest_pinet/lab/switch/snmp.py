@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from pytest_pinet.config.switches import seconds
-from pytest_pinet.errors import ConfigError, SwitchError
+from pytest_pinet.errors import SwitchError, mistake_in
 from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
@@ -354,13 +354,11 @@ def _by_fdb(client: SnmpClient) -> list[tuple[int, Neighbour]]:
 
 def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
     """Return the switch for these settings (see ``config.switches``). Sends nothing before the first use."""
-    try:
+    with mistake_in(f"switch {switch.name!r}", switch.where):
         address = snmp_address(settings["address"])
         host, port = address.host, address.port or 161
         timeout_s = seconds(settings["timeout"]) if "timeout" in settings else DEFAULT_TIMEOUT_S
         poe_group = int(settings.get("poe_group", "1"))
-    except ValueError as error:
-        raise ConfigError(f"switch {switch.name!r}: {error}", switch.where) from None
     names = {field.name for field in fields(Access)} - {"name", "host", "port", "where", "timeout_s"}
     credentials = {name: settings[name] for name in names & settings.keys()}
     access = Access(switch.name, host, port, switch.where, timeout_s=timeout_s, **credentials)
