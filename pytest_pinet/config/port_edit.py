@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import yaml
 from pytest_pinet.config import labfile
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.output_file import write_file
 from pytest_pinet.model.lab import Interface, PortRef
 
 # Text that needs no quotes, also inside braces.
@@ -76,18 +75,9 @@ def replace(file: str, text: str) -> None:
     """Write a lab file as a whole or not at all. Raises ConfigError if the new text is not a valid lab file."""
     # Write the target of a symbolic link, so that the link stays.
     path = Path(file).resolve()
-    descriptor, fresh = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
     try:
-        with os.fdopen(descriptor, "wb") as target:
-            target.write(text.encode("utf-8"))
-            target.flush()
-            os.fsync(target.fileno())
-        try:
-            labfile.load(fresh)
-        except ConfigError as error:
-            line = error.where.line if error.where else None
-            raise ConfigError(f"file not changed, these ports are wrong: {error.message}", Where(file, line)) from None
-        Path(fresh).chmod(path.stat().st_mode & 0o7777)
-        Path(fresh).replace(path)
-    finally:
-        Path(fresh).unlink(missing_ok=True)
+        labfile.resolve(text.removeprefix("\ufeff"), str(path), in_use=True)
+    except ConfigError as error:
+        line = error.where.line if error.where else None
+        raise ConfigError(f"file not changed, these ports are wrong: {error.message}", Where(file, line)) from None
+    write_file(path, [text.encode("utf-8")])

@@ -27,6 +27,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
+from pytest_pinet.execution.output_file import write_file
 from pytest_pinet.lab.queue.contention import all_domains, exclusive, lab_key
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Bitrate
@@ -97,11 +98,8 @@ class Trials:
         """Store a trial instead of old ones of the same rate. If storing fails, the next lab runs a new trial."""
         others = [one for one in self.read() if one.rate_bps != trial.rate_bps]
         stored = {"machine": self._machine, "trials": [asdict(one) for one in (*others, trial)]}
-        draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
-            draft.replace(self._path)
+            write_file(self._path, [f"{json.dumps(stored, indent=1)}\n".encode()])
 
 
 def _folder() -> Path:

@@ -18,6 +18,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from pytest_pinet.config.lab_path import lab_path
+from pytest_pinet.execution.output_file import write_file
 from pytest_pinet.lab.labgrid.identity import machine, start_time
 from pytest_pinet.lab.switch.switchport import PortState
 
@@ -91,12 +92,7 @@ class _JournalFile:
             self.path.unlink(missing_ok=True)
             return
         content = _Content(host=socket.gethostname(), boot=_boot(), labs=dict(kept))
-        fresh = self.path.with_suffix(".new")
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(content.model_dump_json(indent=1, exclude_none=True))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path)
+        write_file(self.path, [content.model_dump_json(indent=1, exclude_none=True).encode()])
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
