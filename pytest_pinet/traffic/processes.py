@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from pytest_pinet.errors import LabError, PinetError, SshError, TrafficError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed, Process, Shell
 from pytest_pinet.traffic.tool import Progress, Watch
 
@@ -196,12 +197,7 @@ def _next_sign(now: float, traffic_end: float) -> float:
 
 def await_end(process: Process, timeout_s: float) -> bool:
     """Wait for the end of the process. Return whether it ended within the time."""
-    deadline = time.monotonic() + timeout_s
-    while process.poll() is None:
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(POLL_S / 4)
-    return True
+    return Deadline(timeout_s).wait_until(lambda: process.poll() is not None, POLL_S / 4)
 
 
 def sign_of_life(shell: Shell, when: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from pytest_pinet.execution.deadline import Deadline
 
 _POLL_S = 0.01
 
@@ -71,12 +72,9 @@ def children_of(pid: int) -> list[int]:
 
 def wait_gone(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:
     """Wait until the processes have ended. Return the processes that still run at the deadline."""
-    deadline = time.monotonic() + timeout_s
-    left = [process for process in processes if process.alive]
-    while left and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-        left = [process for process in left if process.alive]
-    return left
+    known = list(processes)
+    Deadline(timeout_s).wait_until(lambda: not any(process.alive for process in known), _POLL_S)
+    return [process for process in known if process.alive]
 
 
 def end(processes: Iterable[ProcessId], grace_s: float) -> list[ProcessId]:

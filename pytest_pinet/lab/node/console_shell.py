@@ -20,6 +20,7 @@ from typing import IO, Protocol
 from pexpect import TIMEOUT
 
 from pytest_pinet.errors import LabError, SshError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed, Process
 from pytest_pinet.lab.ssh import LOST_CONNECTION, STOP_TIMEOUT_S, WATCH_INTERVAL_S, SshShell
 
@@ -230,9 +231,7 @@ class ConsoleProcess:
             # Without "--": the kill of dash does not accept it after a signal.
             group = f"-$(cat {self._file}.pid)"
             self._shell.exchange(f"kill -TERM {group}; kill -CONT {group}", TRANSFER_S)
-            deadline = time.monotonic() + STOP_TIMEOUT_S
-            while self.poll() is None and time.monotonic() < deadline:
-                time.sleep(WATCH_INTERVAL_S)
+            Deadline(STOP_TIMEOUT_S).wait_until(lambda: self.poll() is not None, WATCH_INTERVAL_S)
             if self._status is None:
                 self._shell.exchange(f"kill -KILL {group}", TRANSFER_S)
         return self._completed()
