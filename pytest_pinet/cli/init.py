@@ -95,7 +95,7 @@ def init(
 
     Exit code: 0 if the file was written; 2 if a board could not be read; 4 if an option or an answer is wrong.
     """
-    from pytest_pinet.init import bench, bench_file, desk, desk_file, missing, new_file
+    from pytest_pinet.init import bench, desk, lab_file, missing, new_file
     from pytest_pinet.init.answers import Answers
     from pytest_pinet.init.login import parse as parse_login
     from pytest_pinet.init.machine import this_machine
@@ -137,9 +137,9 @@ def init(
             dict(_parsed("--port", bench.parse_port, text) for text in ports),
         )
         made = bench.ask(plan.nodes, chosen, answers)
-        text = bench_file.text(name, made, plan.nodes, plan.hardware, file)
+        text = lab_file.bench_text(name, made, plan.nodes, plan.hardware, file)
     else:
-        text = desk_file.text(plan, file)
+        text = lab_file.desk_text(plan, file)
     lab = new_file.write(file, text)
     say(f"{file} is written: lab {lab.name} with {' and '.join(lab.nodes)}")
     for line in missing.to_do(plan):

@@ -12,7 +12,7 @@ from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.init import bench_file
+from pytest_pinet.init import lab_file
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.bench import BenchWishes, ask, parse_board, parse_coordinator
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, POWERS
@@ -37,7 +37,7 @@ def lab_of(text: str) -> LabOfFile:
 
 
 def test_options_are_enough_without_a_terminal() -> None:
-    text = bench_file.text("bench", ask([], FULL, SILENT), [], FoundHardware(), "bench.yaml")
+    text = lab_file.bench_text("bench", ask([], FULL, SILENT), [], FoundHardware(), "bench.yaml")
 
     lab = lab_of(text)
     assert [(node.name, node.board.name, node.place) for node in lab.nodes.values()] == [
@@ -82,7 +82,7 @@ def test_every_choice_gives_a_lab_file(power: str, console: str, backend: str) -
         with pytest.raises(ConfigError, match="power 'poe' needs a switch of kind snmp or cli"):
             ask([], wishes, SILENT)
         return
-    text = bench_file.text("bench", ask([], wishes, SILENT), [], FoundHardware(), "bench.yaml")
+    text = lab_file.bench_text("bench", ask([], wishes, SILENT), [], FoundHardware(), "bench.yaml")
 
     assert lab_of(text).switches["sw1"].backend == backend
     drivers = yaml.load(text.replace("!template ", ""), yaml.SafeLoader)["targets"]["pi5-1"]["drivers"]
@@ -95,7 +95,7 @@ def test_boards_that_were_looked_at_bring_their_nics() -> None:
     desk = plan([machine("pi4b")], machine("pc", None), Wishes(peer="none"), SILENT, direct)
     wishes = replace(FULL, boards={}, ports={"raspberrypi": "7"})
 
-    text = bench_file.text("bench", ask(desk.nodes, wishes, SILENT), desk.nodes, desk.hardware, "bench.yaml")
+    text = lab_file.bench_text("bench", ask(desk.nodes, wishes, SILENT), desk.nodes, desk.hardware, "bench.yaml")
     (node,) = lab_of(text).nodes.values()
     assert (node.board.name, str(node.management), node.interfaces[0].mac) == ("pi4b", "same", "dc:a6:32:01:02:03")
     assert "NetworkService: {address: '192.0.2.5', username: pi}" in text

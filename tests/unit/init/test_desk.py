@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.init import desk_file, missing, new_file
+from pytest_pinet.init import lab_file, missing, new_file
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.login import Login
@@ -28,7 +28,7 @@ def lab(
 ) -> LabOfFile:
     """Return the lab of the file that is written for these machines. The file must fit what was found."""
     made = plan(machines, runner, Wishes(**wishes), answers, direct)  # type: ignore[arg-type]
-    found = new_file.write(str(folder / "desk.yaml"), desk_file.text(made, "desk.yaml"))
+    found = new_file.write(str(folder / "desk.yaml"), lab_file.desk_text(made, "desk.yaml"))
     for node in made.nodes:
         for interface in found.nodes[node.name].interfaces:
             assert identify(found.nodes[node.name], interface, node.machine.board)[1] == []

@@ -1,0 +1,118 @@
+"""The text of a lab file, from the folder ``templates``: of a desk, or of a bench with a labgrid coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pytest_pinet.config.lab_text import Value, mapping, scalar
+from pytest_pinet.init.bench import BenchFacts
+from pytest_pinet.init.desk import Desk, DeskNode
+from pytest_pinet.init.hardware import FoundHardware
+from pytest_pinet.init.machine import Machine, NicFacts
+from pytest_pinet.model.hardware import Board, FoundNic, Nic
+from pytest_pinet.model.management import ManagementMode
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.report.text_wrap import wrap
+
+_WIDTH = 112
+
+
+def desk_text(desk: Desk, file: str) -> str:
+    """Return the lab file of a desk: no coordinator, no power switch, no console, no managed switch."""
+    return _environment().get_template("desk.yaml").render(vars(desk), file=file)
+
+
+def bench_text(name: str, bench: BenchFacts, nodes: Sequence[DeskNode], hardware: FoundHardware, file: str) -> str:
+    """Return the lab file of a bench. ``nodes`` are the boards that were looked at."""
+    known = {node.name: node for node in nodes}
+    user = next((node.machine.login.user for node in nodes if node.machine.login is not None), "root")
+    template = _environment().get_template("bench.yaml")
+    return template.render(name=name, bench=bench, known=known, user=user, hardware=hardware, file=file)
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters.update(mapping=mapping, scalar=scalar, comment=_comment)
+    own = (_board_keys, _nic_keys, _interface_keys, _service_keys, _machine_words, _management_words, _nic_words)
+    found.globals.update({function.__name__.lstrip("_"): function for function in own}, rate=Bitrate.mbps)
+    return found
+
+
+def _comment(text: str, indent: int) -> str:
+    return "\n".join(f"{' ' * indent}# {line}" for line in wrap(text, width=_WIDTH - indent))
+
+
+def _service_keys(machine: Machine) -> dict[str, Value]:
+    assert machine.login is not None
+    login = machine.login
+    port: dict[str, Value] = {"port": login.port} if login.port != 22 else {}
+    return {"address": login.host, "username": login.user, **port}
+
+
+def _board_keys(board: Board) -> dict[str, Value]:
+    found: dict[str, Value] = {"title": board.title, "clock_mhz": board.clock_mhz, "cores": board.cores}
+    found["buses"] = [str(bus) for bus in board.buses]
+    more = {"onboard": board.onboard, "model": board.model}
+    return found | {key: value for key, value in more.items() if value is not None}
+
+
+def _nic_keys(nic: Nic) -> dict[str, Value]:
+    found: dict[str, Value] = {"title": nic.title, "chip": nic.chip, "driver": nic.driver, "bus": str(nic.bus)}
+    return found | {"speeds_mbps": list(nic.speeds_mbps), "mtu_max": nic.mtu_max}
+
+
+def _interface_keys(node: DeskNode, port: str) -> dict[str, Value]:
+    tested = node.tested
+    keys: dict[str, Value] = {"nic": tested.nic.name} if tested.is_named else {}
+    keys["port"] = port
+    nic = tested.found
+    # The address of a device of software changes at each boot.
+    mac = nic.permanent_mac or (nic.mac if nic.bus is not None else None)
+    if node.machine.login is not None and mac is not None:
+        keys["mac"] = mac
+    else:
+        keys["device"] = nic.device
+    if tested.drivers:
+        keys["driver"] = tested.drivers[0]
+    if tested.speed_mbps is not None:
+        keys["speed"] = str(Bitrate.mbps(tested.speed_mbps))
+    return keys
+
+
+def _machine_words(machine: Machine) -> str:
+    kind = machine.board.model or "no device tree, so the model is unknown"
+    who = "The machine that runs pytest" if machine.login is None else f"{machine.login}: {kind}"
+    system = f"{machine.system or 'unknown system'}, Linux {machine.kernel} ({machine.architecture})"
+    root = "has root rights" if machine.no_root is None else f"has no root rights ({machine.no_root})"
+    tool = f"iperf3 {machine.iperf3}" if machine.iperf3 is not None else "no iperf3"
+    return f"{who}; {system}; user {machine.user} {root}; {tool}"
+
+
+def _management_words(node: DeskNode) -> str:
+    device, management = node.machine.management.device, node.management
+    assert management is not None
+    if not device:
+        return "ssh comes in by a relay, not by a NIC of the board"
+    cost = "" if management.mode is ManagementMode.SEPARATE else f": {management.cost}"
+    return f"ssh comes in by {device}{cost}"
+
+
+def _nic_words(machine: Machine, nic: FoundNic) -> str:
+    facts = machine.facts.get(nic.device, NicFacts())
+    place = nic.bus_info or nic.bus or "no bus"
+    link = "Wi-Fi" if facts.wireless else "no link" if not facts.carrier else "link of unknown speed"
+    if facts.carrier and facts.linked_mbps is not None and not facts.wireless:
+        link = f"link {Bitrate.mbps(facts.linked_mbps)}"
+    words = [f"driver {nic.driver or 'unknown'}", place, f"MAC {nic.permanent_mac or nic.mac}", link]
+    return f"{nic.device}: {', '.join([*words, *machine.addresses.get(nic.device, ())])}"
