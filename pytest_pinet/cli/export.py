@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +13,7 @@ from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.clean_text import cleaned, for_log
 
 if TYPE_CHECKING:
-    from pytest_pinet.history.points import Point
+    from pytest_pinet.execution.entry_points import Extension
     from pytest_pinet.model.record.run import RunRecord
 
 # Formats whose lines are commands of a CI system. These exporters escape the texts in them.
@@ -46,16 +46,20 @@ def export(history_url: str, what: str, form: str, settings: tuple[str, ...], ou
     folder. To write the whole history, use: pinet history export.
     """
     from pytest_pinet.cli.run_selection import side_of
-    from pytest_pinet.execution.entry_points import RUN_EXPORTERS
+    from pytest_pinet.execution.entry_points import EXPORTERS, RUN_EXPORTERS
+    from pytest_pinet.execution.names import unknown
 
     given = dict(map(_setting, settings))
     if form in RUN_EXPORTERS.names:
-        text = run_exporter(form)(_whole_run(what, form), given)
-    else:
-        write = exporter(form)
+        write = load_exporter(RUN_EXPORTERS, form, "a run and settings")
+        text = write((_whole_run(what, form), given))
+    elif form in EXPORTERS.names:
+        write = load_exporter(EXPORTERS, form, "the values of a run")
         if given:
             raise ConfigError(f"--set: the format {form} has no settings; remove {', '.join(given)}")
-        text = write(side_of(what, history_url).points)
+        text = write((side_of(what, history_url).points,))
+    else:
+        raise ConfigError(unknown(EXPORTERS.kind, form, EXPORTERS.names | RUN_EXPORTERS.names))
     write_output([text], output, clean=cleaned if form in COMMANDS else for_log)
 
 
@@ -76,42 +80,21 @@ def _whole_run(what: str, form: str) -> RunRecord:
     return read_results(path)
 
 
-def exporter(name: str) -> Callable[[Sequence[Point]], str]:
-    """Return the exporter of this name, a function from the points of a run to text.
-
-    The entry point names the function itself. Loading and calling it raise ConfigError.
-    """
-    from pytest_pinet.execution.entry_points import EXPORTERS, RUN_EXPORTERS
-    from pytest_pinet.execution.names import unknown
-
-    if name not in EXPORTERS.names:
-        raise ConfigError(unknown(EXPORTERS.kind, name, EXPORTERS.names | RUN_EXPORTERS.names))
-    found, what = EXPORTERS.load(name)
+def load_exporter(group: Extension, form: str, takes: str) -> Callable[[Sequence[object]], str]:
+    """Return the function that an entry point names, for a list of its arguments. Both calls raise ConfigError."""
+    found, what = group.load(form)
     if not callable(found):
-        raise ConfigError(f"{what} is not callable; expected a function that takes the values of a run, returns text")
-    return lambda points: _text(lambda: found(points), what)
+        raise ConfigError(f"{what} is not callable; expected a function that takes {takes}, returns text")
 
+    def write(given: Sequence[object]) -> str:
+        try:
+            text = found(*given)
+        except PinetError:
+            raise
+        except Exception as error:
+            raise ConfigError(f"{what} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(text, str):
+            raise ConfigError(f"{what} returned {type(text).__name__}; expected text")
+        return text
 
-def run_exporter(name: str) -> Callable[[RunRecord, Mapping[str, str]], str]:
-    """Return the exporter of this name, a function from a whole run and settings to text.
-
-    The entry point names the function itself. Loading and calling it raise ConfigError.
-    """
-    from pytest_pinet.execution.entry_points import RUN_EXPORTERS
-
-    found, what = RUN_EXPORTERS.load(name)
-    if not callable(found):
-        raise ConfigError(f"{what} is not callable; expected a function that takes a run and settings, returns text")
-    return lambda run, settings: _text(lambda: found(run, settings), what)
-
-
-def _text(write: Callable[[], object], what: str) -> str:
-    try:
-        text = write()
-    except PinetError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{what} failed: {type(error).__name__}: {error}") from error
-    if not isinstance(text, str):
-        raise ConfigError(f"{what} returned {type(text).__name__}; expected text")
-    return text
+    return write

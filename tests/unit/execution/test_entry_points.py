@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pytest
 
-from pytest_pinet.cli.export import exporter
+from pytest_pinet.cli.export import load_exporter
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.evidence.sources import ORDER as SOURCES
 from pytest_pinet.evidence.sources import installed_sources
@@ -141,9 +141,9 @@ def test_a_backend_a_launcher_and_an_exporter_of_the_wrong_kind_are_named(instal
     ):
         launcher_of(Lab("bench", "bench.yaml", {}, {}, launcher="odd"))
     with pytest.raises(ConfigError, match=r"^exporter 'odd' of package c 1\.0 returned int; expected text$"):
-        exporter("odd")([])
+        load_exporter(EXPORTERS, "odd", "the values of a run")([[]])
     with pytest.raises(ConfigError, match=r"^exporter 'text' of package d 1\.0 is not callable; expected a function"):
-        exporter("text")
+        load_exporter(EXPORTERS, "text", "the values of a run")
 
 
 def test_missing_members_are_found_without_calling_them() -> None:
