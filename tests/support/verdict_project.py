@@ -11,17 +11,14 @@ import pytest
 
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.matrix.expansion import CombinationCase
-from pytest_pinet.measure.comparison import State
-from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.session.dry_run import PlannedLink
 from pytest_pinet.session.fixtures import pinet_session
-from pytest_pinet.session.hook_calls import GateCall
+from pytest_pinet.session.hook_calls import GateCall, GateJob
 from tests.support.change_session import LAB_FILE
 from tests.support.gate_project import CI
 
@@ -72,20 +69,12 @@ class NamedVerdicts:
     def kept_nodes(self, nextitem: pytest.Item | None) -> Sequence[Node]:
         return ()
 
-    def measure(self, call: GateCall, traffic: Traffic) -> ResultRecord:
+    def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
+        assert isinstance(job, Traffic)
         verdict = Verdict(call.item.name.partition("[")[0].removeprefix("test_"))
         combination = call.link.combination
         text = f"the text of this {verdict} result"
-        return result_record(ResultParts(f"{call.link.id}/{traffic.key}", verdict, text, combination, traffic.key))
-
-    def ping(self, call: GateCall, ping: Ping) -> ResultRecord:
-        raise NotImplementedError
-
-    def kselftest(self, call: GateCall, job: Kselftest) -> ResultRecord:
-        raise NotImplementedError
-
-    def compare(self, call: GateCall, traffic: Traffic, states: tuple[State, State], tolerance: float) -> ResultRecord:
-        raise NotImplementedError
+        return result_record(ResultParts(f"{call.link.id}/{job.key}", verdict, text, combination, job.key))
 
 
 def install() -> None:
