@@ -81,7 +81,7 @@ class Apt:
 
     def closure(self, names: Sequence[str]) -> list[Path]:
         """Fetch packages and all their dependencies. Raises LabError."""
-        self._report(f"fetching {', '.join(names[:3])} and their dependencies")
+        self._report(f"fetching {', '.join(names[:3])} with dependencies")
         archives = self._home / "cache" / "archives"
         self._run("install", "--download-only", "--yes", *names)
         plan = self._run(

@@ -164,4 +164,5 @@ class DryRun:
             "nodes that are off"
         )
         lines = [*self._lines, "", *wrap(total, hanging="  ")]
-        return [*lines, self.turns(", ".join(self._under_test))] if self.turns is not None else lines
+        turns = [] if self.turns is None else wrap(self.turns(", ".join(self._under_test)), hanging="  ")
+        return [*lines, *turns]

@@ -16,6 +16,7 @@ from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.scheduling.plan import Estimates
+from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 from pytest_pinet.session.parametrizer import case_of
 
 
@@ -71,9 +72,10 @@ class RunHeader:
 
     def _baseline(self, combinations: Sequence[CombinationId] | None) -> str:
         """Return what the values are compared with. None: the combinations of the tests are not known."""
-        chosen, build = (self._config.getoption(f"--pinet-{name}") for name in ("baseline", "build"))
-        if build and chosen != "accepted":
-            return f"baseline {chosen or 'running, the own build of each board'}{self._turns(combinations)}"
+        chosen = self._config.getoption("--pinet-against") or RUNNING
+        if self._config.getoption("--pinet-build") and chosen != ACCEPTED:
+            name = "running, the own build of each board" if chosen == RUNNING else Path(chosen).name
+            return f"baseline {name}{self._turns(combinations)}"
         known = self._references.baselines
         if not known:
             return "no accepted baseline"

@@ -85,6 +85,10 @@ def test_a_build_under_test_names_its_baseline_and_the_estimate_of_a_boot(projec
     assert header(project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only"))[1:] == [
         "pinet: profile standard; baseline running, the own build of each board",
     ]
+    (project.path / "good.yaml").write_text("sysctls: {net.core.rmem_max: 2000000}\n")
+    for against, named in (("good.yaml", "baseline good.yaml"), ("accepted", "no accepted baseline")):
+        words = ("-k", "test_pass", "--pinet-build=new.yaml", f"--pinet-against={against}", "--collect-only")
+        assert header(project.run(*words))[1:] == [f"pinet: profile standard; {named}"]
 
 
 @pytest.mark.parametrize(
