@@ -1,7 +1,7 @@
 """``python -m benchmarks.driver_changes``: lets all gates judge the changes; writes the table into the documentation.
 
-Findings are kept in results.json, so that a run that was stopped continues. ``--ordinary`` also runs the ordinary gate
-on emulated boards, which takes minutes for each change and needs root.
+Findings are kept in results.json, so that a run that was stopped continues. ``--ordinary`` runs the ordinary gate on
+emulated boards in place of the exact gate. It takes minutes for each change and needs root.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -30,45 +31,43 @@ def load() -> Findings:
     return {name: {gate: Finding(**found) for gate, found in own.items()} for name, own in text.items()}
 
 
-def save(findings: Findings) -> None:
-    """Write all findings."""
-    text = {name: {gate: asdict(found) for gate, found in own.items()} for name, own in findings.items()}
+def save(change: Change, own: Mapping[str, Finding]) -> None:
+    """Add the findings of one change. Other processes may write findings at the same time."""
+    findings = load()
+    findings.setdefault(change.name, {}).update(own)
+    text = {name: {gate: asdict(found) for gate, found in every.items()} for name, every in findings.items()}
     STORE.write_text(json.dumps(text, indent=1) + "\n")
 
 
-def judge(change: Change, own: dict[str, Finding], with_ordinary: bool) -> None:
-    """Fill in what is missing of one change."""
-    start = time.monotonic()
-    if "exact" not in own:
-        try:
-            found = exact_change(change)
-            own["exact"], own["goodput"] = exact(found), goodput(found)
-        except PinetError as error:
-            own["exact"] = own["goodput"] = Finding("error", str(error))
-    if with_ordinary and "ordinary" not in own:
-        try:
-            own["ordinary"] = ordinary(change)
-        except PinetError as error:
-            own["ordinary"] = Finding("not possible", str(error))
-    print(f"{change.name} ({time.monotonic() - start:.0f} s): {own['exact']}", file=sys.stderr, flush=True)
+def judge(change: Change, by_ordinary: bool) -> dict[str, Finding]:
+    """Return what the exact gate and goodput alone say of a change, or what the ordinary gate says."""
+    try:
+        if by_ordinary:
+            return {"ordinary": ordinary(change)}
+        found = exact_change(change)
+        return {"exact": exact(found), "goodput": goodput(found)}
+    except PinetError as error:
+        gates = ("ordinary",) if by_ordinary else ("exact", "goodput")
+        return dict.fromkeys(gates, Finding("not possible", str(error)))
 
 
 def main() -> None:
     """Judge the chosen changes and write the table of all."""
     parser = argparse.ArgumentParser(prog="benchmarks.driver_changes", description=__doc__)
     parser.add_argument("word", nargs="*", help="judge only changes whose name contains one of the words")
-    parser.add_argument("--ordinary", action="store_true", help="also run the ordinary gate on emulated boards")
-    parser.add_argument("--again", action="store_true", help="delete earlier findings of the chosen changes first")
+    parser.add_argument("--ordinary", action="store_true", help="run the ordinary gate on emulated boards")
+    parser.add_argument("--again", action="store_true", help="judge the chosen changes again")
     options = parser.parse_args()
-    findings = load()
+    gate = "ordinary" if options.ordinary else "exact"
     for change in CHANGES:
         if options.word and not any(word in change.name for word in options.word):
             continue
-        if options.again:
-            findings.pop(change.name, None)
-        judge(change, findings.setdefault(change.name, {}), options.ordinary)
-        save(findings)
-    write_page(findings)
+        if options.again or gate not in load().get(change.name, {}):
+            start = time.monotonic()
+            own = judge(change, options.ordinary)
+            save(change, own)
+            print(f"{change.name} ({time.monotonic() - start:.0f} s): {own}", file=sys.stderr, flush=True)
+    write_page(load())
 
 
 def write_page(findings: Findings) -> None:

@@ -22,7 +22,7 @@ from pytest_pinet.config.switches import resolve_switch
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest, shown, unknown
-from pytest_pinet.model.lab import EXACT, MACHINES, Interface, Lab, Node, PortRef, Switch, Uplink
+from pytest_pinet.model.lab import EXACT, EXACT_MACHINES, MACHINES, Interface, Lab, Node, PortRef, Switch, Uplink
 
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
@@ -249,7 +249,7 @@ def _check_exact(section: PinetSection, document: Document) -> None:
                 f"node '{exact[0]}' is an exact board (clock: {EXACT}), but node '{name}' is not; use two lab files"
             )
             raise ConfigError(message, document.key(path))
-        if node.machine == MACHINES[-1] and node.clock != EXACT:
+        if node.machine in EXACT_MACHINES and node.clock != EXACT:
             message = f"node '{name}': machine {node.machine} exists only as an exact board; add clock: {EXACT}"
             raise ConfigError(message, document.value((*path, "machine")))
     if exact and section.launcher is not None:

@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
 from pytest_pinet.exact.board import ExactBoard, arguments
+from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, read_results, with_functions
@@ -129,7 +130,14 @@ def _failure(what: str, command: str, reason: str, excerpt: str) -> PinetError:
 
 def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float, stop: threading.Event) -> _Ran:
     size = board.machine.memory_mib << 20
-    with _file("memory") as memory, _file("kernel") as kernel, _file("initramfs") as initramfs, _file("counts") as out:
+    events = Events(board, payload.events)
+    with (
+        closing(events),
+        _file("memory") as memory,
+        _file("kernel") as kernel,
+        _file("initramfs") as initramfs,
+        _file("counts") as out,
+    ):
         os.ftruncate(memory, size)
         _write(kernel, payload.image)
         _write(initramfs, payload.initramfs)
@@ -137,8 +145,10 @@ def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s
         argv = ["setpriv", "--pdeathsig", "KILL", *qemu.command]
         argv += arguments(board, _path(kernel), _path(initramfs), payload.cmdline, memory)
         if plugin.path is not None:
-            argv += ["-plugin", f"{plugin.path},out={_path(out)}"]
-        console, end = _console(argv, qemu.environment, (memory, kernel, initramfs, out), wall_s, stop)
+            argv += ["-plugin", f"{plugin.path},out={_path(out)}{events.plugin_words}"]
+        argv += events.arguments
+        inherited = (memory, kernel, initramfs, out, *events.inherited)
+        console, end = _console(argv, qemu.environment, inherited, wall_s, stop, events)
         results = read_pages(memory)
         os.lseek(out, 0, os.SEEK_SET)
         counts = os.read(out, os.fstat(out).st_size)
@@ -151,11 +161,12 @@ def _console(
     descriptors: tuple[int, ...],
     wall_s: float,
     stop: threading.Event,
+    events: Events,
 ) -> tuple[str, int | None]:
     """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
 
     The second value is QEMU's exit code; 0 if the traffic program has ended, None if QEMU was killed because it took
-    longer than ``wall_s``. Raises LabError if ``stop`` is set.
+    longer than ``wall_s``. Raises LabError if ``stop`` is set, or if QEMU refuses an event.
     """
     deadline = time.monotonic() + wall_s
     try:
@@ -176,10 +187,14 @@ def _console(
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
+            selector.register(events.guest, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:
                 if stop.is_set():
                     raise LabError("the boot was stopped, because the other boot failed")
-                if not selector.select(min(left, _POLL_S)):
+                ready = [key.fileobj for key, _ in selector.select(min(left, _POLL_S))]
+                if events.guest in ready:
+                    events.do_next()
+                if process.stdout not in ready:
                     continue
                 data = os.read(process.stdout.fileno(), 65536)
                 text += data.replace(b"\r", b"")

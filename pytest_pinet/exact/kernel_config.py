@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.errors import CapabilityError
@@ -18,20 +20,22 @@ NEEDED = {
     "CONFIG_INET": "IPv4",
     "CONFIG_KALLSYMS": "/proc/kallsyms",
 }
+# What a board with a slot needs, too.
+SLOT = {"CONFIG_HOTPLUG_PCI_PCIE": "PCI Express devices that are plugged in"}
 # The kernel's own copy of its configuration (CONFIG_IKCONFIG=y).
 _BEGIN, _END = b"IKCFG_ST", b"IKCFG_ED"
 _SET = re.compile(r"^(CONFIG_\w+)=(.+)$", re.MULTILINE)
 
 
-def require_config(build: Build, image: bytes) -> None:
-    """Raise CapabilityError if the kernel of a build lacks what exact boards need.
+def require_config(build: Build, image: bytes, more: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Raise CapabilityError if the kernel of a build lacks what exact boards need. ``more`` are needs of this board.
 
     ``image`` is the unpacked kernel image. A kernel whose configuration is nowhere is accepted: the board finds out.
     """
     config = kernel_config(build, image)
     if not config:
         return
-    missing = [f"{what} ({name})" for name, what in NEEDED.items() if config.get(name) != "y"]
+    missing = [f"{what} ({name})" for name, what in {**NEEDED, **more}.items() if config.get(name) != "y"]
     if missing:
         raise CapabilityError(
             f"exact boards cannot boot {build}: its kernel was built without {', '.join(missing)}; set these options "

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import KERNEL, kernel_package
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.payload import Payload, make_payload
 from pytest_pinet.exact.qemu import find_qemu, plugin_for
 from pytest_pinet.exact.store import boot_once, key_of, known_boot
+from pytest_pinet.exact.traffic import amounts_of
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, first_difference
 
@@ -43,10 +44,13 @@ class ExactBench:
         self.board = board
         self.qemu = find_qemu(board)
         self.plugin = plugin_for(self.qemu, board.machine.processors)
+        if board.machine.slot and self.plugin.path is None:
+            # The plugin stops the guest during an event.
+            raise CapabilityError(f"the exact board {board.name} cannot run: {self.plugin.missing}")
 
     def payload(self, base: Build, build: Build | None = None) -> Payload:
         """Return what the board boots for a build, after all checks that need no boot. See ``make_payload``."""
-        return make_payload(self.board, base, build)
+        return make_payload(self.board, base, build, amounts=amounts_of(self.board, self.qemu.version))
 
     def is_proved(self, payload: Payload) -> bool:
         """Return whether ``known_good`` takes the values of this build from the cache."""

@@ -15,8 +15,9 @@ from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
-from pytest_pinet.exact.kernel_config import require_config
-from pytest_pinet.exact.traffic import AMOUNTS
+from pytest_pinet.exact.events import EVENTS_OF, Event
+from pytest_pinet.exact.kernel_config import SLOT, require_config
+from pytest_pinet.exact.traffic import AMOUNTS, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.
@@ -29,7 +30,7 @@ class Payload:
     """What a board boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
     ``modules`` are the hashes of the modules by name, ``traffic`` is the hash of the traffic program, ``sender`` is
-    ``pktgen`` or ``sender``.
+    ``pktgen`` or ``sender``. ``events`` are what the host does while the guest runs, in this order.
     """
 
     build: str
@@ -40,6 +41,7 @@ class Payload:
     modules: Mapping[str, str]
     traffic: str
     sender: str
+    events: tuple[Event, ...] = ()
 
     @property
     def image_hash(self) -> str:
@@ -51,7 +53,9 @@ def traffic_program() -> bytes:
     return resources.files("pytest_pinet.exact").joinpath("guest", "traffic").read_bytes()
 
 
-def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: int = LIMIT_S) -> Payload:
+def make_payload(
+    board: ExactBoard, base: Build, build: Build | None, limit_s: int = LIMIT_S, amounts: Sequence[Amount] = AMOUNTS
+) -> Payload:
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
     All traffic must end within ``limit_s`` of virtual time. A build without a kernel consists of modules, which replace
@@ -64,7 +68,7 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
         arch = build.arch or (kernel_of.kernel and kernel_of.kernel.arch)
         raise BuildError(f"{build} is for {arch}, but exact boards are arm64", "wrong architecture")
     image = _image(kernel_of)
-    require_config(kernel_of, image)
+    require_config(kernel_of, image, SLOT if board.machine.slot else {})
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     built_in = _built_in(kernel_of)
@@ -99,7 +103,7 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
         script.append("counter")
     script.append(f"pair {' '.join(MACS)}")
     script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
-    script += [amount.command(sender) for amount in AMOUNTS for _ in range(amount.turns)]
+    script += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
     script.append("symbols")
     archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in hashes)]
@@ -112,6 +116,7 @@ def make_payload(board: ExactBoard, base: Build, build: Build | None, limit_s: i
         modules=hashes,
         traffic=hashlib.sha256(program).hexdigest()[:16],
         sender=sender,
+        events=tuple(event for amount in amounts for event in EVENTS_OF.get(amount.traffic, ()) * amount.turns),
     )
 
 

@@ -13,7 +13,7 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.model.exact import UNKNOWN, USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
-# As in guest/traffic.c.
+# As in guest/base.h.
 MAGIC = struct.pack("<QQ", 0x70696E65742D6578, 0x6163742D70616765)
 PAGE = 4096
 _CHUNK = 1 << 24

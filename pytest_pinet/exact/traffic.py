@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
+from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.model.exact import USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
 FRAME, PKTGEN, SENDER, TCP, REQUEST, BULK = "frame", "pktgen", "sender", "tcp", "request", "bulk"
+LINK, REPLUG = "link", "replug"
 
 
 @dataclass(frozen=True)
 class Amount:
     """One fixed amount of traffic: ``count`` frames of ``octets``, ``octets`` over TCP, or ``count`` requests.
 
-    FRAME frames come one by one, to an idle driver; PKTGEN frames come as fast as they can be sent.
+    FRAME frames come one by one, to an idle driver; PKTGEN frames come as fast as they can be sent. LINK and REPLUG are
+    one ping, from the moment at which the link is switched on again, or the NIC is plugged in again.
 
     It is sent ``turns`` times.
     """
@@ -42,13 +45,22 @@ AMOUNTS = (
     Amount(REQUEST, Direction.TX, 64, 64, 3),
     Amount(BULK, Direction.TX, 16384, 16, 3),
 )
+# What a board with a slot does in place of AMOUNTS.
+EVENTS = tuple(Amount(event, Direction.TX, 64, 1, 3) for event in (LINK, REPLUG))
+
+
+def amounts_of(board: ExactBoard, qemu: Sequence[int]) -> tuple[Amount, ...]:
+    """Return what a board measures with this version of QEMU."""
+    if not board.machine.slot:
+        return AMOUNTS
+    return tuple(amount for amount in EVENTS if amount.traffic != LINK or tuple(qemu) >= board.nic.link)
 
 
 def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     """Return one window for each amount, in the order of the first turns.
 
-    Of single frames and requests, each function has its middle count of all turns: a timer of a driver or of the kernel
-    (e1000e reads its counters every two seconds) meets one turn of three, or none. The traffic program's own
+    Of single frames, requests and events, each function has its middle count of all turns: a timer of a driver or of
+    the kernel (e1000e reads its counters every two seconds) meets one turn of three, or none. The traffic program's own
     instructions do not count, because it waits between frames.
 
     Of frames at full load, the turn with the middle time counts: a driver and the kernel's softirqs may fall into
@@ -59,7 +71,7 @@ def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     turns: dict[str, list[ExactWindow]] = {}
     for window in windows:
         turns.setdefault(f"{window.traffic} {window.octets} {window.direction}", []).append(window)
-    joined = {TCP: _sum, FRAME: _busy, REQUEST: _each_middle, BULK: _each_middle}
+    joined = {TCP: _sum, FRAME: _busy, **dict.fromkeys((REQUEST, BULK, LINK, REPLUG), _each_middle)}
     found = (joined.get(own[0].traffic, _middle)(own) for own in turns.values())
     # Without a count, there is nothing to say about frames one by one.
     return tuple(window for window in found if window.virtual_ns)

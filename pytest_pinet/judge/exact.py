@@ -203,7 +203,7 @@ def _judge_window(
     rhythm = change_of_rhythm(a, b) if a.traffic in _FULL_LOAD else None
     usual = tolerance_of(driver, a.name, rhythm is None)
     limit, tolerance = limits.of_sum(usual), limits.of_goodput(usual)
-    unit = "answer" if a.traffic in _ANSWERED else "packet"
+    unit = "answer" if a.traffic in _ANSWERED or a.is_event else "packet"
     found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit, rhythm)
     result, why = _verdict(found)
     return replace(found, result=result, why=why)
@@ -300,7 +300,11 @@ def _facts(found: WindowChange) -> str:
     elif not found.functions:
         parts.append(f"{found.sum_b:.2f} instructions per {found.unit}" + (f" ({grown:+.2f})" if grown else ""))
     change = found.change
-    parts.append("goodput unchanged" if abs(change) < UNCHANGED else f"goodput {change * 100:+.2f} %")
+    if found.a.is_event:
+        a, b = (f"{one.virtual_ns / 1e6:.3f} ms" for one in (found.a, found.b))
+        parts.append(f"first answer after {b}" if a == b else f"first answer after {a} -> {b}")
+    else:
+        parts.append("goodput unchanged" if abs(change) < UNCHANGED else f"goodput {change * 100:+.2f} %")
     if found.rhythm is not None:
         parts.append(f"another rhythm, {found.rhythm * 100:+.0f} % interrupts per {found.unit}")
     return "; ".join(parts)

@@ -40,18 +40,20 @@ class ExactWindow:
     """One fixed amount of traffic, from its first packet to its last.
 
     ``traffic`` is ``frame`` (frames one by one), ``pktgen`` (frames at full load; ``sender``, our own sender, where the
-    kernel has no pktgen), ``tcp``, ``request`` (a request and its answer, one after the other) or ``bulk`` (the same
-    with many octets). ``direction`` is that of the device under test. ``octets`` are the octets of one frame without
-    the frame check sequence for frame, pktgen and sender, of all payload for tcp, and of one request and its answer for
-    request and bulk. ``packets`` are the frames that arrived (transmit: that were sent), for tcp the full segments
-    (1448 octets) that the payload needs, whatever the offloads make of it, for request and bulk the number of answers.
+    kernel has no pktgen), ``tcp``, ``request`` (a request and its answer, one after the other), ``bulk`` (the same with
+    many octets), or an event: ``link`` (the link is switched on again) or ``replug`` (the NIC is plugged in again),
+    with one ping that is sent until it is answered. ``direction`` is that of the device under test. ``octets`` are the
+    octets of one frame without the frame check sequence for frame, pktgen and sender, of all payload for tcp, and of
+    one request and its answer for the others. ``packets`` are the frames that arrived (transmit: that were sent), for
+    tcp the full segments (1448 octets) that the payload needs, whatever the offloads make of it, for the others the
+    number of answers.
 
     ``virtual_ns`` is virtual time: for frame, the time of all instructions; for request and bulk, the time between
-    requests and their answers. ``instructions`` are all instructions that the guest executed, without idle time (for
-    frame, request and bulk also without the traffic program); None without a plugin. ``functions`` has those functions
-    that executed at least one instruction, and sums up to ``instructions``; it is empty without a plugin.
-    ``pmu_instructions`` is the count of the guest's own performance counter in kernel mode, None where the machine has
-    no counter.
+    requests and their answers; for an event, the time from the event to the answer. ``instructions`` are all
+    instructions that the guest executed, without idle time (for frame, request, bulk and events also without the
+    traffic program); None without a plugin. ``functions`` has those functions that executed at least one instruction,
+    and sums up to ``instructions``; it is empty without a plugin. ``pmu_instructions`` is the count of the guest's own
+    performance counter in kernel mode, None where the machine has no counter.
     """
 
     traffic: str
@@ -73,6 +75,11 @@ class ExactWindow:
     def one_by_one(self) -> bool:
         """Whether the NIC was idle before each frame, so that its driver has one way to handle it."""
         return is_one_by_one(self.name)
+
+    @property
+    def is_event(self) -> bool:
+        """Whether this is the time from an event to the first answer."""
+        return self.traffic in ("link", "replug")
 
     @property
     def packets_per_second(self) -> float:

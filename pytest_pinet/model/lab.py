@@ -12,8 +12,9 @@ from pytest_pinet.model.management import Management
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
 # What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine. Exact boards
-# are virt or xlnx-versal-virt.
-MACHINES = ("namespace", "virt", "raspi3b", "xlnx-versal-virt")
+# are virt, or one of EXACT_MACHINES, which no launcher can run.
+EXACT_MACHINES = ("virt-slot", "xlnx-versal-virt")
+MACHINES = ("namespace", "virt", "raspi3b", *EXACT_MACHINES)
 # The name of the board's own NIC.
 ONBOARD = "onboard"
 # The account of an emulated board: root, or a normal user who may use sudo without a password (root cannot log in).

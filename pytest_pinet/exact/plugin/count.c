@@ -2,10 +2,11 @@
  * A plugin of QEMU that counts the executed instructions of an arm64 guest, by address.
  *
  * The guest marks a window with two instructions that do nothing: `hint #0x70` sets all counts to 0, `hint #0x71` writes
- * them. pytest_pinet/exact/plugin.py builds this file when it is first needed:
+ * them. At `hint #0x72` the plugin writes one octet to the socket with the descriptor `hold`, and the guest stops until
+ * the host has answered with one. pytest_pinet/exact/qemu.py builds this file when it is first needed:
  *
  *   cc -shared -fPIC -O2 -DAPI=1 -o count.so count.c      (-DAPI=4 for QEMU 9.2 and later)
- *   qemu-system-aarch64 -plugin ./count.so,out=counts -icount shift=4 ...
+ *   qemu-system-aarch64 -plugin ./count.so,out=counts,hold=7 -icount shift=4 ...
  *
  * Output, in the machine's byte order, for each window: "SNAP", number of entries n (uint64), then n times { address
  * (uint64), executed (uint64) }.
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
 #define PAGES 16384  /* a power of 2: 64 MiB of code */
@@ -57,6 +59,7 @@ static uint32_t *cells_of[PAGES];  /* of each page: the number of the cell of ea
 static uint64_t *addresses[CHUNKS]; /* of the cells */
 static uint32_t cells;              /* in use */
 static FILE *out;
+static int hold = -1;
 
 #if API < 3
 static uint64_t *chunks[CHUNKS];
@@ -169,6 +172,15 @@ static void end(unsigned cpu, void *data)
         stop("the counts cannot be written");
 }
 
+static void held(unsigned cpu, void *data)
+{
+    char octet = 0;
+
+    (void)cpu, (void)data;
+    if (hold >= 0 && (write(hold, &octet, 1) != 1 || read(hold, &octet, 1) != 1))
+        stop("the host does not answer");
+}
+
 static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 {
     (void)id;
@@ -190,6 +202,8 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
             qemu_plugin_register_vcpu_insn_exec_cb(insn, begin, 0, NULL);
         if (word == 0xd5032e3f) /* hint #0x71 */
             qemu_plugin_register_vcpu_insn_exec_cb(insn, end, 0, NULL);
+        if (word == 0xd5032e5f) /* hint #0x72 */
+            qemu_plugin_register_vcpu_insn_exec_cb(insn, held, 0, NULL);
     }
 }
 
@@ -198,9 +212,12 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
     const char *path = "counts";
 
     (void)info;
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc; i++) {
         if (!strncmp(argv[i], "out=", 4))
             path = argv[i] + 4;
+        if (!strncmp(argv[i], "hold=", 5))
+            hold = atoi(argv[i] + 5);
+    }
     out = fopen(path, "wb");
     if (!out)
         stop("the counts cannot be written");

@@ -8,9 +8,11 @@ import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, CapabilityError
+from pytest_pinet.exact.kernel_config import NEEDED
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import make_payload, traffic_program
-from pytest_pinet.model.build import Build
+from pytest_pinet.exact.traffic import amounts_of
+from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support.build_files import RELEASE, image, module, tree, write
 
 BOARDS = exact_boards()
@@ -106,6 +108,24 @@ def test_a_module_of_another_kernel_is_refused(base: Build, tmp_path: Path) -> N
 
 
 def test_the_traffic_program_was_built_from_its_source() -> None:
-    source = resources.files("pytest_pinet.exact").joinpath("guest", "traffic.c").read_bytes()
+    guest = resources.files("pytest_pinet.exact").joinpath("guest")
+    headers = sorted(file.name for file in guest.iterdir() if file.name.endswith(".h"))
+    source = b"".join(guest.joinpath(name).read_bytes() for name in ("traffic.c", *headers))
     built_from = b"pinet-exact-source:" + hashlib.sha256(source).hexdigest().encode()
     assert built_from in traffic_program(), "run tools/exact-guest"
+
+
+def test_a_board_with_a_slot_has_one_event_of_the_host_for_each_wait_of_the_guest(base: Build) -> None:
+    board = BOARDS["virtio-net-slot"]
+    payload = make_payload(board, base, None, amounts=amounts_of(board, (7, 2)))
+    assert script(payload.initramfs)[-6:] == ["link tx 64 1"] * 3 + ["replug tx 64 1"] * 3
+    assert [str(event) for event in payload.events] == ["link off", "link on"] * 3 + ["unplug", "plug in"] * 3
+    assert make_payload(VIRTIO, base, None).events == ()
+
+
+def test_a_board_with_a_slot_needs_a_kernel_with_hot_plug(base: Build, tmp_path: Path) -> None:
+    config = "".join(f"{name}=y\n" for name in NEEDED)
+    (Path(base.of(BuildFileRole.KERNEL)[0].path).parent / f"config-{RELEASE}").write_text(config)
+    make_payload(VIRTIO, base, None)
+    with pytest.raises(CapabilityError, match=r"devices that are plugged in \(CONFIG_HOTPLUG_PCI_PCIE\)"):
+        make_payload(BOARDS["virtio-net-slot"], base, None)

@@ -1,6 +1,7 @@
-"""The turns of one amount of traffic become one window."""
+"""What a board measures, and how the turns of one amount of traffic become one window."""
 
-from pytest_pinet.exact.traffic import joined_turns
+from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.traffic import AMOUNTS, amounts_of, joined_turns
 from pytest_pinet.model.exact import USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
@@ -58,3 +59,21 @@ def test_single_frames_without_any_count_are_no_window() -> None:
 def test_requests_have_their_middle_time() -> None:
     (found,) = joined_turns([single("request", ns, send=500) for ns in (600, 400, 500)])
     assert (found.octets, found.packets, found.virtual_ns, found.instructions) == (60, 100, 500, 500)
+
+
+def test_events_have_their_middle_time() -> None:
+    (found,) = joined_turns([single("replug", ns, probe=500) for ns in (2600, 2400, 2500)])
+    assert (found.name, found.virtual_ns, found.instructions) == ("replug-tx", 2500, 500)
+
+
+def test_a_board_with_a_slot_has_the_events_that_its_nic_reports() -> None:
+    boards = exact_boards()
+    assert amounts_of(boards["e1000e"], (7, 2, 22)) == AMOUNTS
+
+    def events(name: str, *qemu: int) -> list[str]:
+        return [amount.traffic for amount in amounts_of(boards[name], qemu)]
+
+    # In QEMU 7.2, e1000e does not report that its link is switched off.
+    assert events("e1000e-slot", 7, 2, 22) == ["replug"]
+    assert events("e1000e-slot", 10, 0, 2) == ["link", "replug"]
+    assert events("virtio-net-slot", 7, 2, 22) == ["link", "replug"]

@@ -1,0 +1,345 @@
+/*
+ * Both NICs: the device under test, and its peer in a network namespace.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+
+/* Index 0 is the device under test, 1 is its peer. */
+static struct {
+    char name[IFNAMSIZ];
+    u8 mac[6];
+    char mac_text[18];
+    uint32_t address;
+    const char *address_text;
+    long namespace;
+} nics[2] = {{.address_text = "10.9.0.1"}, {.address_text = "10.9.0.2"}};
+
+static void enter(int which)
+{
+    must(sys(setns, nics[which].namespace, CLONE_NEWNET), "the network namespace cannot be entered");
+}
+
+/* Finds the name of the NIC with this MAC in the present namespace. */
+static int find(int which, long sock)
+{
+    static char text[8192];
+
+    read_text("/proc/net/dev", text, sizeof(text));
+    for (char *at = text; *at;) {
+        struct ifreq request = {0};
+        size_t n = 0;
+
+        while (*at == ' ')
+            at++;
+        while (at[n] && at[n] != ':' && at[n] != '\n' && at[n] != ' ' && n < IFNAMSIZ - 1)
+            n++;
+        if (at[n] == ':') {
+            memcpy(request.ifr_name, at, n);
+            if (sys(ioctl, sock, SIOCGIFHWADDR, &request) == 0) {
+                int same = 1;
+
+                for (int i = 0; i < 6; i++)
+                    same &= (u8)request.ifr_hwaddr.sa_data[i] == nics[which].mac[i];
+                if (same) {
+                    memcpy(nics[which].name, request.ifr_name, IFNAMSIZ);
+                    return 1;
+                }
+            }
+        }
+        while (*at && *at++ != '\n')
+            ;
+    }
+    return 0;
+}
+
+static u64 packets_of(int which, int sent)
+{
+    static char text[8192];
+    size_t n = strlen(nics[which].name);
+
+    read_text("/proc/net/dev", text, sizeof(text));
+    for (char *at = text; *at;) {
+        while (*at == ' ')
+            at++;
+        if (begins(at, nics[which].name) && at[n] == ':') {
+            at += n + 1;
+            /* Received octets, packets, and six more; then sent octets and packets. */
+            for (int column = 0; column < (sent ? 9 : 1); column++) {
+                while (*at == ' ')
+                    at++;
+                while (*at > ' ')
+                    at++;
+            }
+            return number_in(at);
+        }
+        while (*at && *at++ != '\n')
+            ;
+    }
+    fail("the NIC is gone", 0);
+    return 0;
+}
+
+static struct sockaddr_in internet(uint32_t address, int port)
+{
+    struct sockaddr_in found = {.sin_family = 2};
+
+    found.sin_addr.s_addr = address;
+    found.sin_port = (uint16_t)(port >> 8 | port << 8);
+    return found;
+}
+
+static struct ifreq request_for(int which)
+{
+    struct ifreq request = {0};
+
+    memcpy(request.ifr_name, nics[which].name, IFNAMSIZ);
+    return request;
+}
+
+static long link_index(int which, long sock)
+{
+    struct ifreq request = request_for(which);
+
+    must(sys(ioctl, sock, SIOCGIFINDEX, &request), "the NIC has no index");
+    return request.ifr_ifindex;
+}
+
+struct netlink_address {
+    uint16_t family, pad;
+    uint32_t pid, groups;
+};
+
+static long netlink_socket(void)
+{
+    return must(sys(socket, 16, SOCK_RAW, 0), "the kernel has no route netlink");
+}
+
+static void move(int which, long sock)
+{
+    struct {
+        struct nlmsghdr head;
+        struct ifinfomsg info;
+        struct rtattr attribute;
+        uint32_t fd;
+    } message = {0};
+    struct {
+        struct nlmsghdr head;
+        int error;
+        char more[256];
+    } answer;
+    struct netlink_address kernel = {.family = 16};
+    long netlink = netlink_socket();
+
+    message.head.nlmsg_len = sizeof(message);
+    message.head.nlmsg_type = RTM_NEWLINK;
+    message.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+    message.info.ifi_index = (int)link_index(which, sock);
+    message.attribute.rta_len = sizeof(message.attribute) + sizeof(message.fd);
+    message.attribute.rta_type = IFLA_NET_NS_FD;
+    message.fd = (uint32_t)nics[which].namespace;
+    must(sys(sendto, netlink, &message, sizeof(message), 0, &kernel, sizeof(kernel)), "netlink");
+    must(sys(recvfrom, netlink, &answer, sizeof(answer), 0, 0, 0), "netlink");
+    must(answer.error, "the NIC cannot be moved to a network namespace");
+    sys(close, netlink);
+}
+
+static long udp_socket(void)
+{
+    return must(sys(socket, 2, SOCK_DGRAM, 0), "the kernel has no IPv4");
+}
+
+static int flags_of(int which, long sock)
+{
+    struct ifreq request = request_for(which);
+
+    must(sys(ioctl, sock, SIOCGIFFLAGS, &request), "the NIC is gone");
+    return request.ifr_flags;
+}
+
+/* An address and a MAC that nothing has: frames to them are work for the sender only. */
+#define NONE_ADDRESS 0x0300090a
+#define NONE "02:00:00:00:00:99"
+static const u8 none_mac[6] = {2, 0, 0, 0, 0, 0x99};
+
+/* Without ARP in a window. */
+static void neighbour(int which, long sock, uint32_t address, const u8 *mac)
+{
+    struct arpreq wanted = {.arp_flags = ATF_PERM | ATF_COM};
+    struct sockaddr_in other = internet(address, 0);
+
+    memcpy(&wanted.arp_pa, &other, sizeof(other));
+    wanted.arp_ha.sa_family = 1;
+    memcpy(wanted.arp_ha.sa_data, mac, 6);
+    memcpy(wanted.arp_dev, nics[which].name, IFNAMSIZ);
+    must(sys(ioctl, sock, SIOCSARP, &wanted), "the NIC takes no neighbour");
+}
+
+static void configure(int which)
+{
+    long sock;
+    struct ifreq request;
+    struct sockaddr_in address = internet(nics[which].address, 0), mask = internet(0x00ffffff, 0);
+
+    enter(which);
+    sock = udp_socket();
+    request = request_for(which);
+    memcpy(&request.ifr_addr, &address, sizeof(address));
+    must(sys(ioctl, sock, SIOCSIFADDR, &request), "the NIC takes no address");
+    memcpy(&request.ifr_addr, &mask, sizeof(mask));
+    must(sys(ioctl, sock, SIOCSIFNETMASK, &request), "the NIC takes no netmask");
+    request.ifr_flags = (short)(flags_of(which, sock) | IFF_UP);
+    must(sys(ioctl, sock, SIOCSIFFLAGS, &request), "the NIC cannot be set up");
+    neighbour(which, sock, nics[!which].address, nics[!which].mac);
+    neighbour(which, sock, NONE_ADDRESS, none_mac);
+    sys(close, sock);
+}
+
+static void carrier(int which)
+{
+    long sock;
+
+    enter(which);
+    sock = udp_socket();
+    for (int tries = 0; !(flags_of(which, sock) & IFF_RUNNING); tries++) {
+        if (tries == 3000)
+            fail("no carrier within 30 virtual seconds", 0);
+        sleep_ns(SECOND / 100);
+    }
+    sys(close, sock);
+}
+
+static void mac_of(int which, const char *text)
+{
+    memcpy(nics[which].mac_text, text, 17);
+    for (int i = 0; i < 6; i++) {
+        int value = 0;
+
+        for (int j = 0; j < 2; j++) {
+            char digit = text[3 * i + j];
+
+            value = value * 16 + (digit <= '9' ? digit - '0' : (digit | 32) - 'a' + 10);
+        }
+        nics[which].mac[i] = (u8)value;
+    }
+    nics[which].address = 0x0000090a | (uint32_t)(which + 1) << 24;
+}
+
+/* The time that all processors worked, in hundredths of a second: the first three numbers of /proc/stat. */
+static u64 worked(void)
+{
+    static char text[8192];
+    char *at = text;
+    u64 sum = 0;
+
+    read_text("/proc/stat", text, sizeof(text));
+    for (int column = 0; column < 3; column++) {
+        while (*at > ' ')
+            at++;
+        while (*at == ' ')
+            at++;
+        sum += number_in(at);
+    }
+    return sum;
+}
+
+/* Waits for a second in which the kernel does nothing. After its start, a kernel may test its cryptography for seconds. */
+static void settle(void)
+{
+    for (int tries = 0; tries < 60; tries++) {
+        u64 before = worked();
+
+        sleep_ns(SECOND);
+        if (worked() - before <= 2)
+            return;
+    }
+}
+
+/*
+ * Lets the threads for soft interrupts run before all others. If such a thread waits for its turn behind pktgen's, the
+ * kernel handles no received frame in between, and how many frames then come at once depends on the scheduler.
+ */
+static void softirqs_first(void)
+{
+    int priority = 1, found = 0;
+
+    for (u64 pid = 2; pid < 200; pid++) {
+        char path[32], name[32];
+
+        print(path, sizeof(path), "/proc/%d/comm", pid);
+        read_text(path, name, sizeof(name));
+        if (begins(name, "ksoftirqd/"))
+            found += sys(sched_setscheduler, pid, 1 /* SCHED_FIFO */, &priority) == 0;
+    }
+    if (!found)
+        fail("the kernel has no thread ksoftirqd", 0);
+}
+
+/*
+ * Sends everything over the first queue. A NIC with several queues (macb) otherwise chooses one by a random hash of each
+ * connection, and its driver may handle them in different ways. NICs with one queue refuse.
+ */
+static void first_queue(int which)
+{
+    for (u64 queue = 0; queue < 8; queue++) {
+        char path[80];
+        long fd;
+
+        print(path, sizeof(path), "/sys/class/net/%s/queues/tx-%d/xps_cpus", nics[which].name, queue);
+        fd = sys(openat, -100, path, O_WRONLY, 0);
+        if (fd < 0)
+            return;
+        sys(write, fd, queue ? "0" : "1", 1);
+        sys(close, fd);
+    }
+}
+
+static void pair(char **words)
+{
+    long sock = udp_socket();
+    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request;
+
+    nics[0].namespace = must(sys(openat, -100, "/proc/self/ns/net", O_RDONLY, 0),
+                             "the kernel has no network namespaces (CONFIG_NET_NS)");
+    must(sys(unshare, CLONE_NEWNET), "the kernel has no network namespaces (CONFIG_NET_NS)");
+    nics[1].namespace = must(sys(openat, -100, "/proc/self/ns/net", O_RDONLY, 0), "no network namespace");
+    enter(0);
+    for (int which = 0; which < 2; which++) {
+        mac_of(which, words[1 + which]);
+        for (int tries = 0; !find(which, sock); tries++) {
+            if (tries == 1000)
+                fail("no driver has taken the NIC within 10 virtual seconds", 0);
+            sleep_ns(SECOND / 100);
+        }
+    }
+    request = request_for(0);
+    request.ifr_data = (void *)&driver;
+    if (sys(ioctl, sock, SIOCETHTOOL, &request) == 0)
+        result("driver %s\n", driver.driver);
+    first_queue(0);
+    first_queue(1);
+    move(1, sock);
+    configure(0);
+    configure(1);
+    carrier(0);
+    carrier(1);
+    enter(0);
+    sys(close, sock);
+    softirqs_first();
+    settle();
+}
+
+/*
+ * Gives the kernel's random numbers their first seed, as the disk and the network of a real machine do. Without a seed,
+ * each number takes 18,000 instructions, more than the whole way of a packet. The seed is the same in each boot.
+ */
+static void seed(void)
+{
+    struct { int bits, size; char text[32]; } entropy = {256, 32, "pinet: the same in each boot"};
+    long fd = sys(openat, -100, "/dev/random", O_WRONLY, 0);
+
+    if (fd >= 0) {
+        sys(ioctl, fd, 0x40085203 /* RNDADDENTROPY */, &entropy);
+        sys(close, fd);
+    }
+}
