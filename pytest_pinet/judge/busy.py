@@ -6,14 +6,19 @@ Only user processes excuse a low value. A kernel thread that burns a CPU is the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.circumstances import Excuse
 from pytest_pinet.model.evidence import EndEvidence
 
 # Shares of one CPU over an attempt, above which a value below its limit is invalid.
 OTHERS = 0.30
 STOLEN = 0.05
-# So many attempts with other work are repeated in one measurement.
+# Goodput falls by more than the share of stolen time, since TCP also slows down after losses, but not by more than this
+# many times the share.
+STOLEN_COSTS = 2.0
+# So many attempts with other work are repeated in one measurement, and once more before a value is said to be too low.
 MOST_REPEATS = 2
 
 
@@ -33,11 +38,28 @@ def disturbed(one: Try) -> str:
     return "; ".join(found)
 
 
-def excuses(tries: Sequence[Try]) -> list[str]:
-    """Return a sentence for each machine whose other work explains a low value; a second line says what to do."""
+def undisturbed(tries: Sequence[Try]) -> list[Try] | None:
+    """Return the tries without counting those with other work; None if all or none of those that count have it."""
+    found: dict[int, list[str]] = {}
+    for number, one in enumerate(tries, 1):
+        for who, end in _machines(one):
+            for said in [say(end, who) for applies, say in _KINDS if applies(end)]:
+                for each in _covered(number, end):
+                    found.setdefault(each, []).append(said)
+    counted = {number for number, one in enumerate(tries, 1) if not one.excluded}
+    if not 0 < len(counted & found.keys()) < len(counted):
+        return None
     return [
-        *_sentences(tries, is_busy, _busy, "end this program, or keep it off the ends while tests run"),
-        *_sentences(tries, is_robbed, _stolen, "give the machine processors of its own, or lift the quota"),
+        replace(one, excluded="; ".join(found[number])) if number in counted & found.keys() else one
+        for number, one in enumerate(tries, 1)
+    ]
+
+
+def excuses(tries: Sequence[Try]) -> list[Excuse]:
+    """Return an excuse for a low value for each machine with other work."""
+    return [
+        *_excuses(tries, is_busy, _busy, "end this program, or keep it off the ends while tests run"),
+        *_excuses(tries, is_robbed, _stolen, "give the machine processors of its own, or lift the quota"),
     ]
 
 
@@ -54,9 +76,14 @@ def _stolen(end: EndEvidence, who: str) -> str:
 _KINDS = ((is_busy, _busy), (is_robbed, _stolen))
 
 
-def _sentences(
+def _covered(number: int, end: EndEvidence) -> range:
+    """Return the numbers of the tries that a reading covers; tries that were not read separately have one together."""
+    return range(end.first_try or number, number + 1)
+
+
+def _excuses(
     tries: Sequence[Try], applies: Callable[[EndEvidence], bool], say: Callable[[EndEvidence, str], str], act: str
-) -> list[str]:
+) -> list[Excuse]:
     numbered = list(enumerate(tries, 1))
     counted = [(number, one) for number, one in numbered if not one.excluded] or numbered
     worst: dict[str, list[EndEvidence]] = {}
@@ -65,13 +92,14 @@ def _sentences(
         for who, end in _machines(one):
             if applies(end):
                 worst.setdefault(who, []).append(end)
-                # Attempts that were not read separately have one reading together.
-                seen.setdefault(who, set()).update(range(end.first_try or number, number + 1))
-    return [
-        f"{say(max(ends, key=_size), who)} in {sum(number in seen[who] for number, _ in counted)} of {len(counted)} "
-        f"connections\n  -> {act}"
-        for who, ends in worst.items()
-    ]
+                seen.setdefault(who, set()).update(_covered(number, end))
+
+    def excuse(who: str, end: EndEvidence) -> Excuse:
+        seen_in = sum(number in seen[who] for number, _ in counted)
+        text = f"{say(end, who)} in {seen_in} of {len(counted)} connections\n  -> {act}"
+        return Excuse(text, min(STOLEN_COSTS * (end.stolen or 0.0), 1.0) if applies is is_robbed else 1.0)
+
+    return [excuse(who, max(ends, key=_size)) for who, ends in worst.items()]
 
 
 def _size(end: EndEvidence) -> float:

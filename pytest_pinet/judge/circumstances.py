@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.model.conditions import Conditions
@@ -12,26 +12,41 @@ from pytest_pinet.model.verdict import Verdict
 
 
 @dataclass(frozen=True)
+class Excuse:
+    """Why a value may be low although the link is not the cause. A second line of ``text`` says what to do.
+
+    ``cost`` is the largest share of the goodput that it can have taken, from 0 to 1.
+    """
+
+    text: str
+    cost: float = 1.0
+
+    def explains(self, goodput: Bitrate, limit: Bitrate) -> bool:
+        """Return whether the goodput may reach its limit without this cause."""
+        return goodput.bps >= limit.bps * (1 - self.cost)
+
+
+@dataclass(frozen=True)
 class Circumstances:
     """The circumstances of a measurement, mostly as sentences. A second line of a sentence says what to do.
 
     ``conditions`` has the state of each end before the traffic, in the order of the ends. ``ineffective`` are settings
     that a kernel did not apply, ``unanswered`` requests that failed. ``unheld`` says that every rate of a ladder
     (rising UDP rates) lost too many datagrams.
-    ``busy`` are the ends with other work. ``capacities`` is the loopback goodput of each peer, by its name. ``broken``
-    are faults of an end during the traffic.
+    ``busy`` are excuses by other work on the ends. ``capacities`` is the loopback goodput of each peer, by its name.
+    ``broken`` are faults of an end during the traffic.
     """
 
     conditions: Sequence[Conditions] = ()
     ineffective: Sequence[str] = ()
     unanswered: str = ""
     unheld: str = ""
-    busy: Sequence[str] = ()
+    busy: Sequence[Excuse] = ()
     capacities: Mapping[str, Bitrate] = field(default_factory=dict)
     broken: Sequence[str] = ()
 
 
-def first_lines(sentences: Sequence[str]) -> list[str]:
+def first_lines(sentences: Iterable[str]) -> list[str]:
     """Return the first line of each sentence, without the advice."""
     return [sentence.partition("\n")[0] for sentence in sentences]
 
@@ -60,13 +75,14 @@ def excused(
     """
     limit = found.limit
     if found.verdict is Verdict.INCONCLUSIVE and circumstances.busy:
-        return replace(found, reason="; ".join([found.reason, *first_lines(circumstances.busy)]))
+        return replace(found, reason="; ".join([found.reason, *first_lines(one.text for one in circumstances.busy)]))
     if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:
         return found
     loopback = [
         f"{name} reaches only {most} over its own loopback" for name, most in capacities.items() if limit > most
     ]
-    whys = [*first_lines(circumstances.busy), *loopback]
+    busy = first_lines(one.text for one in circumstances.busy if one.explains(found.goodput, limit))
+    whys = [*busy, *loopback]
     if not whys:
         return found
     figure = f"{found.goodput} is below the limit {limit}"

@@ -15,8 +15,8 @@ from pytest_pinet.evidence.build import read_build, read_end, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
-from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses
-from pytest_pinet.judge.circumstances import Circumstances, first_lines
+from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, undisturbed
+from pytest_pinet.judge.circumstances import Circumstances, Excuse, first_lines
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
@@ -113,7 +113,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             ladder.measure(runs)
 
         def judged(
-            busy: Sequence[str] = (), capacities: Mapping[str, Bitrate] | None = None, broken: Sequence[str] = ()
+            busy: Sequence[Excuse] = (), capacities: Mapping[str, Bitrate] | None = None, broken: Sequence[str] = ()
         ) -> MeasurementJudgement:
             here = Circumstances(
                 conditions=runs.conditions.before,
@@ -129,28 +129,43 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
 
         # Only one step of a ladder is judged; all of its steps are evidence.
         tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
-        with doing("judge"):
-            found = judged()
-        repeats = 0
-        while True:
-            uncertain = found.wanted is not None or found.verdict not in GOOD
-            if uncertain and ladder is None and repeats < MOST_REPEATS and (why := disturbed(tries[-1])):
-                repeats += 1
-                runs.set_aside(why)
-                found = judged()
-            if found.wanted is None:
-                break
-            runs.conditions.look_for_others()
-            longer = _at_least(sent, found.wanted_s)
-            one = runs.again(longer, found.wanted if plan.link_ups else Fresh.CONNECTION)
-            if ladder is not None:
-                tries.append(one)
-                tries, sent = ladder.judged
-            with doing("judge"):
-                found = judged()
-        busy: list[str] = []
+
+        def measured() -> MeasurementJudgement:
+            """Run the traffic until it decides. A connection with other work is repeated before it is believed."""
+            nonlocal tries, sent
+            repeats = 0
+            while True:
+                with doing("judge"):
+                    found = judged()
+                uncertain = found.wanted is not None or found.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+                latest = tries[-1]
+                why = disturbed(latest) if uncertain and ladder is None and not latest.excluded else ""
+                if why and repeats < MOST_REPEATS:
+                    repeats += 1
+                    runs.set_aside(why)
+                    continue
+                if found.wanted is None:
+                    return found
+                runs.conditions.look_for_others()
+                longer = _at_least(sent, found.wanted_s)
+                one = runs.again(longer, found.wanted if plan.link_ups else Fresh.CONNECTION)
+                if ladder is not None:
+                    tries.append(one)
+                    tries, sent = ladder.judged
+
+        found = measured()
+        busy: list[Excuse] = []
         capacities: dict[str, Bitrate] = {}
         doubts: list[str] = []
+        for _ in range(MOST_REPEATS):
+            if found.verdict not in GOOD:
+                runs.read_rest()
+            kept = undisturbed(tries) if found.verdict is Verdict.FAIL and ladder is None else None
+            if kept is None:
+                break
+            # The connections without other work decide. If they are too few, more traffic runs.
+            runs.keep(kept)
+            found = measured()
         if found.verdict not in GOOD:
             runs.read_rest()
             busy = excuses(runs.tries)
@@ -178,7 +193,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     notes = [*parts.notes, *dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])]
     notes += [
         *runs.conditions.notes,
-        *first_lines(excuses(runs.tries)),
+        *first_lines(one.text for one in excuses(runs.tries)),
         *doubts,
         *kernel_notes(runs.tries),
         *unseen(traffic, tries),

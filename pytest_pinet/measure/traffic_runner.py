@@ -149,6 +149,10 @@ class Runs:
         self.collector.renew()
         self.tries[-1] = replace(self.tries[-1], excluded=why)
 
+    def keep(self, tries: Sequence[Try]) -> None:
+        """Replace the tries, in the same list, by copies of which fewer count."""
+        self.tries[:] = tries
+
     def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
         """Run the traffic once on its own connections. With several flows, clients start ``lead_s`` before them."""
         link, watch, collector = self._link, self._context.watch, self.collector

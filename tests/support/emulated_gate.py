@@ -44,7 +44,7 @@ def test_tx(link, gate):
     gate.tcp(link, direction="tx", streams=4, duration="2 s")
 
 def test_udp(link, gate):
-    gate.udp(link, direction="tx", bitrate="900M", length=1400, duration="2 s")
+    gate.udp(link, direction="tx", bitrate="900M", length=1400, duration="1 s")
 """
 GATE_TIMEOUT_S = 1200.0
 # The nodes of the gate, the board under test first.

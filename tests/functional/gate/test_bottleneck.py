@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 from tests.support.gate_project import SCALE, GateLab, NewProject, Project, lab_text, lab_up, wait_until
 
 SCENARIOS = """
+from pathlib import Path
+
 import pytest
 
 gigabit = pytest.mark.pinet(board="pi4b", nic="onboard", profile="fast", min="1%")
@@ -46,6 +50,12 @@ def test_fast_ethernet(link, gate):
 def test_long(link, gate):
     # Longer than a command takes on a busy machine.
     gate.tcp(link, duration=15)
+
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", profile="fast", min="90%")
+def test_at_least_90_percent(link, gate):
+    Path("begun").touch()
+    gate.tcp(link, duration=1)
 
 
 @usb2
@@ -122,6 +132,26 @@ def test_one_busy_cpu(at_full_rate: Project) -> None:
     # Both nodes run on this machine, so the load cannot be attributed to one of them.
     assert "of the machine that carries pi4b-1:onboard and" in found["text"]
     assert found["numbers"]["busy"] >= 0.95
+
+
+@pytest.mark.slow
+def test_a_program_that_ends_hides_no_slow_link(project: Project, gate_lab: GateLab) -> None:
+    """The connections beside the program are left out, and those after it decide."""
+    begun = project.path / "begun"
+
+    def work() -> None:
+        wait_until("the test", begun.exists)
+        with busy_cpu(0):
+            time.sleep(6)
+
+    with degraded(gate_lab, "pi3b-1:onboard", "--rate", "0.5"), ThreadPoolExecutor(1) as pool:
+        program = pool.submit(work)
+        project.pytest("test_scenarios.py::test_at_least_90_percent", "-v", timeout_s=PATIENCE_S)
+        program.result()
+    (result,) = project.results["results"]
+    assert result["verdict"] == "fail", result["message"]
+    left_out = [one["excluded"] for one in result["directions"]["tx"]["attempts"] if one["excluded"]]
+    assert any(one.startswith("other programs took") for one in left_out)
 
 
 @pytest.mark.slow

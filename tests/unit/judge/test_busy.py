@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.judge.busy import disturbed, excuses
+from pytest_pinet.judge.busy import disturbed, excuses, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
@@ -70,11 +70,37 @@ def test_stolen_time_makes_a_low_value_invalid_and_is_named() -> None:
     assert disturbed(slow(replace(ONE, throttled=0.2), TWO)) == "a hypervisor or a quota took 20 % of a CPU of one"
 
 
+def test_stolen_time_excuses_no_more_than_it_can_take() -> None:
+    """A value at 800 of 900 Mbit/s is 11.1 % too low, which needs at least 5.6 % of a CPU."""
+    assert judged([slow(stolen(ONE, 0.054), TWO)] * 6)[0] is Verdict.FAIL
+    assert judged([slow(stolen(ONE, 0.057), TWO)] * 6)[0] is Verdict.INVALID
+
+
+def test_connections_without_other_work_decide() -> None:
+    robbed = slow(stolen(ONE, 0.4), TWO)
+    kept = undisturbed([robbed, *[slow(ONE, TWO)] * 5])
+    assert kept is not None
+    assert [one.excluded for one in kept] == ["a hypervisor or a quota took 40 % of a CPU of one", *[""] * 5]
+    assert judged(kept)[0] is Verdict.FAIL
+
+
+def test_a_reading_over_several_attempts_is_about_each_of_them() -> None:
+    together = slow(ONE, replace(compiling(TWO, 1.2), first_try=2))
+    kept = undisturbed([slow(ONE, TWO), slow(), together])
+    assert kept is not None
+    assert [bool(one.excluded) for one in kept] == [False, True, True]
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.0), (0.1, 0.2)], ids=["none", "all"])
+def test_if_no_or_each_connection_had_other_work_all_count(shares: tuple[float, float]) -> None:
+    assert undisturbed([slow(stolen(ONE, share), TWO) for share in shares]) is None
+
+
 def test_attempts_that_were_read_together_count_each() -> None:
     together = slow(ONE, replace(compiling(TWO, 1.2), first_try=3))
     excluded = replace(slow(ONE, compiling(TWO, 0.5)), excluded="other programs")
     (found,) = excuses([slow(ONE, TWO), excluded, slow(), slow(), together])
-    assert found.partition("\n")[0] == (
+    assert found.text.partition("\n")[0] == (
         "other programs took 120 % of a CPU of two (cc1plus (pid 812) 120 %) in 3 of 4 connections"
     )
 
@@ -91,7 +117,7 @@ def test_an_inconclusive_result_names_other_programs() -> None:
 def test_ends_on_one_machine_are_one_machine() -> None:
     other = replace(compiling(TWO, 0.8), machine="a")
     (found,) = excuses([slow(compiling(ONE, 0.8), other)])
-    assert found.startswith("other programs took 80 % of a CPU of the machine that carries one and two (")
+    assert found.text.startswith("other programs took 80 % of a CPU of the machine that carries one and two (")
 
 
 def test_a_good_value_stays_good() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.circumstances import Circumstances, excused
+from pytest_pinet.judge.circumstances import Circumstances, Excuse, excused
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import MeasurementJudgement
@@ -66,7 +66,7 @@ def test_the_limit_of_a_sum_is_shared_by_its_peers() -> None:
 
 
 def test_other_work_on_an_end_makes_the_result_invalid() -> None:
-    found = pair(700, 900, least(900, TX), busy=[BUSY])
+    found = pair(700, 900, least(900, TX), busy=[Excuse(BUSY)])
     assert found.verdict is Verdict.INVALID
     assert "700.0 Mbit/s is below the limit 900.0 Mbit/s, but the processors of two were 97 % busy" in found.reason
 
@@ -74,4 +74,4 @@ def test_other_work_on_an_end_makes_the_result_invalid() -> None:
 @pytest.mark.parametrize(("goodput", "limit"), [(700e6, None), (930e6, 900e6)], ids=["no limit", "another rule missed"])
 def test_a_failure_for_another_reason_than_the_rate_stays(goodput: float, limit: float | None) -> None:
     found = judged(goodput, limit, Verdict.FAIL)
-    assert excused(found, Circumstances(busy=[BUSY]), {PEER: Bitrate(1e6)}) is found
+    assert excused(found, Circumstances(busy=[Excuse(BUSY)]), {PEER: Bitrate(1e6)}) is found
