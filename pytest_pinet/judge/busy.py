@@ -39,7 +39,10 @@ def disturbed(one: Try) -> str:
 
 
 def undisturbed(tries: Sequence[Try]) -> list[Try] | None:
-    """Return the tries without counting those with other work; None if all or none of those that count have it."""
+    """Return the tries, of which only the undisturbed ones count.
+
+    Returns None if every try that counts was disturbed, or no try was.
+    """
     found: dict[int, list[str]] = {}
     for number, one in enumerate(tries, 1):
         for who, end in _machines(one):
