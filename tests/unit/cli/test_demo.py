@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.cli.demo import Traces
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.virtual import requirements, system_packages
+from pytest_pinet.virtual import launcher, requirements, runtime, system_packages
 
 
 @pytest.fixture(autouse=True)
@@ -119,3 +120,25 @@ def test_runs_of_the_user_stay(place: Path) -> None:
     Traces((str(folder),)).write()
     assert run("--remove", "--yes").exit_code == 0
     assert [path.name for path in (place / ".pinet").iterdir()] == ["history.db"]
+
+
+@pytest.mark.parametrize("second", ["fail", "invalid"])
+def test_a_gate_that_decided_nothing_is_not_right(second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pytest ends with 1 if a link is slower, and if its value is invalid."""
+    verdicts = iter(("marginal", second, "pass"))
+
+    def gate(argv: list[str], folder: Path) -> int:
+        if "pytest" in argv:
+            (folder / ".pinet" / "run").mkdir(parents=True, exist_ok=True)
+            (folder / ".pinet" / "latest").symlink_to("run")
+            results = folder / ".pinet" / "run" / "results.json"
+            results.write_text(json.dumps({"results": [{"verdict": next(verdicts)}]}))
+        return 1
+
+    monkeypatch.setattr(system_packages, "missing_packages", list)
+    monkeypatch.setattr(launcher, "launcher", Mock)
+    monkeypatch.setattr(runtime, "Runtime", Mock())
+    monkeypatch.setattr("pytest_pinet.cli.demo._child", gate)
+    done = run("--yes")
+    assert done.exit_code == (0 if second == "fail" else 1)
+    assert ("expected the verdict fail, got invalid." in done.output) is (second == "invalid")
