@@ -16,7 +16,6 @@ from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pytest_pinet.cli.run_selection import results_of
     from pytest_pinet.config.baselines import AcceptedBaseline
     from pytest_pinet.history.accepting import Candidate
     from pytest_pinet.model.lab import Lab
@@ -68,6 +67,7 @@ def accept(
 
     Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.
     """
+    from pytest_pinet.cli.run_selection import results_of
     from pytest_pinet.config.labfile import load
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.accepting import candidate
