@@ -17,6 +17,11 @@ _RESULT = re.compile(
 _PLAN = re.compile(r"(?P<depth>(?:# |  )*)1\.\.(?P<count>\d+)(?: *#.*)?")
 _SKIP, _EXPECTED = re.compile(r"SKIP\b", re.IGNORECASE), re.compile(r"(?:XFAIL|TODO)\b", re.IGNORECASE)
 _STEP = 2
+# The runner ignores what becomes of the test's output: on a board without /dev/stdout, it prints its own line only.
+_EMPTY = (
+    "only the runner printed 'ok'. No result of the test itself arrived, so nothing shows what was tested: the test "
+    "prints no TAP, or the board lost its output. Run the test on the board by hand"
+)
 
 
 class KtapOutcome(StrEnum):
@@ -50,11 +55,14 @@ class KtapReport:
 
     @property
     def verdict(self) -> Verdict:
+        """The verdict by all lines. A pass names at least one result of the test itself."""
         if self.failed or self.missing or self.whole.outcome is KtapOutcome.FAIL:
             return Verdict.FAIL
-        outcomes = {one.outcome for one in self.results} or {self.whole.outcome}
-        skipped = self.whole.outcome is KtapOutcome.SKIP or outcomes == {KtapOutcome.SKIP}
-        return Verdict.SKIPPED if skipped else Verdict.PASS
+        if self.whole.outcome is KtapOutcome.SKIP:
+            return Verdict.SKIPPED
+        if not self.results:
+            return Verdict.INCONCLUSIVE
+        return Verdict.SKIPPED if all(one.outcome is KtapOutcome.SKIP for one in self.results) else Verdict.PASS
 
     @property
     def missing(self) -> int:
@@ -64,6 +72,8 @@ class KtapReport:
     @property
     def sentence(self) -> str:
         """What the test found, as part of a sentence."""
+        if self.verdict is Verdict.INCONCLUSIVE:
+            return _EMPTY
         skipped = sum(one.outcome is KtapOutcome.SKIP for one in self.results)
         parts = [f"{len(self.failed)} of {len(self.results)} failed: {', '.join(one.name for one in self.failed)}"]
         parts = parts if self.failed else []

@@ -29,7 +29,7 @@ LOG = "kselftest.ktap"
 _MORE_S = 120.0
 _REMOVE_TIMEOUT_S = 60.0
 _POLL_S = 0.2
-_NEEDED = ("python3", "tar")
+_NEEDED = ("python3", "sed", "tar")
 # The name of the peer for ssh and scp, whatever its address.
 _PEER = "peer"
 
@@ -121,8 +121,10 @@ def configuration(link: Link, job: Kselftest) -> str:
 
 def _machine(board: Shell) -> str:
     needed = " ".join(_NEEDED)
-    command = f"uname -m; for c in {needed}; do command -v $c >/dev/null || echo $c; done"
-    machine, *missing = _checked(board, command).split()
+    # The runner of the selftests opens its output by this name. Without the link, it makes a file of that name.
+    output = "[ -L /dev/stdout ] || echo '/dev/stdout (a link to /proc/self/fd/1)'"
+    command = f"uname -m; for c in {needed}; do command -v $c >/dev/null || echo $c; done; {output}"
+    machine, *missing = _checked(board, command).splitlines()
     if missing:
         raise UnsupportedError(f"{board.name} lacks {' and '.join(missing)}, which the kernel's selftests need")
     return machine

@@ -59,10 +59,18 @@ def _install(tree: Path, collection: str, machine: str, folder: Path) -> None:
     arch, prefix = _MACHINES.get(machine, (machine, ""))
     if machine != platform.machine():
         argv += [f"ARCH={arch}", f"CROSS_COMPILE={prefix}"]
-        argv += _NO_PROGRAMS if shutil.which(f"{prefix}gcc") is None else ()
+        argv += () if _compiles(f"{prefix}gcc", folder.parent) else _NO_PROGRAMS
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
         raise ConfigError(f"make install of {collection} in {tree} did not end within {_TIMEOUT_S:g} s") from None
     if done.returncode or not (folder / RUNNER).is_file():
         raise ConfigError(f"make install of {collection} in {tree} failed: {last_line(done.stderr, done.stdout)}")
+
+
+def _compiles(compiler: str, folder: Path) -> bool:
+    """Return whether a compiler makes programs. Without a C library it fails, and make install leaves out folders."""
+    if shutil.which(compiler) is None:
+        return False
+    argv, program = [compiler, "-x", "c", "-", "-o", str(folder / "program")], b"#include <stdio.h>\nint main() {}\n"
+    return subprocess.run(argv, input=program, capture_output=True, check=False, timeout=_TIMEOUT_S).returncode == 0

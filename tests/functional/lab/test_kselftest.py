@@ -67,6 +67,7 @@ def test_a_selftest_reaches_the_peer_and_copies_a_file_to_it(run: Run) -> None:
         ("ends.sh", "fail", "printed 1 of 3 results and then ended"),
         ("hangs.sh", "fail", "TIMEOUT 5 seconds"),
         ("skips.sh", "skipped", "1 skipped (no such NIC)"),
+        ("silent.sh", "inconclusive", "No result of the test itself arrived"),
     ],
 )
 def test_the_tap_decides(run: Run, name: str, verdict: str, sentence: str) -> None:

@@ -60,12 +60,32 @@ def test_a_test_that_skips_itself() -> None:
     assert (found.verdict, found.sentence) == (Verdict.SKIPPED, "1 skipped (no reason)")
 
 
-def test_a_test_without_tap_of_its_own_has_the_line_of_the_runner() -> None:
-    found = read_ktap(
-        "TAP version 13\n1..1\n# selftests: drivers/net: x.sh\n# hello\nok 1 selftests: drivers/net: x.sh\n"
-    )
+# Printed by run_kselftest.sh of Linux 6.12 on a board without /dev/stdout: the three results of the test are missing.
+LOST = "TAP version 13\n1..1\n# selftests: drivers/net: ping.py\nok 1 selftests: drivers/net: ping.py\n"
+
+
+@pytest.mark.parametrize(
+    "text", [LOST, LOST.replace("ok 1", "# hello\nok 1"), LOST.replace("ok 1", "# KTAP version 1\n# 1..0\nok 1")]
+)
+def test_a_pass_without_a_test_inside_is_no_pass(text: str) -> None:
+    found = read_ktap(text)
     assert found is not None
-    assert (found.verdict, found.results, found.sentence) == (Verdict.PASS, (), "pass")
+    assert (found.verdict, found.results) == (Verdict.INCONCLUSIVE, ())
+    assert found.sentence == (
+        "only the runner printed 'ok'. No result of the test itself arrived, so nothing shows what was tested: the "
+        "test prints no TAP, or the board lost its output. Run the test on the board by hand"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict", "sentence"),
+    [("not ok 1 selftests: x # exit=1", Verdict.FAIL, "exit=1"), ("ok 1 x # SKIP no NIC", Verdict.SKIPPED, "skip")],
+)
+def test_a_test_without_results_can_fail_and_skip(line: str, verdict: Verdict, sentence: str) -> None:
+    found = read_ktap(f"TAP version 13\n1..1\n{line}\n")
+    assert found is not None
+    assert found.verdict is verdict
+    assert found.sentence.startswith(sentence)
 
 
 def test_deeper_tap_belongs_to_the_result_that_follows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import tarfile
@@ -49,17 +50,23 @@ def test_an_archive_is_taken_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("machine", "compiler", "called"),
     [
-        (platform.machine(), True, "drivers/net   [program]"),
-        ("aarch64", True, "drivers/net arm64 aarch64-linux-gnu- [program]"),
-        # Without a compiler for the board, only the scripts.
-        ("aarch64", False, "drivers/net arm64 aarch64-linux-gnu- []"),
+        (platform.machine(), "", "drivers/net   [program]"),
+        ("aarch64", "exit 0", "drivers/net arm64 aarch64-linux-gnu- [program]"),
+        # Without a compiler for the board, or with one that has no C library, only the scripts.
+        ("aarch64", "", "drivers/net arm64 aarch64-linux-gnu- []"),
+        ("aarch64", "exit 1", "drivers/net arm64 aarch64-linux-gnu- []"),
     ],
 )
 def test_a_kernel_tree_is_installed_for_the_board(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, compiler: bool, called: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, compiler: str, called: str
 ) -> None:
     here = shutil.which
-    monkeypatch.setattr(shutil, "which", lambda name: ("/gcc" if compiler else None) if "gcc" in name else here(name))
+    if compiler:
+        (tmp_path / "aarch64-linux-gnu-gcc").write_text(f"#!/bin/sh\n{compiler}\n")
+        (tmp_path / "aarch64-linux-gnu-gcc").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    else:
+        monkeypatch.setattr(shutil, "which", lambda name: None if "gcc" in name else here(name))
     if machine == "aarch64" == platform.machine():
         pytest.skip("this machine has the processor of the boards")
     with packed(tree(tmp_path), "drivers/net", machine) as archive, tarfile.open(archive) as tar:
