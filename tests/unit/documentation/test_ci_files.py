@@ -39,7 +39,7 @@ def test_the_component_follows_its_schema(tmp_path: Path) -> None:
 )
 def test_each_file_of_a_walk_follows_its_schema(page: str, schema: str, tmp_path: Path) -> None:
     found = blocks(page)
-    assert len(found) == 2
+    assert len(found) == 3
     for number, text in enumerate(found):
         (tmp_path / f"{number}.yml").write_text(text)
         check(schema, tmp_path / f"{number}.yml")

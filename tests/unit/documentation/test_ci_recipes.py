@@ -20,9 +20,11 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from pytest_pinet.history.store import HistoryStore
 from tests.support import build_files
-from tests.support.change_session import Bench, bench_with
+from tests.support.change_session import LAB_FILE, Bench, bench_with
 from tests.support.console_blocks import DOCS, ROOT
+from tests.support.history_records import day, kept
 
 HOW_TO = DOCS / "how-to"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -56,7 +58,7 @@ def recipe(page: str, heading: str) -> Any:
     found = re.search(rf"^## {heading}$.*?```yaml\n(.*?)```", text, re.M | re.S)
     assert found is not None
     # YAML 1.1 reads the key `on` as true.
-    return yaml.safe_load(found[1].replace("on: [", "'on': ["))
+    return yaml.safe_load(re.sub(r"^on:", "'on':", found[1]))
 
 
 def github() -> Any:
@@ -263,6 +265,38 @@ def test_shards_of_two_boards_are_merged(runner: Runner) -> None:
     assert code == max(codes.values())
     assert "pi4b:onboard" in runner.log
     assert len(list((runner.work / ".pinet" / "latest").glob("results.json"))) == 1
+
+
+def nightly(service: str) -> list[tuple[str, bool]]:
+    """Return the scripts of the nightly job, and whether each also runs after a failure."""
+    found = recipe(f"ci-{service}.md", "5. Each night")
+    if service == "gitlab":
+        return [("\n".join(found["nightly"]["script"]), False)]
+    return [(step["run"], "always()" in step.get("if", "")) for step in found["jobs"]["nightly"]["steps"]]
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+@pytest.mark.parametrize(("measured", "lost"), [(0, False), (0, True), (1, False), (1, True)])
+def test_a_nightly_job_fails_while_a_loss_is_open(service: str, measured: int, lost: bool, tmp_path: Path) -> None:
+    """Only pytest is a stand-in: the history has the runs of 40 nights."""
+    (tmp_path / "lab.yaml").write_text(LAB_FILE.replace("pinet:\n", "pinet:\n  name: virtual\n"))
+    with HistoryStore.open(str(tmp_path / "history.db"), create=True) as store:
+        store.add_all(kept([day(n, 890 if lost and n >= 20 else 940) for n in range(40)]))
+    (tmp_path / "pytest").write_text(f"#!/bin/sh\nexit {measured}\n")
+    (tmp_path / "pytest").chmod(0o755)
+    environment = {
+        **os.environ, "PATH": f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT),
+        "PINET_LAB": "lab.yaml", "PINET_HISTORY": "history.db",
+    }  # fmt: skip
+    result, said = 0, ""
+    for script, always in nightly(service):
+        if result and not always:
+            continue
+        command = ["bash", "-e", *(["-o", "pipefail"] if service == "gitlab" else []), "-c", script]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        result, said = result or done.returncode, said + done.stdout
+    assert result == (measured or int(lost)), said
+    assert ("1 loss is open" if lost else "no loss is open") in said
 
 
 @pytest.mark.parametrize(
