@@ -21,10 +21,10 @@ from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.suspected_causes import of_costs, of_settings
 from pytest_pinet.measure.default_traffic import attempt_at
+from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.diagnosis import Diagnosis, Suspect
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
-from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import (
     ChangedConnectionRecord,
@@ -35,7 +35,7 @@ from pytest_pinet.model.record.change import (
 )
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.report.result_record import ResultParts, http_record, parameters_hash, result_record
+from pytest_pinet.report.result_record import http_record, result_record
 from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
@@ -57,14 +57,9 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
     http = http_record(traffic.size, traffic.streams, reports) if isinstance(traffic, HttpTraffic) and reports else None
     between = [f"the builds differ: {one.text}" for one in suspects[:3]]
     return result_record(
-        ResultParts(
-            id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
-            verdict=judged.verdict,
-            message=f"{link.id} {judged.reason}",
-            combination=link.combination,
-            traffic=traffic.key,
+        replace(
+            parts_of(link, traffic, judged.verdict, judged.reason),
             build=_build(last, boots) | _source(asked, last.side),
-            path=link.path,
             versions=tries[-1].measurements[0].versions if tries and len(tries[-1].measurements) == 1 else {},
             notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
             started=series.started,
@@ -74,9 +69,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
             flows=judged.flows,
             evenness=judged.evenness,
             files=series.files,
-            tunings=link.tunings,
             settings=last.settings,
-            parameters=parameters_hash(traffic, link.path.mtu, link.tunings),
             evidence=[one.evidence for one in tries],
             limited_by=_limited_by(series, last, judged.directions) if tries else None,
             change=_change(series, asked, boots, suspects),

@@ -129,12 +129,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
             "reason": result.message,
         }
     for way, direction in result.directions.items():
-        yield {**shared, "figure": figure_of(result, way), "direction": way, **_of_direction(direction)}
-
-
-def figure_of(result: ResultRecord, way: str) -> str:
-    """Return the ID under which this direction is gated, calibrated and accepted."""
-    return metric_id(result.id, way)
+        yield {**shared, "figure": metric_id(result.id, way), "direction": way, **_of_direction(direction)}
 
 
 def reason_of(direction: DirectionRecord) -> str:

@@ -6,6 +6,7 @@ Runs with ``--pinet-build`` that alternate two builds have their own records (``
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from pytest_pinet.history.settings import Settings, settings_differences
@@ -14,6 +15,7 @@ from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_ag
 from pytest_pinet.judge.flow_limits import Bounds
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt, MeasurementJudgement
 from pytest_pinet.model.measurement import Flow
@@ -22,8 +24,7 @@ from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.sentences import tuning_notes
+from pytest_pinet.report.result_record import result_record
 
 
 def compared_record(
@@ -39,22 +40,17 @@ def compared_record(
     directions = {way: _direction_of_b(link, traffic, way, found) for way in ways}
     own = MeasurementJudgement(Verdict.PASS, "", directions)
     judged = judge_against_a(own, {way: _against_a(way, found) for way in ways})
+    parts = parts_of(link, traffic, judged.verdict, judged.reason, link.tried)
     return result_record(
-        ResultParts(
-            id=found.id,
-            verdict=judged.verdict,
-            message=f"{link.id} {judged.reason}",
-            combination=link.combination,
-            traffic=traffic.key,
+        replace(
+            parts,
             build=found.builds.get("B", {}),
-            path=link.path,
-            notes=[*notes, *(event for run in found.runs for event in run.events), *tuning_notes(link.tried)],
+            notes=[*notes, *(event for run in found.runs for event in run.events), *parts.notes],
             started=datetime.fromisoformat(found.started),
             seconds=found.seconds,
             traffic_seconds=found.traffic_seconds,
             directions=judged.directions,
             comparison=found,
-            tunings=link.tried,
             settings=settings[Side.B],
         )
     )

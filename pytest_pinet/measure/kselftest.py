@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, MutableMapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,11 +19,11 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.measure.kselftest_install import packed
+from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import KselftestRecord, KselftestResultRecord
-from pytest_pinet.report.result_record import ResultParts, result_record
-from pytest_pinet.report.sentences import tuning_notes
+from pytest_pinet.report.result_record import result_record
 
 LOG = "kselftest.ktap"
 # What the runner needs beside its own limit: it starts Python, and a slow board takes seconds for it.
@@ -60,16 +61,9 @@ def measure(
         said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         raise LabError(f"{job.test} printed no result on {link.dut.shell.name}: {said[:200]}", "read its output")
     return result_record(
-        ResultParts(
-            id=f"{link.id}/{job.key}",
-            verdict=report.verdict,
-            message=f"{link.id} {job.test}: {report.sentence}",
-            combination=link.combination,
-            traffic=job.key,
+        replace(
+            parts_of(link, job.key, report.verdict, f"{job.test}: {report.sentence}"),
             build=read_build(link.dut.shell, link.dut.device),
-            path=link.path,
-            notes=tuning_notes(link.tunings),
-            tunings=link.tunings,
             started=started,
             seconds=time.monotonic() - clock,
             kselftest=_record(job, report),

@@ -25,6 +25,7 @@ from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
 from pytest_pinet.measure.end_settings import settings_of
+from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.attempt import Fresh
@@ -40,7 +41,6 @@ from pytest_pinet.report.result_record import (
     ResultParts,
     http_record,
     most_apart,
-    parameters_hash,
     result_record,
     window_record,
 )
@@ -246,13 +246,8 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
     last = tries[-1].measurements
     notes = [note for one in tries for m in one.measurements for note in m.notes]
     notes += [event.text for one in tries for event in one.events]
-    return ResultParts(
-        id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
-        verdict=found.verdict,
-        message=f"{link.id} {found.reason}",
-        combination=link.combination,
-        traffic=traffic.key,
-        path=link.path,
+    return replace(
+        parts_of(link, traffic, found.verdict, found.reason),
         versions=_by_end(link, [m.versions for m in last], traffic),
         cpu_percent=_by_end(link, [m.cpu_percent for m in last], traffic),
         notes=[*dict.fromkeys(notes), *_isolation(link)],
@@ -263,8 +258,6 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
         cables=runs.cables.records(),
         serials=_serials_of(link),
         settings=_settings_of(link),
-        parameters=parameters_hash(traffic, link.path.mtu, link.tunings, link.scale),
-        tunings=link.tunings,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pytest_pinet.evidence.build import read_build
@@ -11,13 +12,14 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.pings import PingJudgement, judge_pings
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
-from pytest_pinet.report.sentences import ping_text, tuning_notes
+from pytest_pinet.report.result_record import ping_record, result_record
+from pytest_pinet.report.sentences import ping_text
 from pytest_pinet.traffic import ping as tool
 
 
@@ -47,17 +49,10 @@ def measure(
         found = judge_pings(rounds, limits, key, profile)
     record = ping_record(ping, rounds)
     return result_record(
-        ResultParts(
-            id=f"{link.id}/{ping.key}",
-            verdict=found.verdict,
-            message=f"{link.id} {'; '.join([*found.reasons, ping_text(record)])}",
-            combination=link.combination,
-            traffic=ping.key,
+        replace(
+            parts_of(link, ping.key, found.verdict, "; ".join([*found.reasons, ping_text(record)])),
             build=read_build(link.dut.shell, link.dut.device),
             profile=profile.name,
-            path=link.path,
-            notes=tuning_notes(link.tunings),
-            tunings=link.tunings,
             started=started,
             seconds=time.monotonic() - clock,
             traffic_seconds=len(rounds) * ping.seconds,

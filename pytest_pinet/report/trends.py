@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
+from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import MetricLevel, level_of
 from pytest_pinet.history.points import LevelChange, Point, Trend
-from pytest_pinet.history.records import figure_of, points_of
+from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
 from pytest_pinet.history.trends import trend
@@ -117,7 +118,7 @@ def series_with(
     found = []
     for result in results:
         for way in result.directions:
-            figure = figure_of(result, way)
+            figure = metric_id(result.id, way)
             past = Trend(figure, "", ()) if history is None else history.trend(figure, last)
             point = _point(result, way, figure, emulated)
             # The level is that of the earlier runs: it says nothing about this one yet.
@@ -170,7 +171,9 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str, heig
     if url is None or not results:
         return []
     figures = {
-        figure_of(result, way): direction.verdict for result in results for way, direction in result.directions.items()
+        metric_id(result.id, way): direction.verdict
+        for result in results
+        for way, direction in result.directions.items()
     }
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]
     try:

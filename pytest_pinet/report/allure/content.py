@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_pinet.history.records import figure_of
+from pytest_pinet.history.gates import metric_id
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
@@ -118,7 +118,7 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
         ("feature", of.nic),
         ("story", " ".join(filter(None, (of.topology, of.tuning)))),
         *([("verdict", verdict.value)] if verdict is not None else []),
-        *(("figure", figure_of(result, way)) for result in results for way in result.directions),
+        *(("figure", metric_id(result.id, way)) for result in results for way in result.directions),
         # Pings have no goodput. The result id lets Allure's history find them.
         *(("figure", result.id) for result in results if result.has_no_rate),
     ]

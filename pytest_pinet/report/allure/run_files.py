@@ -19,7 +19,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.output_file import write_file, writing
-from pytest_pinet.history.records import figure_of
+from pytest_pinet.history.gates import metric_id
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
@@ -176,7 +176,7 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
         stop = start + int(result.seconds * 1000)
         combination = result.combination
         for way, direction in result.directions.items():
-            key = figure_of(result, way)
+            key = metric_id(result.id, way)
             if direction.verdict in (Verdict.INVALID, Verdict.ERROR):
                 continue
             found.append({
@@ -252,7 +252,7 @@ def figures_csv(results: Sequence[ResultRecord]) -> bytes:
             low, high = one.interval_bps or (None, None)
             rates = [one.goodput_bps, low, high, one.limit_bps, one.oracle_bps]
             rounded = [None if value is None else round(value) for value in rates]
-            rows.append([figure_of(result, way), one.verdict, *rounded, one.retransmits])
+            rows.append([metric_id(result.id, way), one.verdict, *rounded, one.retransmits])
         if not result.directions:
             rows.append([result.id, result.verdict, *[None] * 6])
     return csv_bytes(rows)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.history.records import figure_of, reason_of
+from pytest_pinet.history.gates import metric_id
+from pytest_pinet.history.records import reason_of
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.direction import DirectionRecord
@@ -47,6 +48,15 @@ class Case:
     def name(self) -> str:
         """The whole name: ``pi4b.onboard.pair.tcp-P1-tx``."""
         return f"{self.group}.{self.label}"
+
+    @property
+    def goodput_text(self) -> str:
+        """Goodput and limit as part of a sentence; empty without goodput."""
+        if self.direction is None:
+            return ""
+        limit = self.direction.limit_bps
+        limited = f", limit {limit / 1e9:.4f} Gbit/s" if limit is not None else ""
+        return f"goodput {self.goodput_gbit:.4f} Gbit/s{limited}"
 
     @property
     def goodput_gbit(self) -> float | None:
@@ -89,7 +99,7 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
         return plain_name(figure).removeprefix(group).lstrip(".") or NO_METRIC
 
     for way, direction in result.directions.items():
-        figure = figure_of(result, way)
+        figure = metric_id(result.id, way)
         yield Case(group, label(figure), figure, direction.verdict, _line(reason_of(direction)), result, direction)
     if result.evenness is not None:
         even, figure = result.evenness, f"{result.id}-{EVENNESS}"

@@ -155,12 +155,8 @@ def _environment(run: RunRecord, case: Case) -> dict[str, object]:
 
 
 def _excerpt(case: Case) -> str:
-    words = [f"{case.figure}: {case.verdict}"]
-    if case.direction is not None:
-        limit = case.direction.limit_bps
-        words.append(f"goodput {case.goodput_gbit:.4f} Gbit/s")
-        words += [f"limit {limit / 1e9:.4f} Gbit/s"] if limit is not None else []
-    return "\n".join([", ".join(words), *filter(None, [case.text])]).replace("\0", "")
+    head = ", ".join(filter(None, [f"{case.figure}: {case.verdict}", case.goodput_text]))
+    return "\n".join(filter(None, [head, case.text])).replace("\0", "")
 
 
 def _misc(run: RunRecord, case: Case) -> dict[str, object]:

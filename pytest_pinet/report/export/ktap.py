@@ -37,13 +37,8 @@ def ktap(run: RunRecord, settings: Mapping[str, str]) -> str:
 
 
 def _text(case: Case) -> str:
-    words = [case.label]
-    if case.direction is not None:
-        limit = case.direction.limit_bps
-        words.append(f"goodput {case.goodput_gbit:.4f} Gbit/s")
-        words[-1] += f", limit {limit / 1e9:.4f}" if limit is not None else ""
-    words.append(f"{case.verdict}{f', {case.text}' if case.text else ''}")
-    return _RESULT.sub(lambda match: match[0][:-1], " ".join(words).translate(_DIRECTIVE))
+    words = [case.label, case.goodput_text, f"{case.verdict}{f', {case.text}' if case.text else ''}"]
+    return _RESULT.sub(lambda match: match[0][:-1], " ".join(filter(None, words)).translate(_DIRECTIVE))
 
 
 def _status(case: Case, number: int, skips: bool) -> str:

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.history import open_history
-from pytest_pinet.history.records import figure_of
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
@@ -138,7 +138,7 @@ def test_the_newest_point_of_a_trend_is_the_current_run(history: Path) -> None:
     results = [one for one in half_year(2, runs=1)[0].results if one.directions][:2]
     with open_history(str(history / ".pinet" / "history.db")) as kept:
         found = series_with(kept, results, 60, True)
-    assert [series.figure for series in found] == [figure_of(one, way) for one in results for way in one.directions]
+    assert [series.figure for series in found] == [metric_id(one.id, way) for one in results for way in one.directions]
     assert {series.dots[-1].run for series in found} == {THIS_RUN}
     assert all(len(series.dots) > 5 for series in found)
     assert all(len(series.dots) == 1 for series in series_with(None, results, 60, True))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.history.records import figure_of
+from pytest_pinet.history.gates import metric_id
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -56,7 +56,7 @@ def test_labels_lead_from_board_to_topology_and_name_the_metrics() -> None:
 @pytest.mark.parametrize("one", NIGHT, ids=lambda one: str(one.id))
 def test_metrics_have_the_same_ids_as_in_the_history(one: ResultRecord) -> None:
     figures = {value for name, value in content.labels(SUBJECT, [one]) if name == "figure"}
-    assert {figure_of(one, way) for way in one.directions} <= figures
+    assert {metric_id(one.id, way) for way in one.directions} <= figures
 
 
 def test_the_description_shows_trends_as_data_in_img_and_nothing_that_allure_strips() -> None:

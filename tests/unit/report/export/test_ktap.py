@@ -13,9 +13,10 @@ def test_an_alternated_run() -> None:
         "# selftests: pinet: pi4b.onboard.pair",
         "# TAP version 13",
         "# 1..2",
-        "# # tcp-P1-tx goodput 0.9212 Gbit/s, limit 0.9316 fail, slower, certain after 7 turns: B is -2.10 %",
+        "# # tcp-P1-tx goodput 0.9212 Gbit/s, limit 0.9316 Gbit/s fail, slower, certain after 7 turns: B is -2.10 %",
         "# not ok 1 tcp-P1-tx # time=7500ms goodput=0.9212Gbit/s",
-        "# # tcp-P1-rx goodput 0.9410 Gbit/s, limit 0.9316 pass, not slower, certain after 7 turns: B is +0.00 %",
+        "# # tcp-P1-rx goodput 0.9410 Gbit/s, limit 0.9316 Gbit/s "
+        "pass, not slower, certain after 7 turns: B is +0.00 %",
         "# ok 2 tcp-P1-rx # time=7500ms goodput=0.9410Gbit/s",
         "# # Totals: pass:1 fail:1 xfail:0 xpass:0 skip:0 error:0",
         "not ok 1 selftests: pinet: pi4b.onboard.pair # exit=1",
@@ -48,5 +49,5 @@ def test_plans_and_numbers_agree(kind: str) -> None:
 
 def test_no_text_of_a_board_looks_like_a_result() -> None:
     (line,) = [line for line in ktap(PLAIN, {}).splitlines() if "::error" in line]
-    assert line.startswith("# # tcp-P1-rx goodput 0.9000 Gbit/s, limit 1.0000 fail, - (FAIL) FAIL SKIP")
+    assert line.startswith("# # tcp-P1-rx goodput 0.9000 Gbit/s, limit 1.0000 Gbit/s fail, - (FAIL) FAIL SKIP")
     assert not re.search(r"\[FAIL\]|FAIL:|SKIP:|.#.*# SKIP", line)
