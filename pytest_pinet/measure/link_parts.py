@@ -20,7 +20,7 @@ def parts_of(
     """Return the parts of a result on this link; the caller replaces the others.
 
     ``measured`` is the traffic, or the key of a test without goodput, whose parameters have no hash. ``tunings`` are
-    the settings that count for the result; by default those in force.
+    the settings that count for the result (default: the settings in force).
     """
     tunings = link.tunings if tunings is None else tunings
     parts = ResultParts(
