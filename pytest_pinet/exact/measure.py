@@ -58,7 +58,7 @@ class ExactBench:
 
     def is_measured(self, payload: Payload) -> bool:
         """Return whether ``measured`` takes the values of this build from the cache."""
-        return known_boot(self._key("once", payload)) is not None
+        return self.is_proved(payload) or known_boot(self._key("once", payload)) is not None
 
     def known_good(self, payload: Payload, say: Say) -> MadeExactBoot:
         """Return what the known-good build measures. It is booted twice at once, and must give equal values.
@@ -79,7 +79,12 @@ class ExactBench:
         return boot_once(self._key("proved", payload), proved)
 
     def measured(self, payload: Payload, say: Say) -> MadeExactBoot:
-        """Return what a build measures in one boot. ``say`` is called if it boots. Raises BuildError, LabError."""
+        """Return what a build measures in one boot. ``say`` is called if it boots. Raises BuildError, LabError.
+
+        The values of a known-good build count also here.
+        """
+        if (known := known_boot(self._key("proved", payload))) is not None:
+            return MadeExactBoot(known, 0.0, cached=True)
 
         def booted() -> ExactBoot:
             say(f"{self.board.name}: booting {payload.build}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +24,8 @@ _SNAPSHOT = struct.Struct("=4sQ")
 # (memset) is counted there. The traffic program is above.
 _KERNEL, _PHYSICAL = 1 << 63, 1 << 36
 _START = "_text"
+# The index of the traffic program. Code before the first function of the kernel has -1.
+_USER_INDEX = -2
 # Plugin and counter begin and end some instructions apart.
 AGREE = 0.01
 
@@ -147,17 +149,35 @@ def read_counts(data: bytes) -> list[dict[int, int]]:
     return found
 
 
-def by_function(counts: Mapping[int, int], results: GuestResults, kernel_at: int) -> dict[Function, int]:
-    """Return the counts by function. ``kernel_at`` is the physical address of the kernel image."""
-    starts = [address for address, _ in results.symbols]
-    found: Counter[Function] = Counter()
-    for address, count in counts.items():
+class Places(dict[int, int]):
+    """The index of the function of each address, in the symbols of the results: windows run the same code.
+
+    ``kernel_at`` is the physical address of the kernel image.
+    """
+
+    def __init__(self, results: GuestResults, kernel_at: int) -> None:
+        super().__init__()
+        self._starts = [address for address, _ in results.symbols]
+        self._offset = results.start - kernel_at
+
+    def __missing__(self, address: int) -> int:
         if _PHYSICAL <= address < _KERNEL:
-            found[Function("", USER)] += count
-            continue
-        virtual = address if address >= _KERNEL else address - kernel_at + results.start
-        index = bisect_right(starts, virtual) - 1
-        found[results.symbols[index][1] if index >= 0 else Function("", UNKNOWN)] += count
+            found = _USER_INDEX
+        else:
+            found = bisect_right(self._starts, address if address >= _KERNEL else address + self._offset) - 1
+        self[address] = found
+        return found
+
+
+def by_function(counts: Mapping[int, int], results: GuestResults, places: Places) -> dict[Function, int]:
+    """Return the counts by function."""
+    sums: dict[int, int] = defaultdict(int)
+    for address, count in counts.items():
+        sums[places[address]] += count
+    found: Counter[Function] = Counter()
+    for index, count in sums.items():
+        other = Function("", USER if index == _USER_INDEX else UNKNOWN)
+        found[results.symbols[index][1] if index >= 0 else other] += count
     return dict(found)
 
 
@@ -171,9 +191,9 @@ def with_functions(
             f"{len(counts)}",
             "repeat the gate; if this stays, report it with the version of QEMU",
         )
-    found = []
+    found, places = [], Places(results, kernel_at)
     for window, own in zip(results.windows, counts, strict=True):
-        functions = by_function(own, results, kernel_at)
+        functions = by_function(own, results, places)
         found.append(replace(window, instructions=sum(functions.values()), functions=functions))
     _cross_check(found)
     return tuple(found)

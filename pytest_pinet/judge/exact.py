@@ -287,24 +287,26 @@ def _verdict(found: WindowChange) -> tuple[Relation, str]:
 
 
 def _facts(found: WindowChange) -> str:
-    """Return the sentence ``gem_rx [macb] 151.00 -> 155.00 instructions per packet (+4.00); goodput unchanged``."""
+    """Return the sentence ``gem_rx [macb] 151.00 -> 155.00 instructions per packet (+4.00); goodput unchanged``.
+
+    An event is a time, during which the kernel mostly waits: its sentence has this time and names no function.
+    """
     parts = []
-    grown = found.change_of_sum
-    if found.functions:
-        first = found.functions[0]
+    grown, functions = found.change_of_sum, () if found.a.is_event else found.functions
+    if found.a.is_event:
+        times = [f"{one.virtual_ns / 1e6:.3f} ms" for one in (found.a, found.b)]
+        parts.append(f"first answer after {' -> '.join(dict.fromkeys(times))}")
+    if functions:
+        first = functions[0]
         parts.append(f"{first.text} instructions per {found.unit} ({first.change:+.2f})")
     if grown is None:
         parts.append("instructions not counted")
-    elif found.functions and abs(grown - found.functions[0].change) >= ROUNDING:
+    elif functions and abs(grown - functions[0].change) >= ROUNDING:
         parts.append(f"sum {found.sum_a:.2f} -> {found.sum_b:.2f} ({grown:+.2f})")
-    elif not found.functions:
+    elif not functions:
         parts.append(f"{found.sum_b:.2f} instructions per {found.unit}" + (f" ({grown:+.2f})" if grown else ""))
     change = found.change
-    if found.a.is_event:
-        a, b = (f"{one.virtual_ns / 1e6:.3f} ms" for one in (found.a, found.b))
-        parts.append(f"first answer after {b}" if a == b else f"first answer after {a} -> {b}")
-    else:
-        parts.append("goodput unchanged" if abs(change) < UNCHANGED else f"goodput {change * 100:+.2f} %")
+    parts.append("goodput unchanged" if abs(change) < UNCHANGED else f"goodput {change * 100:+.2f} %")
     if found.rhythm is not None:
         parts.append(f"another rhythm, {found.rhythm * 100:+.0f} % interrupts per {found.unit}")
     return "; ".join(parts)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.exact import ExactBoot, ExactWindow, Function
 
-# Parts of a function that compilers split off, and the names that 6.10 gave to all allocating functions. A part is
-# counted with its function, because another compilation splits differently.
-_PARTS = re.compile(r"(\.(isra|constprop|part|cold|llvm|lto_priv)(\.\d+)?)+$|_noprof$")
+# Parts of a function that compilers split off, and the names that 6.10 gave to all allocating functions and 6.6 to the
+# checks of lists. A part is counted with its function, because another compilation splits differently.
+_PARTS = re.compile(r"(\.(isra|constprop|part|cold|llvm|lto_priv)(\.\d+)?)+$|_noprof$|(?<=_valid)_or_report$")
 # Functions of mm/slub.c, the page allocator, the scheduler and the timers. What they execute depends on addresses and
 # on the moment at which a tick or an interrupt comes. Both differ in any other binary (facts: a rebuild of e1000e
 # without changes moved __slab_free by 9.5 instructions a packet, four nops in macb moved ___slab_alloc by 36).

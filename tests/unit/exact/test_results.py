@@ -6,7 +6,16 @@ import struct
 import pytest
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.exact.results import MAGIC, PAGE, by_function, read_counts, read_pages, read_results, with_functions
+from pytest_pinet.exact.results import (
+    MAGIC,
+    PAGE,
+    Places,
+    by_function,
+    read_counts,
+    read_pages,
+    read_results,
+    with_functions,
+)
 from pytest_pinet.model.exact import USER, Function
 from pytest_pinet.model.traffic import Direction
 
@@ -76,12 +85,15 @@ def test_counts_belong_to_the_function_before_the_address() -> None:
         0xFFFF80007A000000: 30,
         0xFFFF000000000000: 2,
     }
-    found = by_function(counts, read_results(TEXT), 0x40200000)
+    results = read_results(TEXT)
+    found = by_function(counts, results, Places(results, 0x40200000))
     assert found == {Function("", USER): 7, MEMSET: 21, RECEIVE: 30, Function("", "[unknown]"): 2}
 
 
 def test_counts_at_physical_addresses_belong_to_the_kernel_image() -> None:
-    assert by_function({0x40210004: 5, 0xFFFF800008010004: 20}, read_results(TEXT), 0x40200000) == {MEMSET: 25}
+    results = read_results(TEXT)
+    counts = {0x40210004: 5, 0xFFFF800008010004: 20}
+    assert by_function(counts, results, Places(results, 0x40200000)) == {MEMSET: 25}
 
 
 def test_each_window_gets_its_counts() -> None:

@@ -198,3 +198,29 @@ def test_a_function_that_moved_says_where_from() -> None:
     found = judged(boot(window(built_in), identity=replace(IDENTITY, image="new")))
     assert found.functions[0].function == Function("", "gem_rx")
     assert found.functions[0].text == "gem_rx [macb] -> gem_rx 151.00 -> 155.00"
+
+
+@pytest.mark.parametrize(
+    ("b_ms", "result", "why"),
+    [
+        (
+            2814.482,
+            Relation.SAME,
+            "first answer after 2814.482 ms; 3500000.00 instructions per answer; goodput unchanged",
+        ),
+        (
+            2914.482,
+            Relation.SLOWER,
+            "first answer after 2814.482 ms -> 2914.482 ms; 3500000.00 instructions per answer; goodput -3.43 %: "
+            "goodput falls by more than 1.0 %",
+        ),
+    ],
+)
+def test_an_event_has_the_time_of_the_first_answer(b_ms: float, result: Relation, why: str) -> None:
+    identity = replace(IDENTITY, driver="e1000e")
+    a, b = (
+        boot(window({"probe": 3_500_000.0}, "replug", Direction.TX, 128, 1, 1000 / ms), identity=identity)
+        for ms in (2814.482, b_ms)
+    )
+    (found,) = judge_exact(a, b, ExactLimits()).windows
+    assert (found.result, found.why) == (result, why)

@@ -21,7 +21,10 @@ def test_split_off_parts_belong_to_their_function() -> None:
     assert whole(window(parts, packets=10)) == {named("gem_rx [macb]"): 1560}
 
 
-def test_renamed_allocating_functions_are_the_same() -> None:
+def test_functions_that_a_kernel_renamed_are_the_same() -> None:
+    assert paired({"__list_add_valid": 80.0}, {"__list_add_valid_or_report": 90.0}) == {
+        "__list_add_valid": "__list_add_valid"
+    }
     assert paired({"kmem_cache_alloc_node": 80.0}, {"kmem_cache_alloc_node_noprof": 81.0}) == {
         "kmem_cache_alloc_node": "kmem_cache_alloc_node"
     }
