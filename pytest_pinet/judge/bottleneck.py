@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from pytest_pinet.judge import limits_of_flow as flow
-from pytest_pinet.judge import limits_of_link as link
+from pytest_pinet.judge import causes_in_flow as flow
+from pytest_pinet.judge import causes_in_link as link
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle, pcie_leaves, physical_limit

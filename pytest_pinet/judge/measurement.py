@@ -18,7 +18,7 @@ from pytest_pinet.judge.attempts import (
 from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.circumstances import Circumstances, excused, failed, first_lines, invalid
 from pytest_pinet.judge.extras import judged_extras
-from pytest_pinet.judge.flow_limits import Bounds
+from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.flows import judge_evenness
 from pytest_pinet.judge.gate import gating, rule_on
 from pytest_pinet.judge.limits import goodput_limit, most_specific

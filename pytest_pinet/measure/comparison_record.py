@@ -12,7 +12,7 @@ from datetime import datetime
 from pytest_pinet.history.settings import Settings, settings_differences
 from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_against_a
-from pytest_pinet.judge.flow_limits import Bounds
+from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_parts import parts_of

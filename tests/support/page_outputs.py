@@ -18,8 +18,8 @@ from pytest_pinet.calibration import outcome, selftest
 from pytest_pinet.calibration.outcome import CalibrationOutcome
 from pytest_pinet.calibration.selftest import Count, Mark
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
+from pytest_pinet.judge.causes_in_flow import shaper
 from pytest_pinet.judge.components import Component, Components
-from pytest_pinet.judge.limits_of_flow import shaper
 from pytest_pinet.judge.spread import Proposal
 from pytest_pinet.model.diagnosis import DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import ProcessorLoad
