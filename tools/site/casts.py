@@ -41,14 +41,14 @@ class Cast(NamedTuple):
     moving: bool = False
 
 
-# One recording serves all pictures. On a busy machine a gate names the processor as the limit, which is not what the
-# demo broke: such a recording is made again.
+# One recording serves all pictures. On a busy machine the second gate is invalid, or names the processor as the limit,
+# which is not what the demo broke: such a recording is made again.
 COMMAND, AFTERWARDS = "pinet demo --yes", "pinet demo --remove --yes"
-WANTED, TRIES = "limited by shaper", 3
-IDLE, LONGEST_PATIENCE_S = 0.8, 120.0
+FAILED, WANTED, TRIES = " FAILURES ", "limited by shaper", 2
+IDLE, LONGEST_PATIENCE_S = 0.8, 60.0
 CASTS = {
-    "failing-gate": Cast("$ pinet lab degrade", " failed,", ("session starts", " FAILURES ")),
-    "demo": Cast("$", "Next: ", (" FAILURES ", " pinet throughput "), moving=True),
+    "failing-gate": Cast("$ pinet lab degrade", " failed,", ("session starts", FAILED)),
+    "demo": Cast("$", "Next: ", (FAILED, " pinet throughput "), moving=True),
 }
 
 
@@ -177,7 +177,8 @@ def spans(text: str) -> str:
 
 
 def recorded() -> list[tuple[float, str]]:
-    """Return the rows of the recording, made in a folder of its own. Raises SystemExit if the machine was busy."""
+    """Return the rows of the recording, made in a folder of its own. Raises SystemExit if no gate failed."""
+    kept: list[tuple[float, str]] = []
     for _ in range(TRIES):
         await_idle()
         with tempfile.TemporaryDirectory() as work:
@@ -186,7 +187,13 @@ def recorded() -> list[tuple[float, str]]:
         if any(WANTED in text for _, text in rows):
             return rows
         print(f"no {WANTED!r}, because this machine was busy: {COMMAND}")
-    raise SystemExit("no picture of a terminal is new: try again while this machine does nothing else")
+        kept = rows if any(FAILED in text for _, text in rows) else kept
+    if not kept:
+        raise SystemExit("no picture of a terminal is new: try again while this machine does nothing else")
+    print(
+        "the failure does not name the shaper: try again while this machine does nothing else, or say so on the pages"
+    )
+    return kept
 
 
 def part(rows: list[tuple[float, str]], cast: Cast) -> list[tuple[float, str]]:
