@@ -16,7 +16,7 @@ from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, 
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
-from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
+from pytest_pinet.lab.node.node_session import NodeSession, answer_timeout_s, ssh_timeout_s
 from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import ManagementMode
@@ -172,7 +172,7 @@ def check_ssh(bench: Bench) -> Sequence[Finding]:
     def log_in(node: Node) -> None:
         session = bench.session(node)
         if node.management is None or node.management.mode is not ManagementMode.SERIAL:
-            session.strategy.connect(_patience_s(bench, node, SSH_TIMEOUT_S))
+            session.strategy.connect(_patience_s(bench, node, ssh_timeout_s(node)))
         session.log_in()
         bench.boards[node.name] = read_board(session.shell)
 

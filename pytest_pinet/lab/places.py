@@ -66,4 +66,4 @@ def open_places(lab: Lab, targets: Targets, identity: Identity) -> Places:
 
 def agent_of(node: Node, targets: Targets) -> Agent:
     """Return what reads and writes the lock file on the board of this node. Raises ConfigError if it has no ssh."""
-    return Agent(node.name, *targets.way_to(node))
+    return Agent(node.name, *targets.way_to(node), node.patience)

@@ -22,6 +22,7 @@ USERS = (ROOT, PI) = ("root", "pi")
 # The clock of a node: the wall clock, or a virtual clock that counts the instructions of its processor. On an exact
 # board nothing beside the guest moves this clock, so each boot repeats.
 CLOCKS = (WALL, VIRTUAL, EXACT) = ("wall", "virtual", "exact")
+_VIRTUAL_PATIENCE = 4.0
 # What can configure the NICs of an emulated board, as on a real board.
 MANAGERS = ("NetworkManager", "systemd-networkd", "dhcpcd", "ifupdown")
 
@@ -117,6 +118,14 @@ class Node:
         if self.management is None or not self.management.shares_interface:
             return None
         return next((one for one in self.interfaces if one.label == ONBOARD), self.interfaces[0])
+
+    @property
+    def patience(self) -> float:
+        """How many times longer than others this node, its login and its power switch may take for an answer.
+
+        With a virtual clock, other work on the host delays the answers of a board, but not its values.
+        """
+        return _VIRTUAL_PATIENCE if self.clock == VIRTUAL else 1.0
 
     @property
     def is_emulated(self) -> bool:

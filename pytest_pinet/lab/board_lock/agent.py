@@ -114,12 +114,14 @@ class Agent:
     """The agent on one board. It is started when needed, and again after the connection was lost. Thread-safe.
 
     ``argv`` is the command that runs a command line on the board. ``login`` is the word for ssh (``pi@192.0.2.5``).
+    Each answer may take ``patience`` times as long as usual.
     """
 
-    def __init__(self, board: str, argv: Sequence[str], login: str) -> None:
+    def __init__(self, board: str, argv: Sequence[str], login: str, patience: float = 1.0) -> None:
         self._board = board
         self._argv = [*argv]
         self.login = login
+        self._patience = patience
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._received = b""
@@ -163,7 +165,7 @@ class Agent:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        deadline = time.monotonic() + CONNECT_S
+        deadline = time.monotonic() + CONNECT_S * self._patience
         while self._line(deadline) != "ready":
             pass
 
@@ -175,7 +177,7 @@ class Agent:
             self._process.stdin.flush()
         except OSError:
             raise self._error() from None
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + ANSWER_S * self._patience
         while not (line := self._line(deadline)).startswith("is "):
             pass
         _, count, owner = line.split(" ", 2)

@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 @contextmanager
-def _request_timeout() -> Iterator[None]:
+def _request_timeout(timeout_s: float) -> Iterator[None]:
     import requests
 
     original = requests.Session.request
 
     def bounded(session: requests.Session, *args: Any, **keywords: Any) -> requests.Response:
-        keywords.setdefault("timeout", REQUEST_TIMEOUT_S)
+        keywords.setdefault("timeout", timeout_s)
         return original(session, *args, **keywords)
 
     requests.Session.request = bounded  # type: ignore[method-assign, assignment]
@@ -61,21 +61,26 @@ class NoPower:
 
 
 class Power:
-    """The power of one node, through a labgrid driver with PowerProtocol."""
+    """The power of one node, through a labgrid driver with PowerProtocol.
 
-    def __init__(self, node: str, driver: Any) -> None:
+    Each answer may take ``patience`` times as long as usual: a virtual switch has to end a board that runs on the same
+    machine as all other work.
+    """
+
+    def __init__(self, node: str, driver: Any, patience: float = 1.0) -> None:
         self._node = node
         self._driver = driver
+        self._patience = patience
         self._off_at: float | None = None
 
     def _call(self, what: str, call: Callable[[], T]) -> T:
         # A person who switches the power gets no deadline.
         manual = type(self._driver).__name__ == "ManualPowerDriver"
-        timeout_s = getattr(self._driver, "call_timeout_s", CALL_TIMEOUT_S)
+        timeout_s = getattr(self._driver, "call_timeout_s", CALL_TIMEOUT_S) * self._patience
         failed = f"the power switch of {self._node}{self._place} failed to {what}"
         act = "the lab's admin: check that the power switch is on and reachable from here"
         try:
-            with _request_timeout():
+            with _request_timeout(REQUEST_TIMEOUT_S * self._patience):
                 return call() if manual else call_within(timeout_s, call)
         except PinetError as error:
             # Our own drivers say what is wrong, and what to do.
@@ -114,7 +119,7 @@ class Power:
         """Switch on or off and read the state back. Raises PowerError if the switch refuses or reports the opposite."""
         word = "on" if on else "off"
         self._call(f"switch {word}", self._driver.on if on else self._driver.off)
-        deadline = Deadline(SETTLE_TIMEOUT_S)
+        deadline = Deadline(SETTLE_TIMEOUT_S * self._patience)
         if not deadline.wait_until(lambda: self.is_on() in (on, None)):
             raise PowerError(
                 f"the power switch of {self._node} accepted '{word}', but still reports the opposite",

@@ -40,6 +40,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         "ssh": {"SSHDriver", None},
     }
     _power: Power | NoPower | None = None
+    # `Node.patience`.
+    patience = 1.0
 
     @property
     def node_power(self) -> Power | NoPower:
@@ -57,7 +59,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
                 _act(self.power),
             ) from error
         if self._power is None:
-            self._power = Power(self.target.name, self.power)
+            self._power = Power(self.target.name, self.power, self.patience)
         return self._power
 
     @property

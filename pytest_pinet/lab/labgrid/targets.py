@@ -10,13 +10,13 @@ from pytest_pinet.errors import ConfigError, CoordinatorError
 from pytest_pinet.lab.labgrid.coordinator import address_of
 from pytest_pinet.model.lab import Lab, Node
 
+_CONNECT_S = 5
 # Like the options of labgrid. The other end counts as lost after 15 s.
 _OPTIONS = [
     word
     for option in (
         "LogLevel=ERROR",
         "BatchMode=yes",
-        "ConnectTimeout=5",
         "ControlPath=none",
         "ServerAliveInterval=5",
         "ServerAliveCountMax=3",
@@ -58,7 +58,7 @@ class Targets:
             target = self._environment.get_target(node.target)
             if target is None:
                 raise ConfigError(f"node {node.name!r} has no target {node.target!r} in this file", node.where)
-            target.get_driver(Strategy, activate=False)
+            target.get_driver(Strategy, activate=False).patience = node.patience
         except (NoStrategyFoundError, NoDriverFoundError, InvalidConfigError, UserError) as error:
             raise ConfigError(f"labgrid cannot build target {node.target!r}: {error}", node.where) from error
         except (NoSupplierFoundError, ServerError) as error:
@@ -91,7 +91,8 @@ class Targets:
         key = ["-i", self._environment.config.resolve_path(driver.keyfile)] if driver.keyfile else []
         port = ["-p", str(service.port)] if service.port != 22 else []
         login = [*port, f"{driver.username or service.username}@{service.address}"]
-        return ["ssh", "-xT", *_OPTIONS, *key, *login, "--"], " ".join(login)
+        waits = ["-o", f"ConnectTimeout={round(_CONNECT_S * node.patience)}"]
+        return ["ssh", "-xT", *_OPTIONS, *waits, *key, *login, "--"], " ".join(login)
 
     def close(self) -> None:
         self._environment.cleanup()

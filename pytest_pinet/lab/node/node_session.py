@@ -13,7 +13,7 @@ from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 from pytest_pinet.lab.node.guard import Guard, stop_all
 from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.lab.ssh import SshShell
-from pytest_pinet.model.lab import VIRTUAL, Node
+from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.journal import Replayed, replay
@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 5.0
 SILENT_SHARE = 1 / 6
 SSH_TIMEOUT_S = 8.0
-# With a virtual clock, other work on the host delays the answers of a board, but not its values.
-VIRTUAL_PATIENCE = 4.0
 # For a node with a dead console, before it counts as a node that hangs.
 SSH_ALONE_TIMEOUT_S = 5.0
 
 
 def answer_timeout_s(node: Node) -> float:
     """Return how long a node with power may be silent before it counts as a node that hangs."""
-    return max(ANSWER_TIMEOUT_S, SILENT_SHARE * node.boot_timeout_s)
+    return max(ANSWER_TIMEOUT_S * node.patience, SILENT_SHARE * node.boot_timeout_s)
+
+
+def ssh_timeout_s(node: Node) -> float:
+    """Return how long a node that shows its login on the console may be silent over ssh."""
+    return SSH_TIMEOUT_S * node.patience
 
 
 class NoAnswer(Exception):
@@ -415,7 +418,9 @@ class NodeSession:
             )
         try:
             # A booting Pi shows its login prompt before DHCP has given it an address.
-            self.strategy.connect(max(SSH_TIMEOUT_S, deadline.remaining_s, self.node.boot_timeout_s - booted_s))
+            self.strategy.connect(
+                max(ssh_timeout_s(self.node), deadline.remaining_s, self.node.boot_timeout_s - booted_s)
+            )
         except Exception as error:
             if isinstance(error, LabError) and not self._panicked:
                 raise
@@ -431,12 +436,11 @@ class NodeSession:
         prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
         shell = SshShell(self.node.name, prefix)
         shell.fence = self.fence()
-        if self.node.clock == VIRTUAL:
-            shell.patience = VIRTUAL_PATIENCE
+        shell.patience = self.node.patience
         return shell
 
     def _connect_alone(self) -> SshShell:
-        self.strategy.connect_alone(SSH_ALONE_TIMEOUT_S)
+        self.strategy.connect_alone(SSH_ALONE_TIMEOUT_S * self.node.patience)
         return self._new_shell()
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pytest_pinet.errors import PowerError
@@ -52,6 +54,23 @@ def test_a_switch_that_reports_the_opposite_is_an_error(monkeypatch: pytest.Monk
     monkeypatch.setattr(power, "SETTLE_TIMEOUT_S", 0.1)
     with pytest.raises(PowerError, match="power switch of pi1 accepted 'on', but still reports the opposite"):
         Power("pi1", Stuck()).switch(on=True)
+
+
+class Slow(Blind):
+    """Answers after a moment, as the virtual switch of a full machine does."""
+
+    def on(self) -> None:
+        time.sleep(0.3)
+        super().on()
+
+
+def test_a_board_in_virtual_time_has_longer_for_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "CALL_TIMEOUT_S", 0.1)
+    with pytest.raises(PowerError, match="power switch of virt-1 failed to switch on"):
+        Power("virt-1", Slow()).switch(on=True)
+    driver = Slow()
+    Power("virt-1", driver, patience=40.0).switch(on=True)
+    assert driver.real
 
 
 def test_a_failing_switch_is_an_error() -> None:

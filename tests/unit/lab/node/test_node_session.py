@@ -22,7 +22,7 @@ from pytest_pinet.lab.node import guard, shutdown
 from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
 from pytest_pinet.lab.node.shutdown import COMMAND
 from pytest_pinet.lab.ssh import SshShell
-from pytest_pinet.model.lab import Node
+from pytest_pinet.model.lab import VIRTUAL, Node
 from pytest_pinet.tuning import journal
 from pytest_pinet.tuning.journal import Replayed
 from tests.support.local_shell import LocalShell
@@ -218,6 +218,16 @@ def test_a_node_that_was_on_gets_a_short_ssh_timeout() -> None:
     board = Board(True)
     found = bring_up(board)
     assert board.timeouts[1] == pytest.approx(max(SSH_TIMEOUT_S, answer_timeout_s(found.node)), abs=1)
+
+
+def test_a_node_in_virtual_time_may_be_silent_for_longer_over_ssh() -> None:
+    board = Board(True)
+    found = session(board)
+    found.node = replace(found.node, clock=VIRTUAL)
+    found.switch_on()
+    found.log_in()
+    assert found.node.patience > 1
+    assert board.timeouts[1] == pytest.approx(max(SSH_TIMEOUT_S * found.node.patience, BOOT_S / 6), abs=1)
 
 
 def test_a_node_that_was_booted_just_before_gets_the_rest_of_the_boot_timeout_for_ssh() -> None:
