@@ -24,6 +24,7 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
+from pytest_pinet.report.losses import USUAL_RUNS
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
@@ -114,17 +115,22 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
 def series_with(
     history: HistoryStore | None, results: Sequence[ResultRecord], last: int, emulated: bool
 ) -> list[FigureSeries]:
-    """Return the trends of these results, with the results as their newest points."""
+    """Return the trends of these results: their ``last`` earlier points, and the results as the newest points.
+
+    The level comes from more points, or a loss would be forgotten as soon as it is older than the trend.
+    """
     found = []
     for result in results:
         for way in result.directions:
             figure = metric_id(result.id, way)
-            past = Trend(figure, "", ()) if history is None else history.trend(figure, last)
+            past = Trend(figure, "", ()) if history is None else history.trend(figure, max(last, USUAL_RUNS))
             point = _point(result, way, figure, emulated)
             # The level is that of the earlier runs: it says nothing about this one yet.
             level = level_of(past, datetime.now(UTC).date())
-            one = series_of(replace(past, points=(*past.points, point), levels_bps=()), result.combination.id)
-            found.append(replace(one, level=level))
+            shown = past.points[-last:]
+            shifts = tuple(shift for shift in past.changes if any(dot.run == shift.run for dot in shown))
+            drawn = replace(past, points=(*shown, point), changes=shifts, levels_bps=())
+            found.append(replace(series_of(drawn, result.combination.id), level=level))
     return found
 
 

@@ -14,6 +14,7 @@ from pytest_pinet.config import labfile
 from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.report.trends import series_with
 from tests.support.commands import mistake, run
 from tests.support.history_records import BEGINS, FIGURE, day, kept, with_result
 
@@ -277,3 +278,12 @@ def test_the_report_knows_what_was_accepted_or_says_that_it_does_not(
     done = run("report", "--page")
     assert done.stderr == ("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab\n")
     assert LINK not in Path("report.html").read_text()
+
+
+def test_a_result_has_its_loss_also_if_the_loss_is_older_than_the_shown_trend(history: Path) -> None:
+    """As in Allure: 20 runs since the loss, and only 10 of them in the chart."""
+    (result,) = slower()[-1].results
+    with HistoryStore.open(str(history / ".pinet/history.db")) as store:
+        (series,) = series_with(store, [result], 10, True)
+    assert len(series.dots) == 11
+    assert (series.level.loss is not None, series.shifts) == (True, ())
