@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +25,6 @@ from pytest_pinet.execution.json_text import parse_json
 if TYPE_CHECKING:
     from pytest_pinet.config.lab_of_file import LabOfFile
     from pytest_pinet.history.points import StoredRun
-    from pytest_pinet.report.allure import derived
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
 
@@ -83,12 +81,6 @@ def report(
     The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page. A mail is never sent: it is
     written to a file, with places in brackets that only you can fill.
     """
-    from pytest_pinet.config.labfile import load
-    from pytest_pinet.report.allure import derived
-    from pytest_pinet.report.allure.tool import find_allure
-    from pytest_pinet.report.page.links import PageLinks
-    from pytest_pinet.report.page.page import page as own_page
-
     if email:
         chosen = click.get_current_context().get_parameter_source("output") is not ParameterSource.DEFAULT
         write_mail(run, tree, output if chosen else Path("regression.eml"))
@@ -101,10 +93,16 @@ def report(
     click.get_current_context().call_on_close(gc.enable)
     if results is not None and not results.is_dir():
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
-    lab = load(lab_file, in_use=False) if lab_file is not None else None
+    lab = None
+    if lab_file is not None:
+        from pytest_pinet.config.labfile import load
+
+        lab = load(lab_file, in_use=False)
     found, gates = _series(history_url, lab, last)
     allure = None
     if results is not None and not page:
+        from pytest_pinet.report.allure.tool import find_allure
+
         # 'make report' installs Allure beside this Python.
         allure = find_allure([Path.cwd(), Path(sys.prefix) / "allure"])
     if allure is not None and results is not None:
@@ -112,11 +110,12 @@ def report(
             # A page of such results is empty, and looks as if nothing were wrong.
             why = "no test ran, or --alluredir was missing"
             echo(f"pinet: {results} has no test results, so the report is empty: {why}", err=True)
-        tests = derived.remembered(derived.known_tests(results), MEMORY)
-        place = _by_allure(allure, results, tests, found, output)
+        place = _by_allure(allure, results, found, output)
         made_by = str(allure)
     else:
         from pytest_pinet.cli.run_selection import latest_change
+        from pytest_pinet.report.page.links import PageLinks
+        from pytest_pinet.report.page.page import page as own_page
 
         changed = latest_change(Path(".pinet") / "runs")
         if changed is None and not any(one.dots for one in found):
@@ -150,9 +149,7 @@ def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeri
         return all_series(history, last), history.gates(_GATES)
 
 
-def _by_allure(
-    allure: Allure, results: Path, tests: Sequence[derived.KnownTest], found: list[FigureSeries], output: Path
-) -> Path:
+def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output: Path) -> Path:
     from pytest_pinet.report.allure import derived
     from pytest_pinet.report.allure.run_files import RUN_FILE
     from pytest_pinet.report.allure.tool import generate
@@ -162,6 +159,7 @@ def _by_allure(
     except (OSError, ValueError):
         found_run = {}
     run = found_run if isinstance(found_run, dict) else {}
+    tests = derived.remembered(derived.known_tests(results), MEMORY)
     runs = derived.runs_of(found, str(run.get("run", "")))
     history = derived.allure3_history(runs, tests) if allure.version[0] >= 3 else derived.allure2_history(runs, tests)
     single = len(list(results.glob("*-result.json"))) <= MOST_IN_ONE_FILE

@@ -13,7 +13,7 @@ from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entrie
 from pytest_pinet.config.fields import Count, Rate, Text
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
-from pytest_pinet.config.schema import Section
+from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.model.quantities import Bitrate

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from pytest_pinet.config.fields import (
     TWO,
@@ -44,6 +44,7 @@ from pytest_pinet.config.fields import (
     Tool,
     one_of,
 )
+from pytest_pinet.config.section import Section
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import CLOCKS, MACHINES, MANAGERS, USERS
@@ -60,12 +61,6 @@ LABGRID_KEYS = ("targets", "options", "features", "paths", "images", "tools", "i
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
 
 BusName = Annotated[str, *one_of("bus", BUSES)]
-
-
-class Section(BaseModel):
-    """A mapping in the lab file. Unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class BoardSection(Section):
@@ -226,12 +221,12 @@ class PinetSection(Section):
         description="share of their rate at which the launcher runs links; auto: a tenth if a trial shows that the "
         "machine is too slow for the full rate. Reported values are converted to the full rate",
     )
-    boards: dict[Name, BoardSection] = {}
-    nics: dict[Name, NicSection] = {}
+    boards: dict[Name, BoardSection] = Field({})
+    nics: dict[Name, NicSection] = Field({})
     switches: dict[Name, SwitchSection]
     nodes: Annotated[dict[Name, NodeSection], Field(json_schema_extra={"minProperties": 1})]
     uplinks: dict[Name, UplinkSection] = Field({}, description="cables between switches")
-    limits: list[LimitSection] = []
+    limits: list[LimitSection] = Field([])
     profile: Annotated[str, *one_of("profile", tuple(PROFILES))] = Field(
         DEFAULT_PROFILE, description="how long traffic may run until a verdict"
     )

@@ -13,7 +13,7 @@ from pytest_pinet.history.levels import (
     LEAST_NOISE,
     MATTERS,
     LevelShift,
-    drawn_in,
+    Readings,
     levels,
     noise_of,
     shifts,
@@ -63,20 +63,19 @@ Told = tuple[tuple[int, int], float, list[LevelShift]]
 
 def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> SeriesCourse:
     """Find the jumps and the drift of a series of logarithms."""
-    values = drawn_in(logs) if len(logs) > 1 else list(logs)
-    found = shifts(logs, certain, matters, values)
+    series = Readings(logs)
+    values = series.values
+    found = shifts(series, certain, matters)
     cuts = [shift.at for shift in found]
     jumped = SeriesCourse(tuple(found), None, tuple(levels(values, cuts)) if values else ())
     slow = certain * _SLOW
-    if len(logs) < 2 * LEAST_LENGTH or not (found or shifts(logs, certain * _HINT, matters, values)):
+    if len(logs) < 2 * LEAST_LENGTH or not (found or shifts(series, certain * _HINT, matters)):
         # A drift that matters shows up as jumps at first, if only as uncertain ones: without them there is no drift.
         return jumped
     best, least = jumped, _cost(values, cuts, 0.0, ()) - _MARGIN
-    alone: Told = (*_best_ramp(values, ()), [])
-    for ramp, size, own in (
-        alone,
-        *(_together(logs, values, start, slow * _BESIDE, matters) for start in ([], cuts)),
-    ):
+    starts: list[Told] = [(*_best_ramp(values, ()), [])]
+    starts += [(*_best_ramp(values, cuts), found)] if cuts else []
+    for ramp, size, own in (starts[0], *(_together(logs, values, start, slow * _BESIDE, matters) for start in starts)):
         cost = _cost(values, [shift.at for shift in own], size, ramp)
         if cost < least and _is_drift(values, own, ramp, size, slow, matters):
             line = [size * part for part in _ramp(len(values), ramp)]
@@ -86,20 +85,17 @@ def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
     return best
 
 
-def _together(
-    logs: Sequence[float], values: Sequence[float], cuts: Sequence[int], certain: float, matters: float
-) -> Told:
+def _together(logs: Sequence[float], values: Sequence[float], start: Told, certain: float, matters: float) -> Told:
     """Find a drift and the jumps beside it, alternately: each one while the other is removed."""
-    own: list[LevelShift] = []
-    ramp, size = _best_ramp(values, cuts)
+    ramp, size, own = start
+    cuts = [shift.at for shift in own]
     for _ in range(_ROUNDS):
         line = [size * part for part in _ramp(len(values), ramp)]
-        own = shifts([value - part for value, part in zip(logs, line, strict=True)], certain, matters)
-        again = [shift.at for shift in own]
-        ramp, size = _best_ramp(values, again)
-        if again == list(cuts):
+        own = shifts(Readings(list(map(operator.sub, logs, line))), certain, matters)
+        before, cuts = cuts, [shift.at for shift in own]
+        if cuts == before:
             break
-        cuts = again
+        ramp, size = _best_ramp(values, cuts)
     return ramp, size, own
 
 

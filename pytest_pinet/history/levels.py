@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import operator
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from pytest_pinet.judge.statistics import robust_sd
@@ -27,6 +28,7 @@ _MOST_LEAPS = 8
 # Readings further from the median of their neighbours than this many standard deviations are clipped.
 _FAR = 3.0
 _NEIGHBOURS = 2
+_WIDTH = 2 * _NEIGHBOURS + 1
 # The assumed correlation of neighbouring runs, and the number of runs that this assumption weighs.
 _USUALLY_ALIKE = 0.5
 _WORTH = 20
@@ -52,19 +54,55 @@ class LevelShift:
     certainty: float
 
 
-def shifts(
-    logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS, values: Sequence[float] = ()
-) -> list[LevelShift]:
-    """Return where the level of a series of logarithms moved, in order. ``values``: `drawn_in` of it, if known."""
-    if len(logs) < 2 * LEAST_RUNS:
+class Readings:
+    """A series of logarithms with clipped outliers, and its means and best cuts, each computed once.
+
+    `_settled` and `_reduced` look at the same ranges again and again.
+    """
+
+    def __init__(self, logs: Sequence[float]) -> None:
+        self.logs = logs
+        self.values = drawn_in(logs) if len(logs) > 1 else list(logs)
+        self.leaps = {index for index, value in enumerate(self.values) if value != logs[index]}
+        # The least length of a level: longer than a chance sequence of outliers (0.1 %) in this series.
+        share = min(max(len(self.leaps), 1) / len(logs), 0.5) if logs else 0.5
+        length = math.ceil(math.log(0.001 / len(logs)) / math.log(share)) if logs else LEAST_RUNS
+        self.least = min(max(length, LEAST_RUNS), _MOST_LEAPS)
+        self._means: dict[tuple[int, int], tuple[float, float]] = {}
+        self._cuts: dict[tuple[int, int], tuple[int, float] | None] = {}
+
+    def mean(self, begin: int, end: int) -> tuple[float, float]:
+        """Return the mean of a range, and its variance."""
+        key = begin, end
+        if key not in self._means:
+            own = self.values[begin:end]
+            mean = statistics.fmean(own)
+            rest = [value - mean for value in own]
+            self._means[key] = mean, math.fsum(map(operator.mul, rest, rest)) / (len(own) - 1)
+        return self._means[key]
+
+    @cached_property
+    def noise(self) -> float:
+        """The noise of the steps from run to run."""
+        return _noise_of_steps(self.values)
+
+    def best_cut(self, begin: int, end: int) -> tuple[int, float] | None:
+        """Return the cut that most lowers the sum of squares in this range, and by how much."""
+        key = begin, end
+        if key not in self._cuts:
+            self._cuts[key] = _best_cut(self.values[begin:end], begin, self.least)
+        return self._cuts[key]
+
+
+def shifts(series: Readings, certain: float = CERTAIN, matters: float = MATTERS) -> list[LevelShift]:
+    """Return where the level of a series moved, in order."""
+    if len(series.logs) < 2 * LEAST_RUNS:
         return []
-    values = values or drawn_in(logs)
-    least = _least(sum(a != b for a, b in zip(logs, values, strict=True)), len(logs))
-    cuts = _settled(values, _candidates(values, certain * 0.6, least), least)
-    cuts = _reduced(values, cuts, certain, matters, least)
-    noise, alike = noise_of(values, cuts)
-    leaps = {index for index, value in enumerate(values) if value != logs[index]}
-    return [_shift(values, cuts, index, noise, alike, leaps) for index in range(len(cuts))]
+    cuts = _reduced(series, _settled(series, _candidates(series, certain * 0.6)), certain, matters)
+    if not cuts:
+        return []
+    noise, alike = noise_of(series.values, cuts)
+    return [_shift(series, cuts, index, noise, alike) for index in range(len(cuts))]
 
 
 def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
@@ -77,33 +115,37 @@ def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
 
 def drawn_in(logs: Sequence[float]) -> list[float]:
     """Return the series with clipped outliers: each reading stays within a distance of its neighbours' median."""
-    steps = [b - a for a, b in pairwise(logs)]
-    far = _FAR * max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
-    width = 2 * _NEIGHBOURS + 1
+    far = _FAR * _noise_of_steps(logs)
     # The median, in its order: statistics.median takes most of the time of a quiet series.
-    middles = [sorted(logs[begin : begin + width])[_NEIGHBOURS] for begin in range(len(logs) - width + 1)]
+    middles = [sorted(near)[_NEIGHBOURS] for near in zip(*(logs[begin:] for begin in range(_WIDTH)), strict=False)]
     middles = middles or [statistics.median(logs)]
-    found = []
-    for index, value in enumerate(logs):
-        middle = middles[min(max(index - _NEIGHBOURS, 0), len(middles) - 1)]
-        found.append(min(max(value, middle - far), middle + far))
-    return found
+    edges = [middles[0]] * _NEIGHBOURS, [middles[-1]] * (len(logs) - len(middles) - _NEIGHBOURS)
+    around = [*edges[0], *middles, *edges[1]]
+    return [
+        value if middle - far <= value <= middle + far else middle + math.copysign(far, value - middle)
+        for value, middle in zip(logs, around, strict=False)
+    ]
+
+
+def _noise_of_steps(values: Sequence[float]) -> float:
+    """Return the standard deviation that the steps from run to run show, whatever the levels are."""
+    steps = list(map(operator.sub, values[1:], values))
+    return max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
 
 
 def noise_of(values: Sequence[float], cuts: Sequence[int]) -> tuple[float, float]:
     """Return the standard deviation around the levels, and the correlation of neighbouring runs."""
-    rest = [value - level for value, level in zip(values, levels(values, cuts), strict=True)]
-    squares = math.fsum(one * one for one in rest)
+    rest = list(map(operator.sub, values, levels(values, cuts)))
+    squares = math.fsum(map(operator.mul, rest, rest))
     if squares <= 0:
         return LEAST_NOISE, 0.0
-    inner = [
-        (a, b)
-        for begin, end in _parts(len(rest), cuts)
-        for a, b in zip(rest[begin:end], rest[begin + 1 : end], strict=False)
-    ]
+    inner = list(map(operator.mul, rest, rest[1:]))
+    for cut in cuts:
+        # These neighbours belong to different levels.
+        inner[cut - 1] = 0.0
     # Subtracting means lowers the correlation of neighbours, by about (1 + 4 r) over the length of a level (Kendall
     # 1954).
-    alike = math.fsum(a * b for a, b in inner) / squares
+    alike = math.fsum(inner) / squares
     alike += (1 + 4 * max(alike, 0.0)) * (len(cuts) + 1) / len(rest)
     # A short series says little about the correlation, so the estimate is pulled towards the usual value.
     alike = (alike * len(rest) + _USUALLY_ALIKE * _WORTH) / (len(rest) + _WORTH)
@@ -126,57 +168,47 @@ def widened(alike: float, length: int | None = None) -> float:
     return math.sqrt(1 + 2 * (alike / (1 - alike) - rest))
 
 
-def _least(leaps: int, length: int) -> int:
-    """Return the least length of a level: longer than a chance sequence of outliers (0.1 %) in this series."""
-    share = min(max(leaps, 1) / length, 0.5)
-    return min(max(math.ceil(math.log(0.001 / length) / math.log(share)), LEAST_RUNS), _MOST_LEAPS)
-
-
 def _parts(length: int, cuts: Sequence[int]) -> list[tuple[int, int]]:
     edges = [0, *cuts, length]
     return list(pairwise(edges))
 
 
-def _best_cut(values: Sequence[float], begin: int, end: int, least: int) -> tuple[int, float] | None:
-    """Return the cut that most lowers the sum of squares in this range, and by how much."""
-    length = end - begin
+def _best_cut(values: Sequence[float], begin: int, least: int) -> tuple[int, float] | None:
+    length = len(values)
     if length < 2 * least:
         return None
-    total = math.fsum(values[begin:end])
-    left, best, at = math.fsum(values[begin : begin + least - 1]), -1.0, 0
-    mean = total / length
-    for count in range(least, length - least + 1):
-        left += values[begin + count - 1]
+    mean = math.fsum(values) / length
+    left, best, at = math.fsum(values[: least - 1]), -1.0, 0
+    for count, value in enumerate(values[least - 1 : length - least], least):
+        left += value
         gap = left - mean * count
         gain = gap * gap * length / (count * (length - count))
         if gain > best:
-            best, at = gain, begin + count
-    return at, best
+            best, at = gain, count
+    return begin + at, best
 
 
-def _candidates(values: Sequence[float], certain: float, least: int) -> list[int]:
+def _candidates(series: Readings, certain: float) -> list[int]:
     """Return candidate cuts. Some of them are no change."""
-    steps = [b - a for a, b in pairwise(values)]
-    noise = max(robust_sd(steps, statistics.median(steps)) / math.sqrt(2), LEAST_NOISE)
     found: list[int] = []
-    todo = [(0, len(values))]
+    todo = [(0, len(series.values))]
     while todo:
         begin, end = todo.pop()
-        best = _best_cut(values, begin, end, least)
-        if best is None or math.sqrt(best[1]) < certain * noise:
+        best = series.best_cut(begin, end)
+        if best is None or math.sqrt(best[1]) < certain * series.noise:
             continue
         found.append(best[0])
         todo += [(begin, best[0]), (best[0], end)]
     return sorted(found)
 
 
-def _settled(values: Sequence[float], cuts: list[int], least: int) -> list[int]:
+def _settled(series: Readings, cuts: list[int]) -> list[int]:
     """Move each cut to its best place between its neighbours."""
     for _ in range(5):
         before = list(cuts)
         for index in range(len(cuts)):
-            edges = [0, *cuts, len(values)]
-            best = _best_cut(values, edges[index], edges[index + 2], least)
+            edges = [0, *cuts, len(series.values)]
+            best = series.best_cut(edges[index], edges[index + 2])
             if best is not None:
                 cuts[index] = best[0]
         if cuts == before:
@@ -184,12 +216,12 @@ def _settled(values: Sequence[float], cuts: list[int], least: int) -> list[int]:
     return cuts
 
 
-def _reduced(values: Sequence[float], cuts: list[int], certain: float, matters: float, least: int) -> list[int]:
+def _reduced(series: Readings, cuts: list[int], certain: float, matters: float) -> list[int]:
     """Remove the cuts that are not certain or too small, weakest first."""
+    needed = certain * math.sqrt(1 + _SHORT / len(series.values))
     while cuts:
-        noise, alike = noise_of(values, cuts)
-        found = [_strength(values, cuts, index, noise, alike) for index in range(len(cuts))]
-        needed = certain * math.sqrt(1 + _SHORT / len(values))
+        noise, alike = noise_of(series.values, cuts)
+        found = [_strength(series, cuts, index, noise, alike) for index in range(len(cuts))]
         weak = [
             (strength, index)
             for index, (strength, size) in enumerate(found)
@@ -198,56 +230,58 @@ def _reduced(values: Sequence[float], cuts: list[int], certain: float, matters: 
         if not weak:
             break
         del cuts[min(weak)[1]]
-        cuts = _settled(values, cuts, least)
+        cuts = _settled(series, cuts)
     return cuts
 
 
-def _strength(
-    values: Sequence[float], cuts: Sequence[int], index: int, noise: float, alike: float
-) -> tuple[float, float]:
+def _strength(series: Readings, cuts: Sequence[int], index: int, noise: float, alike: float) -> tuple[float, float]:
     """Return how many standard errors the level moves at a cut, and the size of the move."""
-    edges = [0, *cuts, len(values)]
+    edges = [0, *cuts, len(series.values)]
     begin, at, end = edges[index : index + 3]
-    low, high = statistics.fmean(values[begin:at]), statistics.fmean(values[at:end])
+    (low, below), (high, above) = series.mean(begin, at), series.mean(at, end)
     # A few bad days in a row are no level, because they also differ from each other.
     unlike = max(
-        _squares(values[first:last], mean) / (noise * widened(alike, last - first)) ** 2
-        for first, last, mean in ((begin, at, low), (at, end, high))
+        variance / (noise * widened(alike, length)) ** 2
+        for variance, length in ((below, at - begin), (above, end - at))
     )
-    step, weight = _step(values[begin:end], at - begin, alike)
+    step, weight = _step(series, begin, at, end, alike)
     fresh = noise * math.sqrt((1 - alike * alike) * max(unlike, 1.0))
     return abs(step) * math.sqrt(weight) / fresh, high - low
 
 
-def _step(values: Sequence[float], at: int, alike: float) -> tuple[float, float]:
+def _step(series: Readings, begin: int, at: int, end: int, alike: float) -> tuple[float, float]:
     """Return the step of a level before run ``at``, and the inverse of its variance in units of the runs' new noise.
 
     It is the best estimate for runs of which each keeps the share ``alike`` of the deviation of the run before (least
     squares on what is new in each run, Prais and Winsten 1954). A step within one run is new as a whole, so it stands
     out more than the difference of the means.
+
+    With a design of two columns, level and step, the sums over runs have closed forms. ``own`` is what is new in a run
+    that is not the first, ``(1 - alike)`` of the level.
     """
+    before, after, own = at - begin, end - at, 1 - alike
     first = math.sqrt(1 - alike * alike)
-    level = [first] + [1 - alike] * (len(values) - 1)
-    step = [1 - alike if index > at else float(index == at) for index in range(len(values))]
-    new = [first * values[0], *(b - alike * a for a, b in pairwise(values))]
-    share = math.fsum(map(operator.mul, step, level)) / math.fsum(one * one for one in level)
-    rest = [one - share * two for one, two in zip(step, level, strict=True)]
-    weight = math.fsum(one * one for one in rest)
-    return math.fsum(map(operator.mul, rest, new)) / weight, weight
+    # The step explains one run before the new level's others: as a whole there, by ``own`` in each run after it.
+    share = (own + (after - 1) * own * own) / (first * first + (before + after - 1) * own * own)
+    rest = -share * first, -share * own, 1 - share * own, own - share * own
+    counts = 1, before - 1, 1, after - 1
+    # All values less the mean before the step, which keeps the digits of the sums.
+    low, high = series.mean(begin, at)[0], series.mean(at, end)[0]
+    start, last, new, final = (series.values[index] - low for index in (begin, at - 1, at, end - 1))
+    risen = (high - low) * after
+    fresh = (first * start, -start - alike * -last, new - alike * last, risen - new - alike * (risen - final))
+    # A level that is subtracted from all values changes neither the step nor its variance.
+    weight = math.fsum(number * one * one for number, one in zip(counts, rest, strict=True))
+    return math.fsum(map(operator.mul, rest, fresh)) / weight, weight
 
 
-def _squares(values: Sequence[float], mean: float) -> float:
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-
-
-def _shift(
-    values: Sequence[float], cuts: Sequence[int], index: int, noise: float, alike: float, leaps: Collection[int]
-) -> LevelShift:
+def _shift(series: Readings, cuts: Sequence[int], index: int, noise: float, alike: float) -> LevelShift:
     """Return a cut with the range of places that fit nearly as well."""
+    values, leaps = series.values, series.leaps
     edges = [0, *cuts, len(values)]
     begin, at, end = edges[index : index + 3]
-    strength, size = _strength(values, cuts, index, noise, alike)
-    middle = statistics.fmean(values[begin:at]) + size / 2
+    strength, size = _strength(series, cuts, index, noise, alike)
+    middle = series.mean(begin, at)[0] + size / 2
     # The change in squares, in units of the noise, if the cut moves over a reading. An outlier counts as 0.
     costs = [0.0 if i in leaps else 2 * size * (value - middle) / (noise * noise) for i, value in enumerate(values)]
     allowed = 2 * math.log(100) * widened(alike) ** 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Self
 
 from sqlalchemy import (
@@ -20,7 +21,6 @@ from sqlalchemy import (
     select,
     tuple_,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
@@ -316,5 +316,5 @@ def _count(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _insert(connection: Connection, table: Table) -> Any:
-    """Both databases support ``on conflict``, each in its own dialect."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    """Both databases support ``on conflict``, each in its own dialect. Only that of this database is imported."""
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)

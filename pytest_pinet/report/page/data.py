@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 
 from markupsafe import Markup
 
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, SEVERITY
 from pytest_pinet.report.page.links import PageLinks
-from pytest_pinet.report.page.panels import CombinationChart
+from pytest_pinet.report.page.panels import CombinationChart, changes
 from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.report.trends import FigureSeries
@@ -34,13 +33,8 @@ class PageData:
 
     def add(self, key: str, chart: CombinationChart, all_series: Sequence[FigureSeries]) -> None:
         """Add a combination. ``key`` is the HTML id of its section."""
-        runs = [self._run(one.name, (one.time - _EPOCH) // _MINUTE, one.folder) for one in chart.runs]
-        builds = [
-            [next(own)[0], text]
-            for text, own in groupby(
-                ((number, self._text(run.build)) for number, run in enumerate(chart.runs)), key=lambda one: one[1]
-            )
-        ]
+        runs = [self._run(one.run, (one.time - _EPOCH) // _MINUTE, one.folder) for one in chart.runs]
+        builds = [[number, self._text(build)] for number, build in chart.builds]
         metrics = [self._metric(chart, series) for series in all_series]
         self._combinations.append({"key": key, "runs": runs, "builds": builds, "metrics": metrics})
 
@@ -67,20 +61,16 @@ class PageData:
         """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
         dots = series.dots
         places = [chart.index[dot.run] for dot in dots]
-        ranges = [(bps := dot.goodput_bps or 0.0, dot.interval_bps or (bps, bps)) for dot in dots]
-        limits = [
-            [next(own)[0], kilo]
-            for kilo, own in groupby(
-                ((number, _kilo(dot.limit_bps)) for number, dot in enumerate(dots)), key=lambda one: one[1]
-            )
-        ]
+        values = [dot.goodput_bps for dot in dots]
+        ranges = [(bps or 0.0, dot.interval_bps) for bps, dot in zip(values, dots, strict=True)]
+        limits = changes(dot.limit_bps for dot in dots)
         return {
             "name": series.figure,
             "at": places if places != list(range(len(chart.runs))) else 0,
-            "value": [_kilo(dot.goodput_bps) for dot in dots],
-            "below": [round((value - low) / 1e3) for value, (low, _) in ranges],
-            "above": [round((high - value) / 1e3) for value, (_, high) in ranges],
-            "limit": limits,
+            "value": [None if bps is None else round(bps / 1e3) for bps in values],
+            "below": [0 if own is None else round((bps - own[0]) / 1e3) for bps, own in ranges],
+            "above": [0 if own is None else round((own[1] - bps) / 1e3) for bps, own in ranges],
+            "limit": [[number, _kilo(bps)] for number, bps in limits],
             "verdict": "".join([_VERDICTS[dot.verdict] for dot in dots]),
             "why": {
                 number: self._unit.sentence(first_paragraph(dot.reason))

@@ -279,7 +279,7 @@ def _links(chart: CombinationChart, latest: Point, links: PageLinks) -> list[tup
         for name in ("results.json", *latest.artefacts)
         if (address := links.file(latest.folder, name))
     ]
-    before = [run for run in chart.runs if run.name != latest.run]
+    before = [run for run in chart.runs if run.run != latest.run]
     if before and (there := links.folder(before[-1].folder)):
         found.append((f"previous run, {before[-1].time:%Y-%m-%d}", f"{there}/results.json"))
     name, address = links.commit(latest.build)

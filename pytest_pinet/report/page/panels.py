@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from itertools import groupby
-from operator import itemgetter
-from typing import NamedTuple
+from itertools import pairwise
+from operator import attrgetter
+from typing import TypeVar
 
 from markupsafe import Markup, escape
 
@@ -23,6 +22,7 @@ from pytest_pinet.report.charts.trend import short_names
 from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.trends import FigureSeries
 
+T = TypeVar("T")
 # The height of a panel in pixels, and the units in it in which lines are drawn.
 HEIGHT, _FINE = 70, 4
 # Without dots for good runs, many runs are readable, and the page is smaller.
@@ -33,31 +33,20 @@ _WIDE, _NARROW = 7.5, 27.0
 _OUTLIERS = 0.02
 
 
-class ChartRun(NamedTuple):
-    """One run of a combination: its name, time, and builds by the word that labels them."""
-
-    name: str
-    time: datetime
-    folder: str
-    build: str
-
-    @property
-    def release(self) -> str:
-        """The first word of the build: the release of the kernel."""
-        return self.build.partition(" ")[0]
-
-
 class CombinationChart:
-    """The panels and the axis of the metrics of one combination."""
+    """The panels and the axis of the metrics of one combination.
+
+    ``runs`` has a point of each run, in order, ``index`` their places, and ``builds`` the place at which each build
+    begins.
+    """
 
     def __init__(self, all_series: Sequence[FigureSeries], unit: PageUnit) -> None:
         points = {point.run: point for series in all_series for point in series.dots}
-        ordered = sorted(points.values(), key=lambda point: (point.time, point.run))
+        self.runs = sorted(points.values(), key=attrgetter("time", "run"))
+        self.index = {one.run: number for number, one in enumerate(self.runs)}
         # Hundreds of runs share the value that describes their build.
-        names = {id(point.build): point.build for point in ordered}
-        words = {key: name_of(build) for key, build in names.items()}
-        self.runs = [ChartRun(one.run, one.time, one.folder, words[id(one.build)]) for one in ordered]
-        self.index = {run.name: number for number, run in enumerate(self.runs)}
+        names = {key: name_of(build) for key, build in {id(one.build): one.build for one in self.runs}.items()}
+        self.builds = changes(names[id(one.build)] for one in self.runs)
         self._failed = [dot for series in all_series if not (series.traffic or series.measured) for dot in series.dots]
         self._unit = unit
         self._moved = {shift.run for series in all_series for shift in series.shifts}
@@ -86,11 +75,12 @@ class CombinationChart:
     def axis(self) -> Markup:
         """Return the axis below the panels: dates, and the kernels where they begin."""
         dates = [(number, text, text, important) for number, text, important in self._dates()]
-        names = short_names({run.release for run in self.runs})
+        # The first word of a build is the release of its kernel.
+        releases = [build.partition(" ")[0] for _, build in self.builds]
+        names = short_names(set(releases))
         kernels = [
-            (number, names[run.release], run.build, run.name in self._moved)
-            for number, run in enumerate(self.runs)
-            if number == 0 or run.build != self.runs[number - 1].build
+            (number, names[release], build, self.runs[number].run in self._moved)
+            for (number, build), release in zip(self.builds, releases, strict=True)
         ]
         ticks = "".join(f'<line x1="{x}%" x2="{x}%" y2="5"/>' for x in (self._percent(one[0]) for one in kernels))
         marks = "".join(self._mark(self.index[dot.run], dot, 7) for dot in self._failed)
@@ -118,8 +108,8 @@ class CombinationChart:
         """Yield the lines of one metric, and how each looks."""
         ranged = [(index, dot.interval_bps) for index, dot in known if dot.interval_bps is not None]
         if ranged:
-            upper = self._places((index, high) for index, (_, high) in ranged)
-            yield upper + self._places((index, low) for index, (low, _) in reversed(ranged)), "f-interval"
+            upper = self._places([(index, high) for index, (_, high) in ranged])
+            yield upper + self._places([(index, low) for index, (low, _) in reversed(ranged)]), "f-interval"
         for values, look in (
             ([(index, dot.oracle_bps) for index, dot in known], "s-oracle dots"),
             ([(index, dot.limit_bps) for index, dot in known], "s-limit dash"),
@@ -130,21 +120,23 @@ class CombinationChart:
     def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
         """Return the corners of a line that is level between changes of the value."""
         corners: list[tuple[int, float]] = []
-        for bps, same in groupby(values, key=itemgetter(1)):
-            indices = [index for index, _ in same]
-            corners += [(indices[0], bps), (indices[-1], bps)]
+        starts = changes([bps for _, bps in values])
+        for (start, bps), (end, _) in pairwise([*starts, (len(values), 0.0)]):
+            corners += [(values[start][0], bps), (values[end - 1][0], bps)]
         return self._places(corners)
 
-    def _places(self, values: Iterable[tuple[int, float]]) -> list[tuple[int, int]]:
+    def _places(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
         """Return the places of values in the units of lines. Inline, because there are hundreds of thousands."""
+        if not values:
+            return []
         slope = _FINE * (self._ys.end - self._ys.start) / (self._ys.high - self._ys.low)
         first = _FINE * self._ys.start - slope * self._ys.low + 0.5
         top, bottom = 3 * _FINE, (HEIGHT - 3) * _FINE
-        found = [(index, int(first + slope * bps)) for index, bps in values]
-        places = [place for _, place in found]
-        if places and (min(places) < top or max(places) > bottom):
-            return [(index, min(max(place, top), bottom)) for index, place in found]
-        return found
+        indices, rates = zip(*values, strict=True)
+        found = [int(first + slope * bps) for bps in rates]
+        if min(found) < top or max(found) > bottom:
+            found = [min(max(place, top), bottom) for place in found]
+        return list(zip(indices, found, strict=True))
 
     def _mark(self, index: int, dot: Point, missing: int = HEIGHT - 7) -> str:
         y = self._y(dot.goodput_bps) if dot.goodput_bps is not None else missing
@@ -167,13 +159,10 @@ class CombinationChart:
 
         Months are then the important ones.
         """
-        days = [(run.time.year, run.time.month, run.time.day) for run in self.runs]
-        months, all_days = (
-            [n for n in range(1, len(days)) if days[n][:digits] != days[n - 1][:digits]] for digits in (2, 3)
-        )
-        few = len(months) < 3
-        firsts = sorted({0, *(all_days if few else months)}) if days else []
-        return [(n, f"{self.runs[n].time:%Y-%m-%d}", few and n in months) for n in firsts]
+        days = changes([run.time.date() for run in self.runs])
+        months = [days[at] for at, _ in changes([(day.year, day.month) for _, day in days])]
+        few = len(months) < 4
+        return [(n, day.isoformat(), few and (n, day) in months[1:]) for n, day in (days if few else months)]
 
     def _labels(self, wanted: Sequence[tuple[int, str, str, bool]], y: int) -> str:
         """Return the labels that do not overlap. Important labels are placed first."""
@@ -192,6 +181,15 @@ class CombinationChart:
             title = f"<title>{written(whole)}</title>" if whole != text else ""
             found += f'<text{look} x="{x}%" y="{y}" text-anchor="{anchor}">{written(text)}{title}</text>'
         return found
+
+
+def changes(values: Iterable[T]) -> list[tuple[int, T]]:
+    """Return the values at which a sequence changes, with their places; also the first value."""
+    found: list[tuple[int, T]] = []
+    for number, value in enumerate(values):
+        if not found or value != found[-1][1]:
+            found.append((number, value))
+    return found
 
 
 def tick_text(value: float, factor: float, step: float) -> str:
@@ -217,9 +215,5 @@ def _line(places: Sequence[tuple[int, int]], look: str) -> str:
     """Return a line as SVG, in steps from place to place, which is shorter."""
     if len(places) < 2:
         return ""
-    x, y = places[0]
-    steps = [f"M{x} {y}l"]
-    for right, down in places[1:]:
-        steps.append(f"{right - x} {down - y} ")
-        x, y = right, down
-    return f'<path class="{look}" d="{"".join(steps)}"/>'
+    steps = "".join([f"{right - x} {down - y} " for (x, y), (right, down) in pairwise(places)])
+    return f'<path class="{look}" d="M{places[0][0]} {places[0][1]}l{steps}"/>'

@@ -9,8 +9,13 @@ from statistics import median
 
 import pytest
 
+from pytest_pinet.history import levels
 from pytest_pinet.history.drift import course
-from pytest_pinet.history.levels import drawn_in, shifts
+from pytest_pinet.history.levels import MATTERS, LevelShift, Readings, drawn_in
+
+
+def shifts(logs: Sequence[float], matters: float = MATTERS) -> list[LevelShift]:
+    return levels.shifts(Readings(logs), matters=matters)
 
 
 def series(
