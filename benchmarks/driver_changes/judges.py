@@ -21,8 +21,6 @@ from tests.support.emulated_gate import EmulatedGate, emulated_gate
 
 # The emulated lab has no other NIC of an exact board.
 ORDINARY_NICS = {"e1000e": "e1000e", "virtio-net": "virtio"}
-# A change of one instruction in a thousand packets is no rounding.
-_EXACT = (Comparison.CHANGED, Comparison.DRIVER)
 
 
 @dataclass(frozen=True)
@@ -109,10 +107,10 @@ def _share(one: WindowChange) -> float:
 
 
 def _first(found: ExactChange) -> str:
-    """Return the function that changed most where frames come one by one, in the driver or else anywhere."""
+    """Return the function that changed most where frames come one by one: in the changed driver, or else anywhere."""
     single = [(one, function) for one in found.windows if one.a.one_by_one for function in one.functions]
-    own = [pair for pair in single if pair[1].comparison in _EXACT] or [
-        pair for pair in single if pair[1].comparison is Comparison.OTHER
+    own = [pair for pair in single if pair[1].comparison is Comparison.CHANGED] or [
+        pair for pair in single if pair[1].comparison is not Comparison.SHIFTING
     ]
     if not own:
         return ""

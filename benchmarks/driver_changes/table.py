@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.driver_changes.changes import Change
-from benchmarks.driver_changes.judges import Finding
+from benchmarks.driver_changes.judges import ORDINARY_NICS, Finding
 
-NOT_RUN = Finding("not run")
+NOT_RUN, NOT_POSSIBLE = Finding("not run"), Finding("not possible")
 
 
 def table(changes: Sequence[Change], findings: Mapping[str, Mapping[str, Finding]]) -> Iterator[str]:
@@ -18,7 +18,8 @@ def table(changes: Sequence[Change], findings: Mapping[str, Mapping[str, Finding
         own = findings.get(change.name, {})
         if "exact" not in own:
             continue
-        cells = [_cell(own.get(gate, NOT_RUN)) for gate in ("exact", "ordinary", "goodput")]
+        by_ordinary = own.get("ordinary", NOT_RUN) if change.board in ORDINARY_NICS else NOT_POSSIBLE
+        cells = map(_cell, (own["exact"], by_ordinary, own["goodput"]))
         yield f"| {change.text} | {change.board} | {' | '.join(cells)} |"
 
 
