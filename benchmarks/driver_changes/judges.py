@@ -62,7 +62,10 @@ def exact(found: ExactChange) -> Finding:
     better = [one for one in found.windows if one.result is Relation.FASTER]
     if missed or better:
         worst = max(missed or better, key=lambda one: abs(_share(one)))
-        return Finding("slower" if missed else "faster", f"{_share(worst):+.1%} in {worst.b.name}{_first(found)}")
+        share = _share(worst)
+        # A window can be slower although its instructions are not more.
+        how = f"goodput {worst.change:+.1%}" if missed and share < 0 else f"{share:+.1%}"
+        return Finding("slower" if missed else "faster", f"{how} in {worst.b.name}{_first(found)}")
     return Finding("changed" if _first(found) else "same", _first(found).removeprefix(": "))
 
 

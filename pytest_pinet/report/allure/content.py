@@ -19,7 +19,7 @@ from pytest_pinet.report.allure.verdicts import verdict_of
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
-from pytest_pinet.report.exact_text import MOST_FUNCTIONS, FunctionRow, board_text, function_rows
+from pytest_pinet.report.exact_text import MOST_FUNCTIONS, FunctionRow, board_text, function_rows, sum_cells, window_of
 from pytest_pinet.report.losses import short_lines
 from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
 from pytest_pinet.report.text_wrap import rate
@@ -28,6 +28,8 @@ from pytest_pinet.report.trends import FigureSeries
 # The report is a single file with all attachments. Larger or further files stay in the run folder.
 MOST_BYTES = 512 * 1024
 MOST_FILES = 120
+# An exact gate has twelve windows of traffic. The title names some of them.
+MOST_WINDOWS = 3
 # Titles of evidence files, by the name of their source.
 SOURCES = {
     "ethtool": "NIC counters", "heat": "clock and temperature", "interface": "interface counters",
@@ -48,12 +50,22 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
         f"{result.combination.traffic} {way} {figure_words(direction)}"
         for result in results
         for way, direction in result.directions.items()
+        if result.exact is None
     ]
+    values += _exact_values([result for result in results if result.exact is not None])
     values += [f"{r.combination.traffic} {ping_text(r.ping)}" for r in results if r.ping is not None]
     words = [verdict.value] if verdict is not None and verdict is not Verdict.PASS else []
     if not values:
         words = [verdict.value if verdict is not None else "not measured"]
     return " · ".join([str(subject.combination), *values, *words])
+
+
+def _exact_values(results: Sequence[ResultRecord]) -> list[str]:
+    """Return how the instructions of the first windows changed that are not unchanged, and the number of the others."""
+    changed = [result for result in results if result.verdict is not Verdict.PASS]
+    shown = [f"{window_of(one.id)} {sum_cells(one.exact)[2]} instructions" for one in changed[:MOST_WINDOWS]]
+    counts = {"more changed": len(changed) - len(shown), "unchanged": len(results) - len(changed)}
+    return [*shown, *(f"{count} {what}" for what, count in counts.items() if count)]
 
 
 def figure_words(direction: DirectionRecord) -> str:

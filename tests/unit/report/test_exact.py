@@ -11,9 +11,11 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.save import keep_run
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.allure.content import attachments, description_html
+from pytest_pinet.report.allure.content import attachments, description_html, title
+from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_text import function_lines, function_rows
@@ -180,6 +182,18 @@ def test_allure_has_the_functions_as_a_table() -> None:
         "function,module,A,B,change,comparison,source",
         "gem_rx,macb,151.0,631.0,480.0,changed module,drivers/net/ethernet/cadence/macb_main.c:1302",
     ]
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        ("nops", "exact:macb/pair · 2 unchanged"),
+        ("slow", "exact:macb/pair · frame-60-rx +10.12% instructions · 1 unchanged · fail"),
+    ],
+)
+def test_the_title_in_allure_has_the_windows_that_changed(build: str, text: str) -> None:
+    subject = Subject(CombinationId("exact", "macb", "pair"), "test_exact", {}, "test_exact.py")
+    assert title(subject, records(build)) == text
 
 
 def test_the_history_keeps_the_values_of_the_build_and_exports_have_its_instructions(tmp_path: Path) -> None:
