@@ -61,7 +61,7 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
 
 
 def _exact_values(results: Sequence[ResultRecord]) -> list[str]:
-    """Return how the instructions of the first windows changed that are not unchanged, and the number of the others."""
+    """Return how the instructions of the first windows changed, and how many more windows changed or did not."""
     changed = [result for result in results if result.verdict is not Verdict.PASS]
     shown = [f"{window_of(one.id)} {sum_cells(one.exact)[2]} instructions" for one in changed[:MOST_WINDOWS]]
     counts = {"more changed": len(changed) - len(shown), "unchanged": len(results) - len(changed)}
