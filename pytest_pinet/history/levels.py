@@ -43,15 +43,13 @@ LEAST_NOISE = 2e-4
 class LevelShift:
     """The start of a level: ``at`` is the index of its first reading.
 
-    With 99 % certainty the level begins between ``first`` and ``last``. ``size`` is in
-    logarithms. ``certainty`` is the size in standard errors.
+    With 99 % certainty the level begins between ``first`` and ``last``. ``size`` is in logarithms.
     """
 
     at: int
     first: int
     last: int
     size: float
-    certainty: float
 
 
 class Readings:
@@ -280,14 +278,14 @@ def _shift(series: Readings, cuts: Sequence[int], index: int, noise: float, alik
     values, leaps = series.values, series.leaps
     edges = [0, *cuts, len(values)]
     begin, at, end = edges[index : index + 3]
-    strength, size = _strength(series, cuts, index, noise, alike)
+    _, size = _strength(series, cuts, index, noise, alike)
     middle = series.mean(begin, at)[0] + size / 2
     # The change in squares, in units of the noise, if the cut moves over a reading. An outlier counts as 0.
     costs = [0.0 if i in leaps else 2 * size * (value - middle) / (noise * noise) for i, value in enumerate(values)]
     allowed = 2 * math.log(100) * widened(alike) ** 2
     before = _reach([-costs[i] for i in range(at - 1, begin, -1)], allowed)
     after = _reach([costs[i] for i in range(at, end - 1)], allowed)
-    return LevelShift(at, at - before, at + after, size, strength)
+    return LevelShift(at, at - before, at + after, size)
 
 
 def _reach(costs: Sequence[float], allowed: float) -> int:

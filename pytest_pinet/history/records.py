@@ -18,7 +18,6 @@ from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import SEVERITY, Verdict
 
 # Behind the ID of a value of build or state B.
 OF_B = " (B)"
@@ -178,8 +177,3 @@ def spread_of(samples: Iterable[SampleRecord]) -> SampleSpread | None:
     mean = statistics.fmean(rates)
     sd = math.dist(rates, [mean] * len(rates)) / math.sqrt(len(rates) - 1) if len(rates) > 1 else None
     return SampleSpread(len(rates), min(rates), statistics.median(rates), max(rates), sd)
-
-
-def worst_of(points: Iterable[Point]) -> Verdict:
-    """Return the worst verdict of several points; SKIPPED if there are none."""
-    return min((point.verdict for point in points), key=SEVERITY.index, default=Verdict.SKIPPED)
