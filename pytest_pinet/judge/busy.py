@@ -5,8 +5,8 @@ Only user processes excuse a low value. A kernel thread that burns a CPU is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.circumstances import Excuse
@@ -34,8 +34,7 @@ def is_robbed(end: EndEvidence) -> bool:
 
 def disturbed(one: Try) -> str:
     """Return a sentence about other work or stolen time in an attempt; empty if there was none."""
-    found = [say(end, who) for who, end in _machines(one) for applies, say in _KINDS if applies(end)]
-    return "; ".join(found)
+    return "; ".join(kind.say(end, who) for kind, who, end, _ in _disturbances([(1, one)]))
 
 
 def undisturbed(tries: Sequence[Try]) -> list[Try] | None:
@@ -44,26 +43,35 @@ def undisturbed(tries: Sequence[Try]) -> list[Try] | None:
     Returns None if every try that counts was disturbed, or no try was.
     """
     found: dict[int, list[str]] = {}
-    for number, one in enumerate(tries, 1):
-        for who, end in _machines(one):
-            for said in [say(end, who) for applies, say in _KINDS if applies(end)]:
-                for each in _covered(number, end):
-                    found.setdefault(each, []).append(said)
+    for kind, who, end, covered in _disturbances(enumerate(tries, 1)):
+        for number in covered:
+            found.setdefault(number, []).append(kind.say(end, who))
     counted = {number for number, one in enumerate(tries, 1) if not one.excluded}
-    if not 0 < len(counted & found.keys()) < len(counted):
+    left_out = counted & found.keys()
+    if not 0 < len(left_out) < len(counted):
         return None
     return [
-        replace(one, excluded="; ".join(found[number])) if number in counted & found.keys() else one
+        replace(one, excluded="; ".join(found[number])) if number in left_out else one
         for number, one in enumerate(tries, 1)
     ]
 
 
 def excuses(tries: Sequence[Try]) -> list[Excuse]:
     """Return an excuse for a low value for each machine with other work."""
-    return [
-        *_excuses(tries, is_busy, _busy, "end this program, or keep it off the ends while tests run"),
-        *_excuses(tries, is_robbed, _stolen, "give the machine processors of its own, or lift the quota"),
-    ]
+    numbered = list(enumerate(tries, 1))
+    counted = [(number, one) for number, one in numbered if not one.excluded] or numbered
+    # By kind and machine: the readings, and the numbers of the tries that they cover.
+    seen: dict[tuple[_Kind, str], tuple[list[EndEvidence], set[int]]] = {}
+    for kind, who, end, covered in _disturbances(counted):
+        ends, numbers = seen.setdefault((kind, who), ([], set()))
+        ends.append(end)
+        numbers.update(covered)
+    found = []
+    for (kind, who), (ends, numbers) in sorted(seen.items(), key=lambda one: _KINDS.index(one[0][0])):
+        worst = max(ends, key=_size)
+        often = f"{sum(number in numbers for number, _ in counted)} of {len(counted)} connections"
+        found.append(Excuse(f"{kind.say(worst, who)} in {often}\n  -> {kind.advice}", kind.cost(worst)))
+    return found
 
 
 def _busy(end: EndEvidence, who: str) -> str:
@@ -76,33 +84,37 @@ def _stolen(end: EndEvidence, who: str) -> str:
     return f"a hypervisor or a quota took {_percent(end.stolen)} of a CPU {who}"
 
 
-_KINDS = ((is_busy, _busy), (is_robbed, _stolen))
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of other work. ``cost`` returns the largest share of the goodput that it can have taken."""
+
+    applies: Callable[[EndEvidence], bool]
+    say: Callable[[EndEvidence, str], str]
+    advice: str
+    cost: Callable[[EndEvidence], float]
 
 
-def _covered(number: int, end: EndEvidence) -> range:
-    """Return the numbers of the tries that a reading covers; tries that were not read separately have one together."""
-    return range(end.first_try or number, number + 1)
+_KINDS = (
+    _Kind(is_busy, _busy, "end this program, or keep it off the ends while tests run", lambda _: 1.0),
+    _Kind(
+        is_robbed,
+        _stolen,
+        "give the machine processors of its own, or lift the quota",
+        lambda end: min(STOLEN_COSTS * (end.stolen or 0.0), 1.0),
+    ),
+)
 
 
-def _excuses(
-    tries: Sequence[Try], applies: Callable[[EndEvidence], bool], say: Callable[[EndEvidence, str], str], act: str
-) -> list[Excuse]:
-    numbered = list(enumerate(tries, 1))
-    counted = [(number, one) for number, one in numbered if not one.excluded] or numbered
-    worst: dict[str, list[EndEvidence]] = {}
-    seen: dict[str, set[int]] = {}
-    for number, one in counted:
+def _disturbances(tries: Iterable[tuple[int, Try]]) -> Iterator[tuple[_Kind, str, EndEvidence, range]]:
+    """Yield each kind of other work in numbered tries, words for the machine, the reading, and the tries it covers.
+
+    Tries that were not read separately have one reading together.
+    """
+    for number, one in tries:
         for who, end in _machines(one):
-            if applies(end):
-                worst.setdefault(who, []).append(end)
-                seen.setdefault(who, set()).update(_covered(number, end))
-
-    def excuse(who: str, end: EndEvidence) -> Excuse:
-        seen_in = sum(number in seen[who] for number, _ in counted)
-        text = f"{say(end, who)} in {seen_in} of {len(counted)} connections\n  -> {act}"
-        return Excuse(text, min(STOLEN_COSTS * (end.stolen or 0.0), 1.0) if applies is is_robbed else 1.0)
-
-    return [excuse(who, max(ends, key=_size)) for who, ends in worst.items()]
+            for kind in _KINDS:
+                if kind.applies(end):
+                    yield kind, who, end, range(end.first_try or number, number + 1)
 
 
 def _size(end: EndEvidence) -> float:
