@@ -20,6 +20,7 @@ from pytest_pinet.evidence.processors import Processors
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.model.evidence import EndEvidence
 from tests.support.local_shell import LocalShell
+from tests.support.orphan import orphan
 
 MACHINE = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 END = EndEvidence("two:onboard", "eth0", traffic_s=3.0)
@@ -134,12 +135,6 @@ def test_this_process_and_what_it_starts_are_ours() -> None:
     assert one.others is not None
     assert process.pid not in [program.pid for program in one.others.programs]
     assert os.getpid() not in [program.pid for program in one.others.programs]
-
-
-def orphan(environment: dict[str, str], *argv: str) -> None:
-    """Start a program that belongs to no process here: its parent ends. It sees only this environment."""
-    command = ["sh", "-c", 'exec setsid "$0" "$@" >/dev/null 2>&1 &', *argv]
-    subprocess.run(command, check=True, env={"PATH": os.environ["PATH"], **environment})
 
 
 @pytest.mark.parametrize(
