@@ -205,8 +205,8 @@ def decide(
     start_s = max((one.slow_s for one in starts), default=0.0)
     next_s = next_seconds(starts, profile.connection_s)
     more = max(int((profile.budget_s - spent + 1e-6) / max(profile.connection_s, next_s)), 0)
-    # Attempts that fail at once use no budget, so their number ends the test, too.
-    broken = sum(one.reading is None and one.start.ended for one in seen)
+    # Attempts that end at once use no budget, so their number ends the test, too.
+    broken = sum(one.reading is None and one.seconds < profile.connection_s / 2 for one in seen)
     over = more < 1 or broken >= 2 * profile.fails_after
     flagged = tuple(sorted(remark for one in seen for remark in one.remarks))
     if not usable:

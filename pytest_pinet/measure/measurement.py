@@ -131,7 +131,10 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
 
         def measured() -> MeasurementJudgement:
-            """Run the traffic until it decides. A connection with other work is repeated before it is believed."""
+            """Run the traffic until it decides. A connection with other work is repeated before it is believed.
+
+            For a bad verdict, also read the evidence of the connections that has not been read.
+            """
             nonlocal tries, sent
             repeats = 0
             while True:
@@ -145,6 +148,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
                     runs.set_aside(why)
                     continue
                 if found.wanted is None:
+                    if found.verdict not in GOOD:
+                        runs.read_rest()
                     return found
                 runs.conditions.look_for_others()
                 longer = _at_least(sent, found.wanted_s)
@@ -157,17 +162,12 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         busy: list[Excuse] = []
         capacities: dict[str, Bitrate] = {}
         doubts: list[str] = []
-        for _ in range(MOST_REPEATS):
-            if found.verdict not in GOOD:
-                runs.read_rest()
-            kept = undisturbed(tries) if found.verdict is Verdict.FAIL and ladder is None else None
-            if kept is None:
-                break
+        # Each turn leaves out a connection, and the budget limits their number.
+        while found.verdict is Verdict.FAIL and ladder is None and (kept := undisturbed(tries)) is not None:
             # The connections without other work decide. If they are too few, more traffic runs.
             runs.keep(kept)
             found = measured()
         if found.verdict not in GOOD:
-            runs.read_rest()
             busy = excuses(runs.tries)
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):

@@ -130,6 +130,8 @@ def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
         return []
     each = [_attempt(attempt) for attempt in direction.attempts]
     lines = _row("attempts", ", ".join(each))
+    if left_out := [attempt.excluded for attempt in direction.attempts if attempt.excluded]:
+        lines += _row("left out", f"{len(left_out)} of {len(each)} connections, the first: {left_out[0]}")
     if direction.interval_bps is not None:
         low, high = rates(*direction.interval_bps)
         condition = "" if alternated else " if the lab is calibrated or stable"

@@ -165,6 +165,17 @@ def test_excluded_attempts_give_no_value_but_use_budget() -> None:
     assert decide([broken] * 20, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
 
 
+def test_the_budget_limits_whole_excluded_attempts_and_their_number_limits_those_that_end_at_once() -> None:
+    whole = replace(steady(450), excluded="other programs took 90 % of a CPU")
+    at_once = replace(whole, samples=())
+    mixed = [*[whole] * 8, steady(450), steady(450)]
+    decision = decide(mixed, LIMIT, UNKNOWN, STANDARD)
+    assert (decision.outcome, decision.connections) == (None, 2)
+    assert decide([*mixed, steady(450)], LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
+    assert decide([at_once] * 5, LIMIT, UNKNOWN, STANDARD).outcome is None
+    assert decide([at_once] * 6, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
+
+
 def test_a_dropped_link_is_never_averaged_into_a_value() -> None:
     down = Event(EventKind.LINK_DOWN, 1.0, 2.1, "link dropped for 2.1 s at 14:03:07, sw1/p5")
     dropped = replace(with_dips(930, [(0.9, 2.1, 0.0)]), events=(down,))
