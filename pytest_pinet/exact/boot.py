@@ -23,9 +23,11 @@ from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, re
 from pytest_pinet.exact.traffic import joined_turns
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 
-# The guest ends itself after 300 virtual seconds. This limit is for a guest that hangs with interrupts disabled, and
-# leaves room for other work: a boot takes 20 s alone, and took more than 600 s on two processors with a load of 18.
-WALL_S = 1800.0
+# The guest ends itself after 300 virtual seconds. This limit is for a guest that hangs with interrupts disabled. It is
+# processor time of QEMU, so that other work does not end a boot: a boot takes 20 s of it.
+CPU_S = 600.0
+# A guest that uses less than a second of it in this time has halted.
+HALTED_S = 300.0
 _POLL_S = 0.2
 # QEMU has closed its console when it ends, some milliseconds before its process is gone.
 _END_S = 20.0
@@ -66,15 +68,15 @@ def boot(
     payload: Payload,
     qemu: Qemu,
     plugin: Plugin,
-    wall_s: float = WALL_S,
+    cpu_s: float = CPU_S,
     stop: threading.Event | None = None,
 ) -> ExactBoot:
     """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does, or if ``stop`` is set.
 
     Raises CapabilityError if the kernel was built without something that the board needs.
     """
-    ran = _run(board, payload, qemu, plugin, wall_s, stop or threading.Event())
-    results = _checked(board, payload, ran, wall_s)
+    ran = _run(board, payload, qemu, plugin, cpu_s, stop or threading.Event())
+    results = _checked(board, payload, ran, cpu_s)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
         windows = with_functions(results, read_counts(ran.counts), board.machine.kernel_at)
@@ -97,7 +99,7 @@ def boot(
     return ExactBoot(identity, joined_turns(windows))
 
 
-def _checked(board: ExactBoard, payload: Payload, ran: _Ran, wall_s: float) -> GuestResults:
+def _checked(board: ExactBoard, payload: Payload, ran: _Ran, cpu_s: float) -> GuestResults:
     """Return the results of a complete run. Raises BuildError with the reason, and the last lines of the console."""
     lines = ran.console.splitlines()
     if _END in lines:
@@ -110,7 +112,8 @@ def _checked(board: ExactBoard, payload: Payload, ran: _Ran, wall_s: float) -> G
     if failed is not None:
         raise _failure(what, *failed.partition(": ")[::2], excerpt)
     if ran.end is None:
-        raise BuildError(f"{what} did not end within {wall_s:g} s", "hang", excerpt)
+        used = f"QEMU used {cpu_s:g} s of processor time, or less than 1 s in {HALTED_S:g} s"
+        raise BuildError(f"{what} did not end: {used}", "hang", excerpt)
     last = next((line for line in reversed(lines) if line.strip()), "no message")[:200]
     if ran.end:
         raise LabError(f"QEMU ended with exit code {ran.end} while it ran {what}: {last}")
@@ -128,7 +131,7 @@ def _failure(what: str, command: str, reason: str, excerpt: str) -> PinetError:
     return BuildError(why, kind, excerpt)
 
 
-def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s: float, stop: threading.Event) -> _Ran:
+def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, cpu_s: float, stop: threading.Event) -> _Ran:
     size = board.machine.memory_mib << 20
     events = Events(board, payload.events)
     with (
@@ -148,27 +151,26 @@ def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, wall_s
             argv += ["-plugin", f"{plugin.path},out={_path(out)}{events.plugin_words}"]
         argv += events.arguments
         inherited = (memory, kernel, initramfs, out, *events.inherited)
-        console, end = _console(argv, qemu.environment, inherited, wall_s, stop, events)
+        console, end = run_until_end(argv, qemu.environment, inherited, cpu_s, stop, events)
         results = read_pages(memory)
         os.lseek(out, 0, os.SEEK_SET)
         counts = os.read(out, os.fstat(out).st_size)
     return _Ran(console, results, counts, end)
 
 
-def _console(
+def run_until_end(
     argv: list[str],
     environment: Mapping[str, str],
     descriptors: tuple[int, ...],
-    wall_s: float,
+    cpu_s: float,
     stop: threading.Event,
     events: Events,
 ) -> tuple[str, int | None]:
     """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
 
-    The second value is QEMU's exit code; 0 if the traffic program has ended, None if QEMU was killed because it took
-    longer than ``wall_s``. Raises LabError if ``stop`` is set, or if QEMU refuses an event.
+    The second value is QEMU's exit code; 0 if the traffic program has ended, None if QEMU was killed because it used
+    ``cpu_s`` of processor time or stood still. Raises LabError if ``stop`` is set, or if QEMU refuses an event.
     """
-    deadline = time.monotonic() + wall_s
     try:
         process = subprocess.Popen(
             argv,
@@ -188,10 +190,16 @@ def _console(
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             selector.register(events.guest, selectors.EVENT_READ)
-            while (left := deadline - time.monotonic()) > 0:
+            moved_at, moved_s = time.monotonic(), 0.0
+            while (used_s := _cpu_seconds(process.pid)) < cpu_s:
                 if stop.is_set():
                     raise LabError("the boot was stopped, because the other boot failed")
-                ready = [key.fileobj for key, _ in selector.select(min(left, _POLL_S))]
+                now = time.monotonic()
+                if used_s >= moved_s + 1:
+                    moved_at, moved_s = now, used_s
+                elif now > moved_at + HALTED_S:
+                    break
+                ready = [key.fileobj for key, _ in selector.select(_POLL_S)]
                 if events.guest in ready:
                     events.do_next()
                 if process.stdout not in ready:
@@ -211,6 +219,12 @@ def _console(
         if process.stdout is not None:
             process.stdout.close()
     return text.decode("utf-8", "replace"), end
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the processor time that all threads of a process, which was not yet waited for, have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
