@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,8 +94,8 @@ class RunFacts:
     losses: Sequence[str] = ()
 
 
-def series_of(found: Trend, combination: str, today: date | None = None) -> FigureSeries:
-    """Return the trend of a metric as a series for charts and pages. ``today``: by default, the present day."""
+def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSeries:
+    """Return the trend of a metric as a series for charts and pages."""
     last = found.points[-1].direction if found.points else ""
     traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
     band = None
@@ -103,34 +103,44 @@ def series_of(found: Trend, combination: str, today: date | None = None) -> Figu
         runs = [run.bps for run in found.baseline.runs]
         band = (min(runs), found.baseline.goodput.bps, max(runs))
     of = CombinationId.parse(combination)
-    level = level_of(found, today or datetime.now(UTC).date())
     return FigureSeries(found.figure, of, traffic, last, found.points, found.changes, band, found.lab, level)
 
 
 def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
-    """Return a series for every metric of the history, with its newest ``last`` points."""
-    return [series_of(found, combination) for combination, found in history.trends(last, lab)]
+    """Return a series for every metric of the history, with its newest ``last`` points.
+
+    The level comes from more points, or a loss would be forgotten as soon as it is older than the trend.
+    """
+    today = datetime.now(UTC).date()
+    return [
+        series_of(_newest(found, last), combination, level_of(found, today))
+        for combination, found in history.trends(max(last, USUAL_RUNS), lab)
+    ]
+
+
+def _newest(found: Trend, last: int) -> Trend:
+    """Return the trend with its ``last`` points, and with the changes among them."""
+    shown = found.points[-last:]
+    runs = {dot.run for dot in shown}
+    shifts = tuple(shift for shift in found.changes if shift.run in runs)
+    return replace(found, points=shown, changes=shifts, levels_bps=found.levels_bps[-last:])
 
 
 def series_with(
     history: HistoryStore | None, results: Sequence[ResultRecord], last: int, emulated: bool
 ) -> list[FigureSeries]:
-    """Return the trends of these results: their ``last`` earlier points, and the results as the newest points.
-
-    The level comes from more points, or a loss would be forgotten as soon as it is older than the trend.
-    """
+    """Return the trends of these results: their ``last`` earlier points, and the results as the newest points."""
     found = []
+    today = datetime.now(UTC).date()
     for result in results:
         for way in result.directions:
             figure = metric_id(result.id, way)
             past = Trend(figure, "", ()) if history is None else history.trend(figure, max(last, USUAL_RUNS))
             point = _point(result, way, figure, emulated)
+            shown = _newest(past, last)
+            drawn = replace(shown, points=(*shown.points, point))
             # The level is that of the earlier runs: it says nothing about this one yet.
-            level = level_of(past, datetime.now(UTC).date())
-            shown = past.points[-last:]
-            shifts = tuple(shift for shift in past.changes if any(dot.run == shift.run for dot in shown))
-            drawn = replace(past, points=(*shown, point), changes=shifts, levels_bps=())
-            found.append(replace(series_of(drawn, result.combination.id), level=level))
+            found.append(series_of(drawn, result.combination.id, level_of(past, today)))
     return found
 
 
@@ -151,10 +161,12 @@ def series_of_runs(root: Path, reviewed: Reviewed, last: int) -> list[FigureSeri
         run = read_whole_run(path)
         for point in points_of(run, str(path.parent), str(path))[1] if run is not None else ():
             points.setdefault((point.figure, point.lab), []).append(point)
-    return [
-        series_of(trend(figure, lab, sorted(own, key=lambda p: p.time), reviewed), own[-1].combination)
-        for (figure, lab), own in sorted(points.items())
-    ]
+    today = datetime.now(UTC).date()
+    found = []
+    for (figure, lab), own in sorted(points.items()):
+        past = trend(figure, lab, sorted(own, key=lambda p: p.time), reviewed)
+        found.append(series_of(past, own[-1].combination, level_of(past, today)))
+    return found
 
 
 def run_facts(record: RunRecord, url: str | None) -> RunFacts:

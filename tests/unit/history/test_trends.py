@@ -12,6 +12,7 @@ from pytest_pinet.config.baselines import AcceptedBaseline
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import Where
 from pytest_pinet.history.builds import differences, is_dirty, name_of
+from pytest_pinet.history.losses import MetricLevel
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.history.text import BLOCK_HEIGHTS, figure_lines, run_lines, spark
 from pytest_pinet.history.trends import trend
@@ -112,7 +113,7 @@ def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> Non
     accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", Where("f"))
     found = trend(FIGURE, "virtual", points_of([day(0)]), Reviewed("virtual", {FIGURE: accepted}))
     assert found.baseline is accepted
-    assert series_of(found, found.points[0].combination).band_bps == (900e6, 941e6, 942e6)
+    assert series_of(found, found.points[0].combination, MetricLevel()).band_bps == (900e6, 941e6, 942e6)
 
 
 def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:

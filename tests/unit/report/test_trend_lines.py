@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.history.history import open_history
 from pytest_pinet.history.text import ASCII_HEIGHTS, BLOCK_HEIGHTS
-from pytest_pinet.report.trends import trend_lines
+from pytest_pinet.report.trends import all_series, trend_lines
 from tests.support.half_year_history import REGRESSIONS, half_year, keep
 
 
@@ -54,3 +55,14 @@ def test_without_a_history_there_is_none(tmp_path: Path) -> None:
     results = half_year(1, runs=1)[0].results
     assert trend_lines(None, results, "half-year") == []
     assert trend_lines(str(tmp_path / "nowhere.db"), results, "half-year") == []
+
+
+def test_a_loss_is_shown_although_it_is_older_than_the_charts(url: str) -> None:
+    with open_history(url) as history:
+        whole, short = (all_series(history, last) for last in (1000, 5))
+    assert max(len(one.dots) for one in short) == 5
+    lost = [one for one in short if one.level.loss is not None]
+    assert lost
+    # Such a chart has no run from before the loss.
+    assert all(one.level.loss.since < one.dots[0].time for one in lost if one.level.loss is not None)
+    assert [one.level.loss for one in lost] == [one.level.loss for one in whole if one.level.loss is not None]
