@@ -51,6 +51,12 @@ def first_lines(sentences: Iterable[str]) -> list[str]:
     return [sentence.partition("\n")[0] for sentence in sentences]
 
 
+def advice(sentences: Iterable[str]) -> list[str]:
+    """Return what to do, from the second line of the sentences that have one, each once."""
+    acts = (act.removeprefix("  -> ") for sentence in sentences for act in sentence.splitlines()[1:])
+    return list(dict.fromkeys(acts))
+
+
 def invalid(found: DirectionJudgement, sentences: Sequence[str]) -> DirectionJudgement:
     """Make a judgement invalid if there are sentences. Its value is still shown, but does not measure the request."""
     if not sentences:

@@ -16,7 +16,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, undisturbed
-from pytest_pinet.judge.circumstances import Circumstances, Excuse, first_lines
+from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, first_lines
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
@@ -190,8 +190,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         ladder=None if ladder is None else ladder.record(),
         http=_http(tries, traffic),
     )
-    notes = [*parts.notes, *dict.fromkeys(act.removeprefix("  -> ") for one in broke for act in one.splitlines()[1:])]
-    notes += [
+    notes = [
+        *parts.notes,
+        *advice([*broke, *(one.text for one in busy)]),
         *runs.conditions.notes,
         *first_lines(one.text for one in excuses(runs.tries)),
         *doubts,
