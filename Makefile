@@ -150,12 +150,11 @@ clean:
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp file for each kind of environment. It is updated when the metadata change.
-.venv/user: setup.cfg pyproject.toml
+.venv/user: EXTRAS := virtual
+.venv/developer: EXTRAS := virtual,dev
+.venv/user .venv/developer: setup.cfg pyproject.toml
 	@PYTHON=$(PYTHON) tools/system-packages
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[virtual]"
-	@touch $@
-
-.venv/developer: .venv/user setup.cfg
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[virtual,dev]"
-	@touch $@
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]"
+	@# A developer's environment has everything of a user's.
+	@touch .venv/user $@
