@@ -18,6 +18,7 @@ import pytest
 from pytest_pinet.config.labfile import load
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime
+from tests.support.inner_run import WITHOUT_HYPOTHESIS
 from tests.support.user_command import run_command
 
 LAB_FILE = Path(__file__).parents[2] / "lab" / "virtual.yaml"
@@ -211,7 +212,8 @@ class Project:
     def environment(self, **more: str) -> dict[str, str]:
         ours = ("PYTEST_", "LG_", "PINET_")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in CI}
-        return {**kept, "LAB": str(self.lab.file), "PINET": PINET, "COLUMNS": "80", **more}
+        own = {"LAB": str(self.lab.file), "PINET": PINET, "COLUMNS": "80", "PYTEST_ADDOPTS": WITHOUT_HYPOTHESIS}
+        return {**kept, **own, **more}
 
     def pytest(
         self, *options: str, timeout_s: float = 300, lab_file: Path | None = None, **environment: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,8 @@ class Message(NamedTuple):
     path: str
 
 
-def messages() -> list[Message]:
+@cache
+def messages() -> tuple[Message, ...]:
     """Return each message once, in the order of the source."""
     from pytest_pinet import errors
 
@@ -32,7 +34,7 @@ def messages() -> list[Message]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for error, text, act in of_module(ast.parse(path.read_text(encoding="utf-8")), names):
             found.setdefault((error, text), Message(error, text, act, str(path.relative_to(PACKAGE))))
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _is_error(value: object) -> bool:

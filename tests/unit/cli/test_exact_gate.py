@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from pytest_pinet.ab.options import STOCK
 from pytest_pinet.cli import run
+from tests.support.gate_project import PINET
+from tests.support.user_command import run_command
 
 TESTS = """
 import pytest
@@ -154,8 +157,17 @@ def test_without_a_build_the_test_is_skipped(gate: Gate, capfd: pytest.CaptureFi
 
 
 @pytest.mark.slow
-def test_workers_run_nics_side_by_side(gate: Gate) -> None:
-    code, out = gate("nops.yaml", "-n", "2")
+@pytest.mark.usefixtures("gate")
+def test_workers_run_nics_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Workers import what their controller could import when it started, so this one is a process of its own.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+
+    def with_workers(*words: str) -> tuple[int, str]:
+        argv = [PINET, "gate", "--exact", "nops.yaml", "-n", "2", *words, "-p", "tests.support.recorded_exact", *QUIET]
+        done = run_command(argv, tmp_path, dict(os.environ), 120)
+        return done.returncode, done.stdout
+
+    code, out = with_workers()
     assert code == 0, out
     assert "2 unchanged; 2 boots" in out
-    assert gate("nops.yaml", "-n", "2", "--pinet-nic=igb", "--bisect")[0] == 131
+    assert with_workers("--pinet-nic=igb", "--bisect")[0] == 131

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.circumstances import Circumstances, Excuse, excused
+from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, excused
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import MeasurementJudgement
@@ -75,3 +75,7 @@ def test_other_work_on_an_end_makes_the_result_invalid() -> None:
 def test_a_failure_for_another_reason_than_the_rate_stays(goodput: float, limit: float | None) -> None:
     found = judged(goodput, limit, Verdict.FAIL)
     assert excused(found, Circumstances(busy=[Excuse(BUSY)]), {PEER: Bitrate(1e6)}) is found
+
+
+def test_the_advice_of_several_sentences_is_given_once() -> None:
+    assert advice([BUSY, "the disk is full", BUSY]) == ["look for other processes on two"]
