@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    func,
     insert,
     inspect,
     select,
@@ -28,6 +29,7 @@ from pytest_pinet.history.database import Database, lock_tables
 from pytest_pinet.history.gate_tables import GATED, GATES, add_gates, gates_of, has_gates
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.latest import newest_points
+from pytest_pinet.history.levels import LEAST_RUNS
 from pytest_pinet.history.points import (
     USUAL_LENGTH,
     Figure,
@@ -60,6 +62,8 @@ from pytest_pinet.history.tables import (
 )
 from pytest_pinet.history.trends import NOTHING, trend
 
+# 30 days in microseconds.
+_MONTH = 30 * 24 * 3600 * 1_000_000
 _POINTS = select_points()
 
 
@@ -189,6 +193,19 @@ class HistoryStore:
         """Return the last points of a metric, oldest first."""
         with self._database.reading() as connection:
             return _newest(connection, last, SERIES.c.figure == figure, SERIES.c.lab == lab)
+
+    def best_months(self) -> dict[tuple[str, str], float]:
+        """Return the best mean goodput (bit/s) of each metric, by metric and lab, over 30 days with enough runs.
+
+        It says which metrics once had a better level, and costs a fraction of their trends.
+        """
+        goodput, month = POINTS.c.goodput, POINTS.c.time // _MONTH
+        means = select(POINTS.c.series, func.avg(goodput).label("mean")).group_by(POINTS.c.series, month)
+        enough = means.having(func.count(goodput) >= LEAST_RUNS).subquery()
+        best = select(enough.c.series, func.max(enough.c.mean).label("mean")).group_by(enough.c.series).subquery()
+        query = select(SERIES.c.figure, SERIES.c.lab, best.c.mean).join(best, best.c.series == SERIES.c.key)
+        with self._database.reading() as connection:
+            return {(figure, lab): mean for figure, lab, mean in connection.execute(query)}
 
     def latest(self, last: int, lab: str | None = None) -> Iterator[tuple[Figure, list[Point]]]:
         """Yield the last points of every metric, by metric, for reports. See `newest_points` for what they lack."""

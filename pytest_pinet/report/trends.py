@@ -14,6 +14,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.history import open_history
+from pytest_pinet.history.levels import MATTERS
 from pytest_pinet.history.losses import MetricLevel, level_of
 from pytest_pinet.history.points import LevelChange, Point, Trend
 from pytest_pinet.history.records import points_of
@@ -109,21 +110,19 @@ def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSerie
 def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
     """Return a series for every metric of the history, with its newest ``last`` points.
 
-    The level comes from more points, or a loss would be forgotten as soon as it is older than the trend.
+    If a metric once was better, its level comes from more points: no loss is forgotten because it is older than its
+    chart.
     """
     today = datetime.now(UTC).date()
-    return [
-        series_of(_newest(found, last), combination, level_of(found, today))
-        for combination, found in history.trends(max(last, USUAL_RUNS), lab)
-    ]
-
-
-def _newest(found: Trend, last: int) -> Trend:
-    """Return the trend with its ``last`` points, and with the changes among them."""
-    shown = found.points[-last:]
-    runs = {dot.run for dot in shown}
-    shifts = tuple(shift for shift in found.changes if shift.run in runs)
-    return replace(found, points=shown, changes=shifts, levels_bps=found.levels_bps[-last:])
+    best = history.best_months() if last < USUAL_RUNS else {}
+    series = []
+    for combination, found in history.trends(last, lab):
+        level = level_of(found, today)
+        now_bps = level.now_bps if level.loss is None else None
+        if now_bps is not None and best.get((found.figure, found.lab), 0) > now_bps * (1 + MATTERS):
+            level = level_of(history.trend(found.figure, USUAL_RUNS, found.lab), today)
+        series.append(series_of(found, combination, level))
+    return series
 
 
 def series_with(
@@ -137,8 +136,9 @@ def series_with(
             figure = metric_id(result.id, way)
             past = Trend(figure, "", ()) if history is None else history.trend(figure, max(last, USUAL_RUNS))
             point = _point(result, way, figure, emulated)
-            shown = _newest(past, last)
-            drawn = replace(shown, points=(*shown.points, point))
+            shown = past.points[-last:]
+            shifts = tuple(shift for shift in past.changes if any(dot.run == shift.run for dot in shown))
+            drawn = replace(past, points=(*shown, point), changes=shifts)
             # The level is that of the earlier runs: it says nothing about this one yet.
             found.append(series_of(drawn, result.combination.id, level_of(past, today)))
     return found

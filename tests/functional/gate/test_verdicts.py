@@ -262,7 +262,7 @@ def test_same(link, gate):
 """
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_two_states_are_measured_in_turn_and_the_slower_one_fails(new_project: NewProject) -> None:
     project = new_project({"test_states.py": COMPARED})
     output = project.pytest()

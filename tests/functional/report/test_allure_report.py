@@ -1,4 +1,4 @@
-"""The whole chain for a link that is sound, slow, and slow again: Allure results, history, report, browser.
+"""The whole chain for a link that is sound, then slow: Allure results, history, report, browser.
 
 Pictures are stored in $PINET_PICTURES.
 """
@@ -93,10 +93,10 @@ def runs(new_project: NewProject, gate_lab: GateLab) -> Iterator[Runs]:
     gate_lab.switch_power(True, "pi3b-1", "pi3b-2")
     gate_lab.await_boot("pi3b-1", "pi3b-2")
     ended = []
-    for number, slow in enumerate([False, True, True]):
+    for slow in (False, True):
         if slow:
             gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.9", "--direction", "tx")
-        words = ("-n2",) if number == 2 else ()
+        words = ("-n2",) if slow else ()
         done = project.pytest(*ALLURE, *words, timeout_s=300)
         gate_lab.pinet("restore")
         done.assert_outcomes(passed=3 if slow else 4, failed=int(slow), skipped=1)
@@ -112,7 +112,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_gate_is_what_it_is_without_allure(runs: Runs) -> None:
-    assert [one.ret for one in runs.ended] == [0, 1, 1]
+    assert [one.ret for one in runs.ended] == [0, 1]
 
 
 def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
@@ -159,7 +159,7 @@ def test_what_measured_nothing_is_not_green(runs: Runs) -> None:
 def test_the_trend_holds_all_runs_so_far(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     (source,) = (one["source"] for one in found["attachments"] if one["name"] == f"trend {TX}")
-    assert ">goodput at the receiver, 3 runs; emulated<" in (runs.project.path / "res" / source).read_text()
+    assert ">goodput at the receiver, 2 runs; emulated<" in (runs.project.path / "res" / source).read_text()
     assert base64.b64encode(b"<svg").decode()[:5] in found["descriptionHtml"]
 
 
