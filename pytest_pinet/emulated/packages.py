@@ -7,17 +7,20 @@ import platform
 import shutil
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_pinet.builds.packed import Unreadable, deb_data, unpacked
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import LabError, first_line
 from pytest_pinet.execution.tool import output
 
 ARCHITECTURE = "arm64"
 FETCH_TIMEOUT_S = 600.0
 LISTS_TIMEOUT_S = 60.0
+FRESH_S = 86_400.0
 _CONFIGURATION = """\
 APT::Architecture "{architecture}";
 APT::Architectures {{ "{architecture}"; }};
@@ -54,25 +57,43 @@ class Apt:
         self._architecture = architecture
 
     def update(self) -> None:
-        """Update the package lists of the machine's Debian sources, and of their backports if a mirror has them."""
+        """Read the package lists of the machine's Debian sources, and of their backports if a mirror has them.
+
+        Lists that were read within a day are used as they are; older ones if they cannot be read again.
+        """
+        sources = machine_sources()
+        configuration = _CONFIGURATION.format(architecture=self._architecture, home=self._home)
+        made_of = configuration + self._text(sources)
+        lists, read = self._home / "sources.list", self._home / "lists-were-read"
+        known = read.exists() and read.read_text() == made_of
+        if known and time.time() < read.stat().st_mtime + FRESH_S:
+            return
         for name in ("state/lists/partial", "cache/archives/partial"):
             (self._home / name).mkdir(parents=True, exist_ok=True)
         (self._home / "state" / "status").touch()
-        configuration = _CONFIGURATION.format(architecture=self._architecture, home=self._home)
         (self._home / "apt.conf").write_text(configuration)
-        sources = machine_sources()
         self._report(f"reading the lists of {self._architecture} packages")
-        self._write(sources)
-        self._run("update")
+        before = lists.read_text() if known else ""
+        lists.write_text(self._text(sources))
+        try:
+            self._run("update")
+        except LabError as error:
+            if not known:
+                raise
+            lists.write_text(before)
+            when = datetime.fromtimestamp(read.stat().st_mtime, UTC)
+            self._report(f"using the package lists of {when:%Y-%m-%d}: {first_line(error)}")
+            return
         backports = [replace(s, release=f"{s.release}-backports") for s in sources if "-" not in s.release]
         extra = [source for source in backports if source not in sources]
         if extra:
             # A mirror might not have backports. The update then continues without them.
-            self._write([*sources, *extra])
+            lists.write_text(self._text([*sources, *extra]))
             try:
                 self._run("update", "-o", "APT::Update::Error-Mode=any")
             except LabError:
-                self._write(sources)
+                lists.write_text(self._text(sources))
+        read.write_text(made_of)
 
     def names(self, pattern: str) -> list[str]:
         """Return the names of all packages that match a regular expression."""
@@ -106,9 +127,8 @@ class Apt:
                 (Path(draft) / path.name).replace(path)
         return path
 
-    def _write(self, sources: Sequence[PackageSource]) -> None:
-        lines = [f"deb [arch={self._architecture}] {s.uri} {s.release} {s.component}\n" for s in sources]
-        (self._home / "sources.list").write_text("".join(lines))
+    def _text(self, sources: Sequence[PackageSource]) -> str:
+        return "".join(f"deb [arch={self._architecture}] {s.uri} {s.release} {s.component}\n" for s in sources)
 
     def _run(self, *words: str, tool: str = "apt-get", directory: Path | None = None) -> str:
         argv = [tool, *words, *(["-qq"] if tool == "apt-get" else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -85,11 +86,38 @@ def test_backports_are_used_if_the_mirror_has_them(apt: Path, tmp_path: Path) ->
     assert "backports" not in (tmp_path / "home" / "sources.list").read_text()
     assert reported == ["reading the lists of arm64 packages"]
     tool(apt, "apt-get", f"case \"$*\" in *indextargets*) cat <<'END'\n{LISTS}END\n;; esac")
+    age(tmp_path / "home")
     Apt(tmp_path / "home", reported.append).update()
     assert (
         "deb [arch=arm64] http://mirror/debian/ bookworm-backports main\n"
         in (tmp_path / "home" / "sources.list").read_text()
     )
+
+
+def age(home: Path) -> None:
+    """Make the lists older than a day."""
+    then = time.time() - packages.FRESH_S - 1
+    os.utime(home / "lists-were-read", (then, then))
+
+
+def test_lists_are_read_once_a_day_and_old_ones_serve_without_a_network(apt: Path, tmp_path: Path) -> None:
+    home, calls = tmp_path / "home", tmp_path / "calls"
+    lists = f'echo "$*" >> {calls}\ncase "$*" in *indextargets*) cat <<\'END\'\n{LISTS}END\n;;'
+    tool(apt, "apt-get", f"{lists} esac")
+    reported: list[str] = []
+    for _ in range(2):
+        Apt(home, reported.append).update()
+    assert calls.read_text().count("update") == 2, "the lists and their backports, once"
+    with_backports = (home / "sources.list").read_text()
+    age(home)
+    tool(apt, "apt-get", f"{lists} *update*) echo 'E: no network' >&2; exit 100 ;; esac")
+    Apt(home, reported.append).update()
+    assert (home / "sources.list").read_text() == with_backports
+    assert re.fullmatch(r"using the package lists of \d{4}-\d\d-\d\d: .*E: no network.*", reported[-1])
+    # Lists of other sources do not serve.
+    tool(apt, "apt-get", f"{lists} *update*) echo 'E: no network' >&2; exit 100 ;; esac".replace("mirror", "other"))
+    with pytest.raises(LabError, match="no network"):
+        Apt(home, reported.append).update()
 
 
 def test_the_error_quotes_apt(apt: Path, tmp_path: Path) -> None:
