@@ -20,6 +20,8 @@ LAB ?= lab/$(if $(filter published,$(PROFILE)),published,virtual).yaml
 
 .PHONY: gate versions emulated exact report test smoke slow soak fuzz lint bench docs man site links pictures clean
 .DEFAULT_GOAL := gate
+# They share one environment and one lab.
+.NOTPARALLEL:
 
 # The results that `gate` writes for Allure if allure-pytest is installed, and the report.
 RESULTS := .pinet/allure-results

@@ -1,4 +1,4 @@
-"""What the tests share about the runs of pytest that they start."""
+"""Options for the runs of pytest that tests start."""
 
 from __future__ import annotations
 

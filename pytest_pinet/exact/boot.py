@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +24,13 @@ from pytest_pinet.exact.traffic import joined_turns
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 
 # The guest ends itself after 300 virtual seconds. This limit is for a guest that hangs with interrupts disabled. It is
-# processor time of QEMU, so that other work does not end a boot: a boot takes 20 s of it.
-CPU_S = 600.0
-# A guest that uses less than a second of it in this time has halted.
+# processor time of QEMU, so that other work does not end a boot. A boot uses 10 to 20 s; 300 virtual seconds of a busy
+# guest are 19e9 instructions.
+CPU_S = 1800.0
+# A guest has halted if QEMU uses less than a second of processor time in so many seconds.
 HALTED_S = 300.0
+# For a machine that gives QEMU nearly no processor time.
+_WALL_S = 6 * 3600.0
 _POLL_S = 0.2
 # QEMU has closed its console when it ends, some milliseconds before its process is gone.
 _END_S = 20.0
@@ -40,13 +43,13 @@ _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 class _Ran:
     """What one run of QEMU left: the console, the text of the results, and the plugin's output.
 
-    ``end`` is the exit code of QEMU, None if it did not end in time. It is 0 if the guest ended itself.
+    ``end`` is the exit code of QEMU, or a text about a guest that did not end. It is 0 if the guest ended itself.
     """
 
     console: str
     results: str
     counts: bytes
-    end: int | None
+    end: int | str
 
 
 def boot_twice(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin) -> tuple[ExactBoot, ExactBoot]:
@@ -76,7 +79,7 @@ def boot(
     Raises CapabilityError if the kernel was built without something that the board needs.
     """
     ran = _run(board, payload, qemu, plugin, cpu_s, stop or threading.Event())
-    results = _checked(board, payload, ran, cpu_s)
+    results = _checked(board, payload, ran)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
         windows = with_functions(results, read_counts(ran.counts), board.machine.kernel_at)
@@ -99,7 +102,7 @@ def boot(
     return ExactBoot(identity, joined_turns(windows))
 
 
-def _checked(board: ExactBoard, payload: Payload, ran: _Ran, cpu_s: float) -> GuestResults:
+def _checked(board: ExactBoard, payload: Payload, ran: _Ran) -> GuestResults:
     """Return the results of a complete run. Raises BuildError with the reason, and the last lines of the console."""
     lines = ran.console.splitlines()
     if _END in lines:
@@ -111,9 +114,8 @@ def _checked(board: ExactBoard, payload: Payload, ran: _Ran, cpu_s: float) -> Gu
     failed = next((line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)), None)
     if failed is not None:
         raise _failure(what, *failed.partition(": ")[::2], excerpt)
-    if ran.end is None:
-        used = f"QEMU used {cpu_s:g} s of processor time, or less than 1 s in {HALTED_S:g} s"
-        raise BuildError(f"{what} did not end: {used}", "hang", excerpt)
+    if isinstance(ran.end, str):
+        raise BuildError(f"{what} did not end: {ran.end}", "hang", excerpt)
     last = next((line for line in reversed(lines) if line.strip()), "no message")[:200]
     if ran.end:
         raise LabError(f"QEMU ended with exit code {ran.end} while it ran {what}: {last}")
@@ -165,11 +167,12 @@ def run_until_end(
     cpu_s: float,
     stop: threading.Event,
     events: Events,
-) -> tuple[str, int | None]:
+) -> tuple[str, int | str]:
     """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
 
-    The second value is QEMU's exit code; 0 if the traffic program has ended, None if QEMU was killed because it used
-    ``cpu_s`` of processor time or stood still. Raises LabError if ``stop`` is set, or if QEMU refuses an event.
+    The second value is QEMU's exit code, or 0 if the traffic program has ended. If QEMU was killed because it used
+    ``cpu_s`` of processor time or stood still, it is a text about this. Raises LabError if ``stop`` is set, if QEMU
+    refuses an event, or if it gets no processor time.
     """
     try:
         process = subprocess.Popen(
@@ -184,21 +187,28 @@ def run_until_end(
         )
     except OSError as error:
         raise LabError(f"{argv[0]} cannot be started: {error.strerror}") from None
-    text, end = b"", None
+    text: bytes = b""
+    end: int | str = f"QEMU used {cpu_s:g} s of processor time"
     try:
         assert process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             selector.register(events.guest, selectors.EVENT_READ)
-            moved_at, moved_s = time.monotonic(), 0.0
+            began = seen = time.monotonic()
+            # Seconds without progress. A pause of this process, and so of the machine, is no part of them.
+            moved_s = still_s = 0.0
             while (used_s := _cpu_seconds(process.pid)) < cpu_s:
                 if stop.is_set():
                     raise LabError("the boot was stopped, because the other boot failed")
                 now = time.monotonic()
+                still_s, seen = still_s + min(now - seen, 2 * _POLL_S), now
                 if used_s >= moved_s + 1:
-                    moved_at, moved_s = now, used_s
-                elif now > moved_at + HALTED_S:
+                    moved_s, still_s = used_s, 0.0
+                if still_s > HALTED_S:
+                    end = f"QEMU used less than 1 s of processor time in {HALTED_S:g} s, so the guest has halted"
                     break
+                if now > began + _WALL_S:
+                    raise LabError(f"QEMU got only {used_s:.0f} s of processor time in {_WALL_S / 3600:g} hours")
                 ready = [key.fileobj for key, _ in selector.select(_POLL_S)]
                 if events.guest in ready:
                     events.do_next()
@@ -207,8 +217,10 @@ def run_until_end(
                 data = os.read(process.stdout.fileno(), 65536)
                 text += data.replace(b"\r", b"")
                 if not data:
-                    with suppress(subprocess.TimeoutExpired):
+                    try:
                         end = process.wait(_END_S)
+                    except subprocess.TimeoutExpired:
+                        end = f"QEMU closed its console, but went on for {_END_S:g} s"
                     break
                 if b"\nexact-end\n" in text[-200 - len(data) :] or b"\nexact-failed: " in text[-4096:]:
                     end = 0

@@ -18,7 +18,8 @@ STOLEN = 0.05
 # Goodput falls by more than the share of stolen time, since TCP also slows down after losses, but not by more than this
 # many times the share.
 STOLEN_COSTS = 2.0
-# So many attempts with other work are repeated in one measurement, and once more before a value is said to be too low.
+# So many attempts with other work are repeated before the others decide, and as many more after each time that some of
+# several were left out.
 MOST_REPEATS = 2
 
 
@@ -56,10 +57,13 @@ def undisturbed(tries: Sequence[Try]) -> list[Try] | None:
     ]
 
 
-def excuses(tries: Sequence[Try]) -> list[Excuse]:
-    """Return an excuse for a low value for each machine with other work."""
+def excuses(tries: Sequence[Try], left_out: bool = False) -> list[Excuse]:
+    """Return an excuse for a low value for each machine with other work.
+
+    ``left_out``: also for work beside the tries that were left out, which explains why too few are left.
+    """
     numbered = list(enumerate(tries, 1))
-    counted = [(number, one) for number, one in numbered if not one.excluded] or numbered
+    counted = [(number, one) for number, one in numbered if left_out or not one.excluded] or numbered
     # By kind and machine: the readings, and the numbers of the tries that they cover.
     seen: dict[tuple[_Kind, str], tuple[list[EndEvidence], set[int]]] = {}
     for kind, who, end, covered in _disturbances(counted):

@@ -28,6 +28,8 @@ from pytest_pinet.model.verdict import Verdict
 CAP_TOLERANCE = 0.05
 # Connections so far below a limit from a baseline are confirmed by a connection that is twice as long.
 FAR_BELOW = 0.85
+# Sentences about disturbances that a reason has.
+_MOST_SENTENCES = 3
 
 
 @dataclass(frozen=True)
@@ -244,14 +246,14 @@ def _final(
     elif state == "cleared":
         reason = f"{reason}; below the limit in {below} of {len(counted)} connections, but the repetitions passed"
         if decision.flagged:
-            reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
+            reason = f"{_some(decision.flagged)}: {reason}"
     elif verdict is Verdict.MARGINAL and decision.flagged:
-        reason = f"{reason}, but {'; '.join(dict.fromkeys(decision.flagged))}"
+        reason = f"{reason}, but {_some(decision.flagged)}"
     elif verdict is Verdict.FAIL and judged.verdict is not Verdict.FAIL:
         reason = f"{reason}, but {decision.why}"
     if verdict is Verdict.FAIL and decision.flagged:
         # Events come first in the sentence, then the goodput.
-        reason = f"{'; '.join(dict.fromkeys(decision.flagged))}: {reason}"
+        reason = f"{_some(decision.flagged)}: {reason}"
     if decision.levels:
         reason = f"{reason}; {decision.levels}"
     interval = None
@@ -259,3 +261,10 @@ def _final(
         low, high = decision.interval
         interval = low * limit.bps, high * limit.bps
     return replace(judged, verdict=verdict, reason=reason, stopped=decision.why, state=state, interval=interval)
+
+
+def _some(sentences: Sequence[str]) -> str:
+    """Return the first sentences, and how many more there are: each connection of a busy machine has its own."""
+    each = list(dict.fromkeys(sentences))
+    more = [f"and {len(each) - _MOST_SENTENCES} more"] if len(each) > _MOST_SENTENCES else []
+    return "; ".join([*each[:_MOST_SENTENCES], *more])

@@ -244,7 +244,7 @@ def decide(
     if standing.fails(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
-        return _explained(replace(known, outcome=Verdict.INCONCLUSIVE))
+        return _explained(replace(known, outcome=Verdict.INCONCLUSIVE), too_few=standing.n < profile.fails_after)
     suspect = standing.n >= profile.fails_after - 1 and standing.mostly_below
     fresh = Fresh.LINK if suspect and not _had_link(usable) else Fresh.CONNECTION
     return _explained(replace(known, next_fresh=fresh))
@@ -345,8 +345,8 @@ def _log(bps: float, limit: Bitrate) -> float:
     return round(math.log(min(max(bps / limit.bps, 1 / FARTHEST), FARTHEST)), 12)
 
 
-def _explained(known: Decision) -> Decision:
-    """Return the decision with ``why`` filled in."""
+def _explained(known: Decision, too_few: bool = False) -> Decision:
+    """Return the decision with ``why`` filled in. ``too_few`` connections gave a value for a certain failure."""
     assert known.ratio is not None
     assert known.noise is not None
     where, noise = place(known.ratio), percent(known.noise)
@@ -359,13 +359,13 @@ def _explained(known: Decision) -> Decision:
         below = counted(known.below, known.connections)
         why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
     elif known.outcome is Verdict.INCONCLUSIVE:
-        why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known)}"
+        why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known, too_few)}"
     else:
         why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
     return replace(known, why=why)
 
 
-def _obstacle(known: Decision) -> str:
+def _obstacle(known: Decision, too_few: bool) -> str:
     assert known.ratio is not None
     assert known.noise is not None
     assert known.carries is not None
@@ -373,6 +373,8 @@ def _obstacle(known: Decision) -> str:
         return f"{counted(known.disturbed, known.connections)} had disturbances, such as: {known.flagged[0]}"
     if known.ambiguous:
         return "an unchanged link on its lower level explains the values as well as a slower one on its higher level"
+    if too_few and known.ratio < 1:
+        return "too few connections gave a value, and there is no time for more"
     possible = f"the smallest margin that this noise allows is {percent(known.carries)}"
     if known.carries >= 1:
         possible = "this noise allows no margin"

@@ -133,7 +133,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         def measured() -> MeasurementJudgement:
             """Run the traffic until it decides. A connection with other work is repeated before it is believed.
 
-            For a bad verdict, also read the evidence of the connections that has not been read.
+            After a bad verdict, read the evidence that was not read yet.
             """
             nonlocal tries, sent
             repeats = 0
@@ -162,13 +162,15 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         busy: list[Excuse] = []
         capacities: dict[str, Bitrate] = {}
         doubts: list[str] = []
-        # Each turn leaves out a connection, and the budget limits their number.
-        while found.verdict is Verdict.FAIL and ladder is None and (kept := undisturbed(tries)) is not None:
-            # The connections without other work decide. If they are too few, more traffic runs.
+        # The connections without other work decide. If they are too few, more traffic runs, as far as the budget goes.
+        while found.verdict is Verdict.FAIL and ladder is None:
+            kept = undisturbed(tries) if runs.traffic_s < plan.profile.budget_s else None
+            if kept is None:
+                break
             runs.keep(kept)
             found = measured()
         if found.verdict not in GOOD:
-            busy = excuses(runs.tries)
+            busy = excuses(runs.tries, left_out=found.verdict is Verdict.INCONCLUSIVE)
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):
                 capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
@@ -190,11 +192,13 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         ladder=None if ladder is None else ladder.record(),
         http=_http(tries, traffic),
     )
+    others = [one.text for one in busy or excuses(runs.tries)]
     notes = [
         *parts.notes,
-        *advice([*broke, *(one.text for one in busy)]),
+        *advice(broke),
         *runs.conditions.notes,
-        *first_lines(one.text for one in excuses(runs.tries)),
+        *first_lines(others),
+        *(advice(others) if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
         *doubts,
         *kernel_notes(runs.tries),
         *unseen(traffic, tries),

@@ -110,6 +110,11 @@ class Runs:
         raw.update(self.management.raw())
         raw.update(self.cables.raw())
 
+    @property
+    def traffic_s(self) -> float:
+        """The seconds of all tries so far."""
+        return sum(one.seconds for one in self.tries)
+
     def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
         """Run the traffic once more. With Fresh.LINK, first take the link of the device under test down and up.
 

@@ -110,19 +110,25 @@ def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSerie
 def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list[FigureSeries]:
     """Return a series for every metric of the history, with its newest ``last`` points.
 
-    If a metric once was better, its level comes from more points: no loss is forgotten because it is older than its
-    chart.
+    The level of a metric that lost something, or may have, comes from more points. A loss older than the chart is
+    shown, too.
     """
     today = datetime.now(UTC).date()
-    best = history.best_months() if last < USUAL_RUNS else {}
-    series = []
-    for combination, found in history.trends(last, lab):
-        level = level_of(found, today)
-        now_bps = level.now_bps if level.loss is None else None
-        if now_bps is not None and best.get((found.figure, found.lab), 0) > now_bps * (1 + MATTERS):
-            level = level_of(history.trend(found.figure, USUAL_RUNS, found.lab), today)
-        series.append(series_of(found, combination, level))
-    return series
+    best = history.best_levels() if last < USUAL_RUNS else {}
+    shown = [(combination, found, level_of(found, today)) for combination, found in history.trends(last, lab)]
+    lower = {
+        (found.figure, found.lab)
+        for _, found, level in shown
+        if level.loss is not None
+        or (level.since_baseline or 0.0) < -MATTERS
+        or best.get((found.figure, found.lab), 0.0) > (level.now_bps or 0.0) * (1 + MATTERS)
+    }
+    longer = history.trends(USUAL_RUNS, lab, lower) if best else ()
+    levels = {(found.figure, found.lab): level_of(found, today) for _, found in longer}
+    return [
+        series_of(found, combination, levels.get((found.figure, found.lab), level))
+        for combination, found, level in shown
+    ]
 
 
 def series_with(

@@ -1,4 +1,4 @@
-"""What runs of pytest share that tests start."""
+"""Options for the runs of pytest that tests start."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_the_failure_says_what_is_needed_to_believe_and_repeat_it(run: Run) -> N
             "tx 3?.? Mbit/s is *.? % below the limit 56.5 Mbit/s*",
             "*= 60% of 94.1 Mbit/s (min='60%' of the marker)*",
             "  physical   94.1 Mbit/s (100 Mbit/s link, MTU 1500, TCP timestamps)",
-            "  attempts   *",
+            "  attempts   *3?.? Mbit/s*",
             "  interval   ??.? to ??.? Mbit/s at 1 % error if the lab is calibrated or stable",
             "  stopped    below the limit in * of * connections*",
             "  samples    *: min *, median 3*, max * Mbit/s; * retransmits",

@@ -25,6 +25,7 @@ from tests.support import build_files
 from tests.support.change_session import LAB_FILE, Bench, bench_with
 from tests.support.console_blocks import DOCS, ROOT
 from tests.support.history_records import day, kept
+from tests.support.inner_run import WITHOUT_HYPOTHESIS
 
 HOW_TO = DOCS / "how-to"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -121,7 +122,7 @@ class Runner:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT}:{self.work}",
             "PINET_LAB": str(self.folder / "lab.yaml"),
-            "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:cacheprovider",
+            "PYTEST_ADDOPTS": f"{WITHOUT_HYPOTHESIS} -p no:cacheprovider",
             "GITHUB_STEP_SUMMARY": str(self.folder / "step.md"),
             "GITHUB_OUTPUT": str(self.folder / "output"),
             "CI_PIPELINE_IID": NUMBER,

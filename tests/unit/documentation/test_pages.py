@@ -49,7 +49,8 @@ def test_each_generated_part_is_on_a_page_and_fills_it() -> None:
 
     assert sorted(placed) == sorted(PARTS)
     assert [part for part, text in texts.items() if len(text) < 100 or LINE.search(text)] == []
-    assert generated("before\n<!-- generated: junit -->\nafter\n") == f"before\n{texts['junit']}\nafter\n"
+    page = "<!-- generated: junit -->\nbetween\n<!-- generated: evidence -->\n"
+    assert generated(page) == f"{texts['junit']}\nbetween\n{texts['evidence']}\n"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from pytest_pinet.errors import LabError
 from pytest_pinet.exact import boot
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.lab_boards import exact_boards
@@ -15,18 +16,25 @@ BUSY = "echo begun; while :; do :; done"
 HALTED = "echo begun; exec sleep 60"
 
 
-def run(script: str, cpu_s: float) -> tuple[str, int | None]:
+def run(script: str, cpu_s: float) -> tuple[str, int | str]:
     with closing(Events(exact_boards()["e1000e"], ())) as events:
         return boot.run_until_end(["sh", "-c", script], {}, (), cpu_s, threading.Event(), events)
 
 
 def test_a_program_that_computes_forever_ends_at_its_processor_time() -> None:
-    assert run(BUSY, cpu_s=0.3) == ("begun\n", None)
+    assert run(BUSY, cpu_s=0.3) == ("begun\n", "QEMU used 0.3 s of processor time")
 
 
 def test_a_program_that_halts_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boot, "HALTED_S", 0.5)
-    assert run(HALTED, cpu_s=600.0) == ("begun\n", None)
+    text, end = run(HALTED, cpu_s=600.0)
+    assert (text, end) == ("begun\n", "QEMU used less than 1 s of processor time in 0.5 s, so the guest has halted")
+
+
+def test_a_machine_that_gives_no_processor_time_is_an_error_of_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boot, "_WALL_S", 0.5)
+    with pytest.raises(LabError, match=r"^QEMU got only 0 s of processor time in "):
+        run(HALTED, cpu_s=600.0)
 
 
 def test_a_program_that_ends_leaves_its_exit_code() -> None:

@@ -114,6 +114,14 @@ def test_an_inconclusive_result_names_other_programs() -> None:
     assert reason.endswith("; other programs took 80 % of a CPU of two (cc1plus (pid 812) 80 %) in 6 of 6 connections")
 
 
+def test_work_beside_connections_that_were_left_out_is_named_on_request() -> None:
+    left_out = replace(slow(ONE, compiling(TWO, 0.9)), excluded="other programs")
+    tries = [left_out, slow(ONE, TWO), slow(ONE, TWO)]
+    assert excuses(tries) == []
+    (found,) = excuses(tries, left_out=True)
+    assert "other programs took 90 % of a CPU of two (cc1plus (pid 812) 90 %) in 1 of 3 connections" in found.text
+
+
 def test_ends_on_one_machine_are_one_machine() -> None:
     other = replace(compiling(TWO, 0.8), machine="a")
     (found,) = excuses([slow(compiling(ONE, 0.8), other)])

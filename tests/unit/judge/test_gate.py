@@ -137,3 +137,12 @@ def test_the_soak_profile_requires_two_connections_that_meet_a_rule() -> None:
     soak = replace(STANDARD, passes_after=2)
     assert confirm([True], soak) is None
     assert confirm([True, True], soak) is Verdict.PASS
+
+
+def test_a_reason_names_only_the_first_of_many_disturbances() -> None:
+    left_out = [attempt(800, excluded=f"other programs took {share} % of a CPU") for share in range(91, 97)]
+    reason = ruled([*left_out, *[attempt(800)] * STANDARD.fails_after]).judgement.reason
+    assert reason.startswith(
+        "other programs took 91 % of a CPU; other programs took 92 % of a CPU; other programs took 93 % of a CPU; "
+        "and 3 more: 800.0 Mbit/s is "
+    )

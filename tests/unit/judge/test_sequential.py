@@ -172,6 +172,11 @@ def test_the_budget_limits_whole_excluded_attempts_and_their_number_limits_those
     decision = decide(mixed, LIMIT, UNKNOWN, STANDARD)
     assert (decision.outcome, decision.connections) == (None, 2)
     assert decide([*mixed, steady(450)], LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
+    spent = decide([*[whole] * 18, steady(450), steady(450)], LIMIT, UNKNOWN, STANDARD)
+    assert spent.outcome is Verdict.INCONCLUSIVE
+    assert spent.why == (
+        "undecided after 2 connections, 60 s of traffic: too few connections gave a value, and there is no time for more"
+    )
     assert decide([at_once] * 5, LIMIT, UNKNOWN, STANDARD).outcome is None
     assert decide([at_once] * 6, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
 
