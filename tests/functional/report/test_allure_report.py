@@ -204,7 +204,7 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
         seen.await_text("Metric history")
         text = seen.text
         rates = re.findall(r"(\d+\.?\d*) Mbit/s", text.partition("Metric history")[2])
-        assert sum(80 < float(rate) < 88 for rate in rates) >= 2
+        assert sum(80 < float(rate) < 88 for rate in rates) >= 1
         assert sum(90 < float(rate) < 96 for rate in rates) >= 1
         seen.picture(pictures / "allure-metrics.png")
         assert seen.left_the_machine() == []
@@ -223,7 +223,8 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     for _ in range(2):
         with open_history(str(runs.project.path / ".pinet" / "history.db")) as history:
             derived = allure3_history(runs_of(all_series(history, 50), run["run"]), known_tests(results))
-        assert len(derived.splitlines()) == 2
+        # The run before this one.
+        assert len(derived.splitlines()) == 1
         out = runs.project.path / "many"
         generate(allure, results, derived, "x", out, single=False)
         metrics = json.loads((out / "widgets" / "metrics.json").read_text())
@@ -231,7 +232,7 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
         assert TX in text
         tests = [json.loads(path.read_text()) for path in (out / "data" / "test-results").glob("*.json")]
         (test,) = (one for one in tests if "tcp-P1 tx" in one["name"])
-        assert [one["status"] for one in test["history"]] == ["failed", "passed"]
+        assert [one["status"] for one in test["history"]] == ["passed"]
 
 
 def test_allure_2_shows_the_same_results_and_their_history(runs: Runs, pictures: Path) -> None:
