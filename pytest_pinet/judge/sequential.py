@@ -359,7 +359,8 @@ def _explained(known: Decision, too_few: bool = False) -> Decision:
         below = counted(known.below, known.connections)
         why = f"below the limit in {below} ({known.seconds:.0f} s): {where} on average, noise {noise}{odd}"
     elif known.outcome is Verdict.INCONCLUSIVE:
-        why = f"undecided after {counted(known.connections)}, {known.seconds:.0f} s of traffic: {_obstacle(known, too_few)}"
+        after = f"{counted(known.connections)}, {known.seconds:.0f} s of traffic"
+        why = f"undecided after {after}: {_obstacle(known, too_few)}"
     else:
         why = f"not certain yet after {counted(known.connections)} ({known.seconds:.0f} s): {where}, noise {noise}{odd}"
     return replace(known, why=why)

@@ -207,10 +207,20 @@ def test_the_key_depends_only_on_the_content(tmp_path: Path) -> None:
 # -- rejected values -------------------------------------------------------------------------------------------------
 
 
-def test_a_boot_loader_is_not_taken_for_a_kernel(tmp_path: Path) -> None:
-    (tmp_path / "u-boot.bin").write_bytes(b"\0" * 5000 + b"U-Boot 2024.01 (Jan 08 2024)")
-    message = refused_yaml(tmp_path, "name: x\nkernel: u-boot.bin\n")
-    assert message.startswith("2: 'u-boot.bin' is U-Boot, not a kernel; expected an arm64 Image")
+@pytest.mark.parametrize(
+    ("data", "loader"),
+    [
+        (b"\0" * 5000 + b"U-Boot 2024.01 (Jan 08 2024)", "U-Boot"),
+        # A firmware volume has its signature at byte 40 (UEFI Platform Initialization Specification, volume 3).
+        (b"\0" * 40 + b"_FVH" + b"\0" * 5000, "UEFI"),
+        (b"MZ" + b"\0" * 5000 + b"Welcome to GRUB!", "GRUB"),
+        (b"MZ" + b"\0" * 5000, "an EFI program"),
+    ],
+)
+def test_a_boot_loader_is_not_taken_for_a_kernel(tmp_path: Path, data: bytes, loader: str) -> None:
+    (tmp_path / "loader.bin").write_bytes(data)
+    message = refused_yaml(tmp_path, "name: x\nkernel: loader.bin\n")
+    assert message.startswith(f"2: 'loader.bin' is {loader}, not a kernel; expected an arm64 Image")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

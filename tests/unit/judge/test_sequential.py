@@ -174,9 +174,8 @@ def test_the_budget_limits_whole_excluded_attempts_and_their_number_limits_those
     assert decide([*mixed, steady(450)], LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
     spent = decide([*[whole] * 18, steady(450), steady(450)], LIMIT, UNKNOWN, STANDARD)
     assert spent.outcome is Verdict.INCONCLUSIVE
-    assert spent.why == (
-        "undecided after 2 connections, 60 s of traffic: too few connections gave a value, and there is no time for more"
-    )
+    obstacle = "too few connections gave a value, and there is no time for more"
+    assert spent.why == f"undecided after 2 connections, 60 s of traffic: {obstacle}"
     assert decide([at_once] * 5, LIMIT, UNKNOWN, STANDARD).outcome is None
     assert decide([at_once] * 6, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
 
