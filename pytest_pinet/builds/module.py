@@ -5,11 +5,15 @@ A build uses it to check that its modules fit its kernel, and that a board has l
 
 from __future__ import annotations
 
+import re
+
 from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.evidence import elf
 from pytest_pinet.evidence.elf import NotElf
 from pytest_pinet.model.build import ModuleId
 
+# What a name becomes part of: commands on a board.
+_NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
 ENDINGS = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
 
@@ -24,7 +28,7 @@ def name_of(path: str) -> str:
 
 
 def read_module(data: bytes, path: str) -> ModuleId:
-    """Return a module's identity. Raises Unreadable if it is no kernel module."""
+    """Return a module's identity. Raises Unreadable if it is no kernel module, or has a name that no module has."""
     plain = unpacked(data)
     try:
         info = elf.section(plain, ".modinfo")
@@ -41,15 +45,20 @@ def read_module(data: bytes, path: str) -> ModuleId:
     vermagic = next(iter(values.get("vermagic", [])), "").strip()
     if not vermagic:
         raise Unreadable("it is not a kernel module (no vermagic)")
-    depends = next(iter(values.get("depends", [])), "")
+    written = next(iter(values.get("depends", [])), "")
+    depends = tuple(word.replace("-", "_") for word in written.split(",") if word)
+    name = next(iter(values.get("name", [])), "").replace("-", "_") or name_of(path)
+    for one in (name, name_of(path), *depends):
+        if not _NAME.fullmatch(one):
+            raise Unreadable(f"{one[:60]!r} is no name of a module; expected letters, digits, - and _")
     return ModuleId(
-        name=next(iter(values.get("name", [])), "").replace("-", "_") or name_of(path),
+        name=name,
         path=path,
         vermagic=vermagic,
         arch=arch,
         srcversion=next(iter(values.get("srcversion", [])), None),
         build_id=elf.build_id(notes) if notes else None,
-        depends=tuple(word.replace("-", "_") for word in depends.split(",") if word),
+        depends=depends,
         aliases=tuple(values.get("alias", ())),
         # "debug:int" (include/linux/moduleparam.h). Some parameters have no description, but all have a type.
         parameters=tuple(sorted({value.partition(":")[0] for value in values.get("parmtype", ())})),

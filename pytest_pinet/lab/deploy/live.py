@@ -152,10 +152,10 @@ class Live:
 
     @staticmethod
     def _swapped(build: Build) -> dict[str, str]:
-        """Return the modules to unload and load, with their options."""
+        """Return the modules to unload and load, with their options as words of a shell."""
         wanted = {name_of(file.name): "" for file in build.of(BuildFileRole.MODULE)}
         for module, parameter, value in build.options:
-            wanted[module] = f"{wanted.get(module, '')} {parameter}={value}".strip()
+            wanted[module] = f"{wanted.get(module, '')} {shlex.quote(f'{parameter}={value}')}".strip()
         return wanted
 
     # -- deployment and start -------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from pytest_pinet.model.build import Build
 from pytest_pinet.tuning.journal import replay
 from tests.support import build_files as made
 from tests.support.card_board import KNOWN_RELEASE, CardBoard, card_board
+from tests.support.hostile import HOSTILE
 from tests.support.namespaces import ip
 
 RELEASE = KNOWN_RELEASE
@@ -82,6 +85,21 @@ def test_options_are_read_back(board: CardBoard, tmp_path: Path) -> None:
     assert deployment.start(build).parameters == {"r8169.use_dac": "1"}
     deployment.take_back()
     assert board.shell.run("cat /sys/module/r8169/parameters/use_dac").returncode != 0
+
+
+def test_no_option_of_a_module_is_executed_on_the_board(board: CardBoard, tmp_path: Path) -> None:
+    # The others are refused when the build is read.
+    accepted = [text for text in HOSTILE if re.fullmatch(r"[!-~]{1,200}", text)]
+    assert len(accepted) > 20
+    options = {f"p{number}": text for number, text in enumerate(accepted)}
+    (tmp_path / "build.yaml").write_text(json.dumps({"options": {"r8169": options}}))
+    build = load_build(str(tmp_path / "build.yaml"))
+    deployment = Deployment(board)
+    deployment.check(build)
+    running = deployment.start(build)
+    deployment.take_back()
+    assert running.parameters == {f"r8169.{name}": text for name, text in options.items()}
+    assert board.shell.run("ls canary ~/canary /canary 2>/dev/null").stdout == ""
 
 
 def test_changes_of_a_crashed_run_are_undone_from_the_journal(board: CardBoard, tmp_path: Path) -> None:

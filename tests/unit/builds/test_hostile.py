@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from pytest_pinet.builds import packed
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
 from tests.support import build_files as made
+from tests.support.hostile import HOSTILE
 
 HEAD = "kernel: Image\nmodules: modules.tar\n"
 
@@ -93,6 +95,25 @@ def test_fifos_and_devices(tmp_path: Path, line: str, special: str) -> None:
     assert refused(tmp_path, f"{line}\n").endswith(f"{name} is not a regular file")
     with pytest.raises(ConfigError, match="is not a regular file"):
         load_build(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if "\0" not in text and "," not in text and text])
+def test_a_module_with_a_name_that_no_module_has(tmp_path: Path, text: str) -> None:
+    needs = text.strip("\n")
+    (tmp_path / "r8169.ko").write_bytes(made.module("r8169", depends=f"mii,{needs}"))
+    if re.fullmatch("[A-Za-z0-9_-]+", needs) and len(needs) <= 60:
+        # The kernel treats - and _ as equal.
+        assert load_build(str(tmp_path / "r8169.ko")).modules["r8169"].depends[1] == needs.replace("-", "_")
+        return
+    with pytest.raises(ConfigError, match="is no name of a module; expected letters, digits, - and _"):
+        load_build(str(tmp_path / "r8169.ko"))
+
+
+def test_a_file_with_a_name_that_no_module_has(tmp_path: Path) -> None:
+    path = tmp_path / "$(reboot).ko"
+    path.write_bytes(made.module("r8169"))
+    with pytest.raises(ConfigError, match=r"'\$\(reboot\)' is no name of a module"):
+        load_build(str(path))
 
 
 def zeros(size: int) -> bytes:

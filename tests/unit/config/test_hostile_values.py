@@ -29,14 +29,8 @@ from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model import forms
 from pytest_pinet.model.lab import Switch
+from tests.support.hostile import HOSTILE
 
-# Each would create the file `canary`, end a command, or be read as an option, a glob or another host.
-HOSTILE = (
-    "$(>canary)", "`>canary`", ";>canary", "x;>canary", "&>canary", "|>canary", "x|>canary", "x\n>canary\n", ">canary",
-    "'$(>canary)'", '"$(>canary)"', "'; >canary; '", '"; >canary; "', "\\$(>canary)", "${x:=$(>canary)}", "x$(>canary)",
-    "-oProxyCommand=>canary", "--option", "-x", "..", "../../x", "*", "pi*", "[a-z]", "~", "x y", "x\ty", "x\0y", "",
-    "eth0 ; reboot", "#x", "a" * 5000, "\u202ex", "\x1b]0;x\x07", "host -oProxyCommand=x", "${IFS}", "x\u2028y",
-)  # fmt: skip
 CANARIES = [text for text in HOSTILE if "canary" in text and "\0" not in text]
 # Texts for people, and paths that only Python opens. They are in no command.
 FREE = {
