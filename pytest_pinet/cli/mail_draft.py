@@ -55,10 +55,10 @@ def _run(run: str | None) -> tuple[RunRecord, Path]:
         if file is None:
             raise ConfigError(f"--run: there is no file {run!r}; expected a results.json or a run folder")
         return read_results(file), file.parent
-    record = latest_change(RUNS)
-    if record is None:
+    found = latest_change(RUNS)
+    if found is None:
         raise ConfigError(f"no run in {RUNS} gated a build; run pinet gate, or name a run with --run: {FORM}")
-    return record, RUNS / record.run
+    return found
 
 
 def _owner(head: ChangeHeadRecord, driver: str, kernel: KernelTree | None) -> tuple[Owner | None, str]:

@@ -60,6 +60,7 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
     folder = RunFolder.create(Path.cwd(), datetime.now(UTC))
     for shard, source in zip(shards, sources, strict=True):
         _copy_files(shard, source, folder.path)
+        _copy_configs(shard.run, source, folder.path)
     folder.write_results(run)
     if trouble := _keep(history_url, run, shards, folder.path):
         echo(f"pinet: {trouble}", err=True)
@@ -75,6 +76,15 @@ def _copy_files(shard: Shard, source: Path, folder: Path) -> None:
             copy = folder / shard.folder / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
+
+
+def _copy_configs(run: RunRecord, source: Path, folder: Path) -> None:
+    """Copy the kernel configurations of both builds, which are the same in each shard."""
+    builds = (run.change.a, run.change.b) if run.change is not None else ()
+    for name in [build.source.config for build in builds if build.source is not None and build.source.config]:
+        path = source / name
+        if path.is_file() and path.resolve().is_relative_to(source.resolve()) and not (folder / name).exists():
+            shutil.copyfile(path, folder / name)
 
 
 def _keep(url: str | None, run: RunRecord, shards: list[Shard], folder: Path) -> str | None:

@@ -93,8 +93,11 @@ def _is_of(point: Point, build: str) -> bool:
     return any(word.strip("#").startswith(build) for word in words)
 
 
-def latest_change(runs: Path) -> RunRecord | None:
-    """Return the newest run that gated a change. Such runs are not part of any trend."""
+def latest_change(runs: Path) -> tuple[RunRecord, Path] | None:
+    """Return the newest run that gated a change, and its folder. Such runs are not part of any trend.
+
+    A merged run has the name of its first shard, but a folder of its own.
+    """
     for path in sorted(runs.glob("*/results.json"), reverse=True):
         try:
             data = parse_json(path.read_bytes())
@@ -103,7 +106,7 @@ def latest_change(runs: Path) -> RunRecord | None:
             continue
         # Thousands of runs without a change are not worth a check of all their values.
         if isinstance(data, dict) and "change" in data:
-            return run_of(data, str(path))
+            return run_of(data, str(path)), path.parent
     return None
 
 

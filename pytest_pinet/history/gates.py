@@ -90,8 +90,8 @@ def gate_of(record: RunRecord) -> StoredGate | None:
     head = record.change
     if head is None:
         return None
-    changes = {result.id: result.change for result in record.results if result.change is not None}
-    metrics = tuple(_metric(entry, changes.get(entry.id)) for entry in head.entries)
+    changes = {result.key: result.change for result in record.results if result.change is not None}
+    metrics = tuple(_metric(entry, changes.get(entry.result_key)) for entry in head.entries)
     return StoredGate(
         _build(head.a), _build(head.b), head.baseline, head.answer, head.exit, head.sentence, head.turns, metrics
     )

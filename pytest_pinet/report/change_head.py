@@ -158,7 +158,7 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
 
 
 def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str) -> ChangeEntryRecord:
-    return ChangeEntryRecord(id=result.id, direction=way, outcome=str(outcome), text=text)
+    return ChangeEntryRecord(id=result.id, direction=way, outcome=str(outcome), text=text, lab=result.lab)
 
 
 def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from pytest_pinet.history.gates import metric_id
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -108,11 +109,11 @@ def _exact_table(
     entries: Sequence[ChangeEntryRecord], results: Sequence[ResultRecord], width: int, color: bool
 ) -> list[str]:
     """Return the metrics of an exact gate, and the functions that changed, by NIC."""
-    exact = {one.id: one.exact for one in results}
+    exact = {one.key: one.exact for one in results}
     cells: list[tuple[str, ...]] = [_EXACT_HEADER]
     for entry in entries:
         goodput = "-" if entry.change is None else f"{entry.change * 100:+.2f}%"
-        cells.append((exact_label(entry.id), *sum_cells(exact.get(entry.id)), goodput, _word(entry)))
+        cells.append((exact_label(entry.id), *sum_cells(exact.get(entry.result_key)), goodput, _word(entry)))
     colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in entries]
     lines = text_table(cells, _EXACT_COLUMNS, width, colors, [_notes(entry, width) for entry in entries])
     for nic, own in by_nic(results).items():
@@ -172,9 +173,12 @@ def emulated_sentence(run: RunRecord) -> str:
 
 
 def figure_name(entry: ChangeEntryRecord) -> str:
-    """Return the id of a direction: the entry's id, with the direction if the id does not end with it."""
-    way = entry.direction
-    return entry.id if not way or entry.id.endswith(f"-{way}") else f"{entry.id}-{way}"
+    """Return the id of a direction: the entry's id, with the direction if the id does not end with it.
+
+    It has the lab if runs of several labs were merged.
+    """
+    figure = metric_id(entry.id, entry.direction)
+    return figure if entry.lab is None else f"{figure} ({entry.lab})"
 
 
 def build_parts(build: BuildRecord, digits: int) -> list[str]:

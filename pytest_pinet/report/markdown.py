@@ -232,10 +232,10 @@ def _exact_table(entries: Sequence[ChangeEntryRecord], results: Sequence[ResultR
     """Return the metrics of an exact gate: instructions for each packet, and goodput in virtual time."""
     if not entries:
         return []
-    exact = {one.id: one.exact for one in results}
+    exact = {one.key: one.exact for one in results}
     cells: list[tuple[str, ...]] = [("metric", "A (instructions)", "B (instructions)", "change", "goodput", "outcome")]
     for entry in entries:
-        a, b, change = sum_cells(exact.get(entry.id))
+        a, b, change = sum_cells(exact.get(entry.result_key))
         goodput = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
         outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(entry.finding or entry.outcome)}"
         cells.append((escaped(exact_label(entry.id)), a, b, change.replace("%", " %"), goodput, outcome))

@@ -143,7 +143,7 @@ def draft(run: RunRecord, facts: MailFacts) -> MailDraft:
 
 
 def _result(run: RunRecord, entry: ChangeEntryRecord) -> ResultRecord:
-    return next(one for one in run.results if one.id == entry.id)
+    return next(one for one in run.results if one.key == entry.result_key)
 
 
 def _traffic(entry: ChangeEntryRecord) -> str:
@@ -187,7 +187,7 @@ def _values(run: RunRecord, head: ChangeHeadRecord) -> str:
         spread = f" ({interval[0] * 100:+.1f} to {interval[1] * 100:+.1f})" if interval is not None else ""
         moved = f"{(entry.change or 0) * 100:+.1f}%{spread}"
         lines.append(f"  {cells[0]:<{_WIDTH}}{moved:<{_WIDE}}{cells[1]}  Gbit/s")
-        lines.append(f"      {entry.id}, at the receiver")
+        lines.append(f"      {entry.id}, at the receiver{f' in lab {entry.lab}' if entry.lab else ''}")
     rest = len(found) - _MOST
     lines += [f"  and {count(rest, 'more slower metric')}"] if rest > 0 else []
     same = sum(one.outcome in (MetricOutcome.UNCHANGED, MetricOutcome.IMPROVED) for one in head.entries)
@@ -226,7 +226,8 @@ def _machine(result: ResultRecord, head: ChangeHeadRecord, facts: MailFacts) -> 
         lines += [f"  {line}" for line in facts.configs[:_MOST]]
     else:
         lines.append("configuration: the same for A and B [attach it]")
-    lines += [f"what differs most: {one.suspect}" for one in head.entries if one.id == result.id and one.suspect][:1]
+    suspects = [one.suspect for one in head.entries if one.result_key == result.key and one.suspect]
+    lines += [f"what differs most: {one}" for one in suspects[:1]]
     return "\n".join(lines)
 
 

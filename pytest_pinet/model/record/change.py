@@ -123,10 +123,11 @@ class ChangeRecord(Record):
     suspects: tuple[Suspect, ...]
 
 
-class ChangeEntryRecord(Record):
+class ChangeEntryRecord(SparseRecord):
     """The outcome of one metric: ``outcome`` is one word, ``text`` one sentence.
 
     ``finding`` is the kind of a failure of the build itself (``panic``, ``no driver`` and so on); empty without one.
+    ``lab`` is that of the result, if runs of several labs were merged.
     """
 
     id: str
@@ -138,6 +139,12 @@ class ChangeEntryRecord(Record):
     change: float | None = None
     suspect: str = ""
     finding: str = ""
+    lab: Rare[str] = None
+
+    @property
+    def result_key(self) -> tuple[str | None, str]:
+        """The lab and the id of its result. Merged labs can have results with the same id."""
+        return self.lab, self.id
 
 
 class ChangeHeadRecord(Record):

@@ -157,6 +157,11 @@ class ResultRecord(SparseRecord):
     lab: Rare[str] = None
 
     @property
+    def key(self) -> tuple[str | None, str]:
+        """The lab and the id: results of merged labs can have the same id."""
+        return self.lab, self.id
+
+    @property
     def has_no_rate(self) -> bool:
         """Whether the result has no goodput by its nature: pings, and selftests of the kernel."""
         return self.ping is not None or self.kselftest is not None

@@ -79,9 +79,9 @@ def _part(text: str) -> str:
 
 def cases_of(run: RunRecord) -> list[Case]:
     """Return all verdicts of a run in their order. A repeated metric is numbered: ``tcp-P1-tx-2``."""
-    entries: dict[tuple[str, str], ChangeEntryRecord] = {}
+    entries: dict[tuple[str | None, str, str], ChangeEntryRecord] = {}
     for entry in run.change.entries if run.change is not None else ():
-        entries.setdefault((entry.id, entry.direction), entry)
+        entries.setdefault((*entry.result_key, entry.direction), entry)
     found = [_answered(case, entries) for result in run.results for case in _of_result(result)]
     seen: Counter[str] = Counter()
     numbered = []
@@ -109,10 +109,10 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
         yield Case(group, label(figure), figure, result.verdict, _line(first_paragraph(result.message)), result)
 
 
-def _answered(case: Case, entries: Mapping[tuple[str, str], ChangeEntryRecord]) -> Case:
+def _answered(case: Case, entries: Mapping[tuple[str | None, str, str], ChangeEntryRecord]) -> Case:
     """Return the case with its outcome in a gate of a build, which can be stricter than its limit."""
     way = next((way for way, one in case.result.directions.items() if one is case.direction), "")
-    entry = entries.get((case.result.id, way)) if case.direction is not None or not case.result.directions else None
+    entry = entries.get((*case.result.key, way)) if case.direction is not None or not case.result.directions else None
     if entry is None:
         return case
     verdict = VERDICTS[MetricOutcome(entry.outcome)]

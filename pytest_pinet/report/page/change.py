@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from markupsafe import Markup
 
@@ -40,6 +41,7 @@ from pytest_pinet.report.exact_text import (
     sum_cells,
 )
 from pytest_pinet.report.page.forest import Change, Forest
+from pytest_pinet.report.page.links import PageLinks
 from pytest_pinet.report.page.templating import render
 from pytest_pinet.report.page.unit import PageUnit
 
@@ -59,12 +61,15 @@ class ChangeRow:
     turns: str = ""
 
 
-def change_section(run: RunRecord, head: ChangeHeadRecord) -> Markup:
-    """Return the section on the change that this run measured."""
+def change_section(
+    run: RunRecord, head: ChangeHeadRecord, links: PageLinks | None = None, folder: Path | None = None
+) -> Markup:
+    """Return the section on the change that this run measured. ``folder`` has the run's files."""
+    address = (links or PageLinks()).folder(str(folder)) if folder is not None else ""
     exact = head.baseline == EXACT
     unit = PageUnit.of(bps for entry in head.entries for bps in (entry.a_bps, entry.b_bps))
-    records = {one.id: one.change for one in run.results if one.change is not None}
-    changes = [records.get(entry.id) for entry in head.entries]
+    records = {one.key: one.change for one in run.results if one.change is not None}
+    changes = [records.get(entry.result_key) for entry in head.entries]
     forest = Forest.of(
         map(_change, head.entries, changes), (one.tolerance if one is not None else None for one in changes)
     )
@@ -82,7 +87,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord) -> Markup:
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],
         boards=board_lines(run.results) if exact else [],
-        builds=[(_build_title(name, build), _parts(build, run)) for name, build in (("A", head.a), ("B", head.b))],
+        builds=[(_build_title(name, build), _parts(build, address)) for name, build in (("A", head.a), ("B", head.b))],
         ran=[(text, "") for text in ran_sentences(head)],
         not_proved=len(head.not_proved),
         facts=f"Run {run.run} {place}, {turns_text(head)}, pytest-pinet {run.pinet}.",
@@ -154,7 +159,7 @@ def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
 
 def _exact_row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> ChangeRow:
     outcome = MetricOutcome(entry.outcome)
-    exact = next((one.exact for one in results if one.id == entry.id), None)
+    exact = next((one.exact for one in results if one.key == entry.result_key), None)
     cells = [cell.replace("%", "\u00a0%") for cell in sum_cells(exact)]
     notes = [entry.text] if outcome not in GOOD else []
     word = entry.finding or outcome.value
@@ -189,7 +194,7 @@ def _build_title(name: str, build: BuildRecord) -> str:
     return f"{name}: {build.name} ({build.key}{release})"
 
 
-def _parts(build: BuildRecord, run: RunRecord) -> list[tuple[str, str]]:
-    """Return all parts of a build with the addresses to which they link, or none."""
-    links = dict(source_lines(build.source, f".pinet/runs/{run.run}")) if build.source is not None else {}
+def _parts(build: BuildRecord, folder: str) -> list[tuple[str, str]]:
+    """Return all parts of a build with the addresses to which they link, or none. ``folder`` is that of the run."""
+    links = dict(source_lines(build.source, folder)) if build.source is not None else {}
     return [(part, links.get(part, "")) for part in build_parts(build, 64)]

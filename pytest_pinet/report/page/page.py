@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import Path
 
 from markupsafe import Markup
 
@@ -55,8 +56,12 @@ def page(
     changed: RunRecord | None = None,
     links: PageLinks | None = None,
     gates: Sequence[StoredRun] = (),
+    folder: Path | None = None,
 ) -> str:
-    """Return the report as one HTML file. The newest A/B run comes first. ``gates`` are runs of the history."""
+    """Return the report as one HTML file. The newest A/B run, whose files are in ``folder``, comes first.
+
+    ``gates`` are runs of the history.
+    """
     links = links or PageLinks()
     shown = [series for series in all_series if series.dots]
     unit = PageUnit.of(bps for series in shown for bps in (series.latest.goodput_bps, series.latest.limit_bps))
@@ -68,7 +73,9 @@ def page(
         for lab in labs
         for own in _by_combination(by_lab[lab])
     ]
-    change = change_section(changed, changed.change) if changed is not None and changed.change is not None else ""
+    change = Markup()
+    if changed is not None and changed.change is not None:
+        change = change_section(changed, changed.change, links, folder)
     moved = _moved(shown, unit)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")

@@ -9,6 +9,7 @@ import pytest
 from pytest_pinet.cli import run as run_command
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.results_file import read_run
+from pytest_pinet.model.record.change import BuildSourceRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.run_folder import write_json
 from tests.support.change_records import change_run, compared
@@ -54,6 +55,36 @@ def test_two_shards_become_one_run(capsys: pytest.CaptureFixture[str]) -> None:
     merged = read_run(Path(".pinet/latest/results.json"))
     assert len(merged.results) == 2
     assert [Path(".pinet/latest", one.files[0]).read_text() for one in merged.results] == ["one", "two"]
+
+
+def test_the_configurations_of_the_kernels_are_kept_and_linked(capsys: pytest.CaptureFixture[str]) -> None:
+    names = shards(-0.03, "slower")
+    source = BuildSourceRecord(
+        made_by="", place="/srv/out", tree="", branch="", commit="", describe="", compiler="", config=""
+    )
+    for name in names:
+        path = Path(name, "results.json")
+        record = read_run(path)
+        assert record.change is not None
+        sides = {
+            side: build.replace(source=source.replace(config=f"build-{side.upper()}.config"))
+            for side, build in (("a", record.change.a), ("b", record.change.b))
+        }
+        write_json(path, record.replace(change=record.change.replace(**sides)))
+        for side, hz in (("A", 250), ("B", 1000)):
+            Path(name, f"build-{side}.config").write_text(f"CONFIG_HZ={hz}\n")
+    assert run(["merge", *names]) == 1
+    folder = Path(".pinet/latest").resolve()
+    assert (folder / "build-B.config").read_text() == "CONFIG_HZ=1000\n"
+    # The run has the name of its first shard, but a folder of its own.
+    assert read_run(folder / "results.json").run != folder.name
+    Path("out").mkdir()
+    assert run(["report", "-o", "out/page.html"]) == 0
+    address = f"../.pinet/runs/{folder.name}/build-B.config"
+    assert f'href="{address}"' in Path("out/page.html").read_text()
+    assert Path("out", address).is_file()
+    assert run(["report", "--email"]) == 0
+    assert "CONFIG_HZ: 250 -> 1000" in Path("regression.eml").read_text()
 
 
 def test_summary_export_and_report_read_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.gates import gate_of
 from pytest_pinet.judge.change import LOOKS
 from pytest_pinet.judge.statistics import certainty_threshold, least_error
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.change_table import change_lines
+from pytest_pinet.report.export.cases import cases_of
 from pytest_pinet.report.merged_run import Shard, exit_code, merged_run
+from pytest_pinet.report.page.change import change_section
 from tests.support.change_records import broken, change_run, compared
 from tests.support.exact_records import records, run_of
 from tests.support.report_records import direction, result, run_record
@@ -143,6 +148,25 @@ class TestRecord:
         assert run.change is not None
         assert [entry.text.partition(":")[0] for entry in run.change.entries] == ["lab bench", "lab annex"]
         assert [(one.lab, one.session) for one in run.merged or ()] == [("bench", "s0"), ("annex", "s1")]
+
+    def test_the_same_metric_of_two_labs_stays_apart(self) -> None:
+        """Everything that looks a result up by its entry finds the one of the same lab."""
+        slow = compared("pi4b:onboard/pair", "rx", -0.05, "slower", error=0.001)
+        run = merged(shard(slow, lab="bench"), shard(SAME, lab="annex"))
+        head, (first, second) = run.change, run.results
+        assert head is not None
+        assert first.id == second.id
+        assert [(one.lab, one.outcome) for one in head.entries] == [("bench", "regression"), ("annex", "unchanged")]
+        assert [one.verdict for one in cases_of(run)] == [Verdict.FAIL, Verdict.PASS]
+        gate = gate_of(run)
+        assert gate is not None
+        kept = [one.change.directions["rx"].interval for one in (first, second) if one.change is not None]
+        assert [one.interval for one in gate.metrics] == kept
+        assert kept[0] != kept[1]
+        rows = [line for line in change_lines(head) if "pi4b:onboard" in line]
+        assert [row.rpartition("(")[2].partition(")")[0] for row in rows[:2]] == ["bench", "annex"]
+        page = str(change_section(run, head))
+        assert page.index("(bench)") < page.index("(annex)")
 
     def test_one_lab_needs_no_mark_and_files_move_to_the_folder_of_their_shard(self) -> None:
         run = merged(shard(SAME), shard(slower(0.001)))
