@@ -14,6 +14,7 @@ from pytest_pinet.lab.deploy.card import OURS, mount_below
 from pytest_pinet.lab.deploy.commands import Content, DiskSpace, free_bytes, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, Refused
 from pytest_pinet.lab.deploy.known_good import firmware_folder
+from pytest_pinet.lab.deploy.trial_guard import PATH as GUARD
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 
 # A tree up to this size is sent whole. The packed tree of a Raspberry Pi kernel has 25 MB, of Debian 80 to 300 MB.
@@ -82,9 +83,13 @@ class RootFiles:
         return read_boot_needs(self._board.shell).before_root(build.modules) if build.of(BuildFileRole.MODULES) else []
 
     def _check_root(self, build: Build) -> None:
-        """Check whether the file systems of the build's folders keep files. Raises Refused."""
+        """Check whether the file systems of all folders that get files keep them. Raises Refused."""
         roles = {BuildFileRole.MODULES: "/lib/modules", BuildFileRole.FIRMWARE: "/var/lib"}
-        for folder in [folder for role, folder in roles.items() if build.of(role)]:
+        act = "test a build without modules and driver firmware"
+        needs = [(folder, f"{build} cannot be installed", act) for role, folder in roles.items() if build.of(role)]
+        if not self._board.has_power:
+            needs.append((str(Path(GUARD).parent), "the guard of trial boots cannot be installed", "add power control"))
+        for folder, lacks, act in needs:
             # A folder that does not exist yet is made in its parent.
             done = self._board.shell.run(f"readlink -f {folder} || echo {folder}; cat /proc/self/mounts")
             path, _, mounts = done.stdout.partition("\n")
@@ -92,8 +97,8 @@ class RootFiles:
             if kind in _NOT_KEPT or "ro" in options:
                 why = f"is {kind}, which does not keep files" if kind in _NOT_KEPT else "is mounted read-only"
                 raise Refused(
-                    f"the root file system of {self._board.name} ({folder}) {why}, so {build} cannot be installed: "
-                    "make it a writable file system on a disk, or test a build without modules and driver firmware"
+                    f"the root file system of {self._board.name} ({folder}) {why}, so {lacks}: "
+                    f"make it a writable file system on a disk, or {act}"
                 )
 
     def _is_known_good(self, build: Build) -> bool:

@@ -434,6 +434,20 @@ def test_modules_need_a_root_file_system_that_keeps_them(
     assert refusal(setup.boot(tmp_path / "card"), build_of(folder, "made")) == ROOT.format(full)
 
 
+def test_without_power_control_every_build_needs_a_root_file_system_that_keeps_the_guard(
+    tmp_path: Path, made_build: Builds
+) -> None:
+    setup = Setup(PI_OS, "pi4b")
+    setup.root = "overlayroot / overlay rw,relatime,lowerdir=/media/root-ro 0 0"
+    setup.boot(tmp_path / "power").booted().check(made_build("arm64"))
+    disk = setup.boot(tmp_path / "none")
+    disk.has_power = False
+    assert refusal(disk, made_build("arm64")) == (
+        "the root file system of NODE (/etc) is overlay, which does not keep files, so the guard of trial boots cannot "
+        "be installed: make it a writable file system on a disk, or add power control"
+    )
+
+
 def test_modules_need_space_on_the_root_file_system(tmp_path: Path) -> None:
     module = made.module("r8169") + bytes(4_000_000)
     made.write(tmp_path / "build", {"Image": made.image(), "initrd": b"070701", **made.tree(r8169=module)})
