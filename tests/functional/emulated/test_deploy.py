@@ -11,7 +11,7 @@ import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import kernel_package
-from pytest_pinet.errors import BuildError, LabError
+from pytest_pinet.errors import BuildError, ConfigError, LabError
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.build import Build
@@ -66,6 +66,14 @@ def test_another_debian_kernel_is_booted_and_removed(node: NodeSession) -> None:
     assert back.cmdline == KNOWN_GOOD
     assert not deployment.take_back()
     assert "pytest-pinet" not in node.shell.run("ls /boot/firmware /lib/modules /var/lib").stdout
+
+
+@pytest.mark.slow
+def test_an_option_that_the_module_does_not_have_is_refused(node: NodeSession, tmp_path: Path) -> None:
+    build = of_yaml(tmp_path, "name: new\noptions: {e1000e: {NoSuchParameter: 1}}\n")
+    message = r"^build new: options: e1000e has no parameter 'NoSuchParameter'; accepted: .*InterruptThrottleRate"
+    with pytest.raises(ConfigError, match=message):
+        node.deployment.check(build)
 
 
 @pytest.mark.slow

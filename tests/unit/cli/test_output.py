@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli.exit_codes import OUTPUT
+from pytest_pinet.cli import run
+from pytest_pinet.cli.exit_codes import INTERNAL, OUTPUT
+from pytest_pinet.cli.options import write_output
+from pytest_pinet.config import labfile
+from pytest_pinet.execution.clean_text import for_log
 from tests.support import build_files as made
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +42,32 @@ def test_a_closed_pipe_is_one_sentence(words: list[str]) -> None:
     done = subprocess.run([*PINET, *words], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (OUTPUT, "pinet: cannot write the output: Broken pipe\n")
+
+
+def test_a_pipe_gets_no_commands_of_ci_systems_and_a_file_gets_the_text(tmp_path: Path) -> None:
+    text = "::error title=x::y\n"
+    reader, writer = os.pipe()
+    try:
+        write_output([text], f"/dev/fd/{writer}")
+        assert os.read(reader, 100).decode() == for_log(text) != text
+    finally:
+        os.close(reader)
+        os.close(writer)
+    for _ in range(2):
+        write_output([text], str(tmp_path / "out"))
+        assert (tmp_path / "out").read_text() == text
+
+
+def test_a_command_that_breaks_ends_with_the_code_of_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise RuntimeError("nobody expected this")
+
+    monkeypatch.setattr(labfile, "load", breaks)
+    assert run(["check", "virtual"]) == INTERNAL
+    message = "pinet: internal error, please report it with the lines above: RuntimeError: nobody expected this"
+    assert message in capsys.readouterr().err
 
 
 def test_a_build_may_have_braces_and_percents_in_its_name(tmp_path: Path) -> None:
