@@ -25,6 +25,7 @@ COMMANDS = [
     ["summary", RUN],
     ["export", RUN, "--format", "openmetrics"],
     ["compare", RUN, RUN],
+    ["gate", "lab/builds/slower.yaml", "--lab=lab/emulated.yaml", "--pinet-dry-run", "pytest_pinet/suites"],
 ]
 
 

@@ -52,6 +52,11 @@ def test_all_metrics_are_on_one_axis_with_interval_and_tolerated_band() -> None:
     places = [re.search(r'<use href="#m-fail" x="([0-9.]+)%"', row) for row in rows]
     lefts = [float(place[1]) for place in places if place]
     assert lefts[0] < float(bands[0][0][0]) < lefts[1]
+    intervals = [re.findall(r'<line x1="([0-9.]+)%" x2="([0-9.]+)%"/>', row) for row in rows]
+    for metric, mark, (interval,) in zip(METRICS, lefts, intervals, strict=True):
+        assert metric.interval is not None
+        assert interval == tuple(f"{forest.scale(part):.2f}" for part in metric.interval)
+        assert float(interval[0]) < mark < float(interval[1])
     assert "-4 %" in forest.axis()
 
 

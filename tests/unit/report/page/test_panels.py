@@ -1,0 +1,72 @@
+"""The chart of a combination: all metrics on one scale, with limit, baseline and verdicts where their values say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.page.panels import CombinationChart
+from pytest_pinet.report.page.unit import PageUnit
+from pytest_pinet.report.trends import FigureSeries
+from tests.support.chart_series import LIMIT, dot, series
+
+RUNS = 20
+UNIT = PageUnit.of([941e6])
+
+
+def level(
+    bps: float, verdict: Verdict = Verdict.PASS, direction: str = "tx", limit: float | None = LIMIT
+) -> FigureSeries:
+    dots = [replace(dot(number, bps, verdict), limit_bps=limit, interval_bps=None) for number in range(RUNS)]
+    return replace(series(direction=direction, runs=RUNS), dots=dots, band_bps=None)
+
+
+def height(panel: str, look: str) -> float:
+    """Return the place of a level line in pixels, from the top."""
+    (found,) = re.findall(rf'<path class="{look}" d="M\d+ (\d+)l', panel)
+    return int(found) / 4
+
+
+def test_both_directions_are_on_one_scale() -> None:
+    fast, slow = level(941e6), level(470e6, direction="rx", limit=None)
+    chart = CombinationChart([fast, slow], UNIT)
+    panels = [str(chart.panel(one, "x")) for one in (fast, slow)]
+    ticks = [re.findall(r'<g class="ticks">(.*?)</g>', panel) for panel in panels]
+    assert ticks[0] == ticks[1] != []
+    assert height(panels[1], "s-hue0") > height(panels[0], "s-hue0") + 20
+
+
+def test_the_limit_is_a_line_below_a_good_value_and_above_a_bad_one() -> None:
+    good, bad, without = level(941e6), level(860e6, direction="rx"), level(900e6, direction="x", limit=None)
+    chart = CombinationChart([good, bad, without], UNIT)
+    panel = str(chart.panel(good, "x"))
+    assert height(panel, "s-limit dash") > height(panel, "s-hue0")
+    panel = str(chart.panel(bad, "x"))
+    assert height(panel, "s-limit dash") < height(panel, "s-hue0")
+    assert "s-limit" not in chart.panel(without, "x")
+
+
+def test_the_baseline_is_a_band_from_its_lowest_to_its_highest_run() -> None:
+    one = replace(level(900e6), band_bps=(890e6, 900e6, 910e6))
+    panel = str(CombinationChart([one], UNIT).panel(one, "x"))
+    (found,) = re.findall(r'<rect class="f-band" y="([0-9.]+)" width="100%" height="([0-9.]+)"', panel)
+    top, high = map(float, found)
+    assert top < height(panel, "s-hue0") < top + high
+    assert height(panel, "s-hue0") == pytest.approx(top + high / 2, abs=0.6)
+
+
+def test_each_bad_run_has_the_mark_of_its_verdict_at_its_place() -> None:
+    one = level(941e6)
+    dots = list(one.dots)
+    dots[5] = replace(dots[5], verdict=Verdict.FAIL, goodput_bps=860e6)
+    dots[15] = replace(dots[15], verdict=Verdict.INVALID)
+    one = replace(one, dots=dots)
+    panel = str(CombinationChart([one], UNIT).panel(one, "x"))
+    marks = {name: (float(x), float(y)) for name, x, y in re.findall(r'#m-(\w+)" x="([0-9.]+)%" y="([0-9.]+)"', panel)}
+    assert marks["fail"][0] == pytest.approx(100 * 5.5 / RUNS)
+    assert marks["invalid"][0] == pytest.approx(100 * 15.5 / RUNS)
+    # The slower run is lower.
+    assert marks["fail"][1] > marks["invalid"][1]
