@@ -112,6 +112,13 @@ def test_another_share_within_the_tolerance_is_marginal() -> None:
     assert not is_other_share(5, 14, levels, 0.01)
 
 
+def test_a_gate_of_another_share_within_the_tolerance_is_marginal() -> None:
+    source = random.Random(4)
+    found = gate(of_connections(0.04, source, share=0.1), level(0.04, share=0.6), source)
+    assert (found.verdict, found.state) == (Verdict.MARGINAL, "")
+    assert "11 of 14 on the lower one, 3 of 24 in the baseline" in found.reason
+
+
 def test_days_on_two_levels_leave_only_the_ambiguous_day_open() -> None:
     own = baseline([[HIGH * (0.95 if day % 2 else 1)] * 3 for day in range(8)])
     source = random.Random(7)
