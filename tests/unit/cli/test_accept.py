@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -223,6 +224,29 @@ def test_accept_writes_the_file_and_prints_the_changes(bench: Path) -> None:
     assert found.reason == "first of this bench"
     difference = compare([Bitrate.mbps(800)] * 3, found.baseline, DEFAULT_TOLERANCE)
     assert difference.result is Relation.SLOWER
+
+
+@pytest.mark.parametrize(
+    ("limits", "missing"),
+    [
+        ("", False),
+        ("  limits:\n  - {board: pi4b, tolerance: 2.5%}\n", True),
+        # It is about the other direction.
+        ("  limits:\n  - {board: pi4b, direction: rx, tolerance: 2.5%}\n", False),
+    ],
+)
+def test_accept_says_how_many_days_are_missing_for_the_tolerance_of_the_lab(
+    bench: Path, limits: str, missing: bool
+) -> None:
+    (bench / "lab" / "virtual.yaml").write_text(LAB + limits)
+    keep([moved(day(0), hours=hour) for hour in range(5)])
+    done = run("--reason", "one day")
+    found = re.findall(
+        r"\n  (\d+) more days are missing for the tolerance 2.5%: until then, many gates will be inconclusive",
+        done.stderr,
+    )
+    assert [int(days) > 1 for days in found] == [True] * missing, done.stderr
+    assert missing or "missing for the tolerance" not in done.stderr
 
 
 def test_an_entry_stays_in_its_file_and_other_entries_do_not_change(bench: Path) -> None:
