@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.config.labfile import load
+from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.endpoints import EndpointSelector
+from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.terminal import count_line
-from pytest_pinet.session.second_board import compared, on_another_board
+from pytest_pinet.session.second_board import compared, confirm, on_another_board
 from tests.support.report_records import direction, result
 
 
@@ -38,6 +44,24 @@ def test_a_board_or_nic_without_a_twin_has_no_second_board(lab: Lab) -> None:
     assert others(lab, "cm4-1", next(one.label for one in lab.nodes["cm4-1"].interfaces)) == []
     # Only pi3b-1 has this adapter.
     assert others(lab, "pi3b-1", "usb") == []
+
+
+def test_nothing_waits_for_a_board_that_another_run_has(lab: Lab) -> None:
+    asked: list[str] = []
+
+    class Taken:
+        """The leases of a lab whose boards other runs have. Opening a link would wait for them."""
+
+        def take_if_free(self, combination: Combination) -> bool:
+            asked.append(str(combination.dut))
+            return False
+
+    def measure(link: Link) -> ResultRecord:
+        raise AssertionError(f"{link} was measured")
+
+    combination = EndpointSelector(lab).combination(lab.nodes["pi3b-1"].interface("onboard"), parse_topology("pair"))
+    assert confirm(cast(LabAccess, Taken()), lab, combination, measure) is None
+    assert asked == ["pi3b-2:onboard"]
 
 
 @pytest.mark.parametrize(
