@@ -106,6 +106,16 @@ def test_stolen_time_is_the_sum_of_all_cpus_and_of_the_quota() -> None:
     assert END.stolen is None
 
 
+def test_stolen_time_of_a_recorded_machine() -> None:
+    recorded = Path(__file__).parents[2] / "data" / "proc-stat"
+    read = Processors().add(END, Texts(*((recorded / f"{name}.txt").read_text() for name in ("before", "after"))))
+    # The host took 14 of 299 ticks of the first processor, and 14 of 301 of the second one.
+    assert read.processors is not None
+    assert [one.steal for one in read.processors] == pytest.approx([14 / 299, 14 / 301])
+    assert read.stolen == pytest.approx(14 / 299 + 14 / 301)
+    assert [one.busy for one in read.processors] == pytest.approx([270 / 299, 253 / 301])
+
+
 def burn(seconds: float) -> str:
     return f"import time; e = time.monotonic() + {seconds}\nwhile time.monotonic() < e: pass"
 
