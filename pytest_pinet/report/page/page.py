@@ -128,6 +128,7 @@ def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
             "share": share_text(dot),
             "look": look(series),
             "moved": percent(loss.relative) if (loss := series.level.loss) is not None else "",
+            "level": changes_text(series.level),
             "spark": Markup(sparkline(series).inline(label=False)),
         })  # fmt: skip
     return Grid(sorted({board for _, board in cells}), sorted({nic for nic, _ in cells}), cells)
