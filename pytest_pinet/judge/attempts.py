@@ -38,7 +38,7 @@ class Try:
 
     ``seconds`` includes the set-up. ``excluded`` says why the try is not counted (empty: it is counted). ``discarded``
     is an earlier run that is not counted, since its flows began too far apart; its bytes crossed the link, though.
-    ``dropped`` has the numbers of the ends whose link dropped.
+    ``dropped`` has the numbers of the ends whose link dropped. ``beside_link`` is as in `Attempt`.
     ``evidence`` has the counters of each end, by its number; empty if they were not read.
     """
 
@@ -52,6 +52,7 @@ class Try:
     evidence: tuple[EndEvidence, ...] = ()
     discarded: Try | None = None
     dropped: frozenset[int] = frozenset()
+    beside_link: bool = False
 
     @property
     def skew_s(self) -> float | None:
@@ -83,6 +84,7 @@ def attempts_of(tries: Sequence[Try], flows: Sequence[int]) -> list[Attempt]:
             one.fresh,
             (*one.events, *(event for index in flows for event in one.flows[index].flow.events)),
             one.excluded,
+            one.beside_link,
         )
         for one in tries
     ]

@@ -52,7 +52,7 @@ def undisturbed(tries: Sequence[Try]) -> list[Try] | None:
     if not 0 < len(left_out) < len(counted):
         return None
     return [
-        replace(one, excluded="; ".join(found[number])) if number in left_out else one
+        replace(one, excluded="; ".join(found[number]), beside_link=True) if number in left_out else one
         for number, one in enumerate(tries, 1)
     ]
 

@@ -189,7 +189,7 @@ def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baselin
 
 def _odd(judged: DirectionJudgement, attempts: Sequence[Attempt]) -> DirectionJudgement:
     """Make a result without a limit marginal if its traffic had events or excluded attempts."""
-    remarks = [attempt.excluded for attempt in attempts if attempt.excluded]
+    remarks = [attempt.excluded for attempt in attempts if attempt.excluded and not attempt.beside_link]
     remarks += [
         event.text for attempt in attempts for event in attempt.events if event.kind is not EventKind.SLOW_START
     ]

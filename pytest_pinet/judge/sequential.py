@@ -87,6 +87,8 @@ class _Seen:
 def _seen(attempt: Attempt) -> _Seen:
     reading = read(attempt)
     start = start_of(attempt)
+    if attempt.beside_link:
+        return _Seen(None, traffic_seconds(attempt), attempt.fresh, (), start)
     texts = remarks(attempt) if reading is not None or not (start.ended or attempt.excluded) else (unusable(attempt),)
     return _Seen(reading, traffic_seconds(attempt), attempt.fresh, texts, start)
 

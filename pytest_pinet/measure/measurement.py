@@ -192,7 +192,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         ladder=None if ladder is None else ladder.record(),
         http=_http(tries, traffic),
     )
-    others = [one.text for one in busy or excuses(runs.tries)]
+    others = [one.text for one in excuses(runs.tries, left_out=True)]
     notes = [
         *parts.notes,
         *advice(broke),

@@ -152,7 +152,7 @@ class Runs:
     def set_aside(self, why: str) -> None:
         """Do not count the latest try, for a reason beside the link, which is looked for in the next one, too."""
         self.collector.renew()
-        self.tries[-1] = replace(self.tries[-1], excluded=why)
+        self.tries[-1] = replace(self.tries[-1], excluded=why, beside_link=True)
 
     def keep(self, tries: Sequence[Try]) -> None:
         """Replace the tries, in the same list, by copies of which fewer count."""

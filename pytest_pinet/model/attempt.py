@@ -23,13 +23,15 @@ class Attempt:
     """One direction of one traffic run on a fresh connection: a single flow, or the sum of several flows.
 
     ``samples`` are the receiver's, including the warm-up. ``excluded`` says why the attempt gives no value (empty: it
-    gives one). What was measured before a fault serves only as evidence.
+    gives one). What was measured before a fault serves only as evidence. ``beside_link``: the reason says nothing about
+    the link, such as other programs on an end.
     """
 
     samples: tuple[Sample, ...]
     fresh: Fresh = Fresh.CONNECTION
     events: tuple[Event, ...] = ()
     excluded: str = ""
+    beside_link: bool = False
 
     def __hash__(self) -> int:
         # Rules cache what they found in an attempt. A hash of all samples would cost as much as most rules.

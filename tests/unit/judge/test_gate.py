@@ -139,6 +139,16 @@ def test_the_soak_profile_requires_two_connections_that_meet_a_rule() -> None:
     assert confirm([True, True], soak) is Verdict.PASS
 
 
+@pytest.mark.parametrize("limit", [LIMIT, None])
+def test_a_connection_that_other_work_disturbed_is_no_remark_on_the_link(limit: Limit | None) -> None:
+    dropped = attempt(940, excluded="the link dropped")
+    beside = replace(dropped, excluded="other programs took 90 % of a CPU", beside_link=True)
+    assert ruled([beside, attempt(940)], limit).judgement.verdict is Verdict.PASS
+    assert ruled([dropped, attempt(940)], limit).judgement.verdict is Verdict.MARGINAL
+    # It is not a value, either.
+    assert ruled([beside], limit).wanted is not None
+
+
 def test_a_reason_names_only_the_first_of_many_disturbances() -> None:
     left_out = [attempt(800, excluded=f"other programs took {share} % of a CPU") for share in range(91, 97)]
     reason = ruled([*left_out, *[attempt(800)] * STANDARD.fails_after]).judgement.reason
