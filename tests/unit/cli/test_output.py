@@ -63,11 +63,11 @@ def test_a_command_that_breaks_ends_with_the_code_of_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks(*_: object, **__: object) -> None:
-        raise RuntimeError("nobody expected this")
+        raise RuntimeError("this was not expected")
 
     monkeypatch.setattr(labfile, "load", breaks)
     assert run(["check", "virtual"]) == INTERNAL
-    message = "pinet: internal error, please report it with the lines above: RuntimeError: nobody expected this"
+    message = "pinet: internal error, please report it with the lines above: RuntimeError: this was not expected"
     assert message in capsys.readouterr().err
 
 
