@@ -21,6 +21,7 @@ from pytest_pinet.builds.contents import (
     existing,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
+from pytest_pinet.builds.module import is_name
 from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
@@ -33,7 +34,6 @@ from pytest_pinet.model.forms import BUILD_NAME
 
 FILE = "build.yaml"
 WHAT = "a build (build.yaml, a folder or URL, a .deb, Image,modules.tar.xz or module.ko)"
-_MODULE = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 _CONFIG_FORM = "a list of lines for config.txt such as 'dtparam=eee=off'"
@@ -69,7 +69,7 @@ def _cmdline(value: object) -> str:
 def _option_names(value: object) -> object:
     if isinstance(value, dict):
         for module, parameters in value.items():
-            if not _MODULE.fullmatch(str(module)):
+            if not is_name(str(module)):
                 raise ValueError(f"expected the name of a module such as 'e1000e', got {shown(module)}")
             for parameter in parameters if isinstance(parameters, dict) else ():
                 if not _PARAMETER.fullmatch(str(parameter)):

@@ -12,14 +12,18 @@ from pytest_pinet.evidence import elf
 from pytest_pinet.evidence.elf import NotElf
 from pytest_pinet.model.build import ModuleId
 
-# What a name becomes part of: commands on a board.
-_NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 ENDINGS = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
 
 def is_module(name: str) -> bool:
     """Return whether the name is that of a kernel module."""
     return name.endswith(ENDINGS)
+
+
+def is_name(text: str) -> bool:
+    """Return whether the text can be the name of a module. Such names are part of commands on a board."""
+    return _NAME.fullmatch(text) is not None
 
 
 def name_of(path: str) -> str:
@@ -49,7 +53,7 @@ def read_module(data: bytes, path: str) -> ModuleId:
     depends = tuple(word.replace("-", "_") for word in written.split(",") if word)
     name = next(iter(values.get("name", [])), "").replace("-", "_") or name_of(path)
     for one in (name, name_of(path), *depends):
-        if not _NAME.fullmatch(one):
+        if not is_name(one):
             raise Unreadable(f"{one[:60]!r} is no name of a module; expected letters, digits, - and _")
     return ModuleId(
         name=name,

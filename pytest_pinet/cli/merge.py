@@ -71,20 +71,23 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
 def _copy_files(shard: Shard, source: Path, folder: Path) -> None:
     """Copy the raw files that the results name. A shard that brought only its results.json has none."""
     for name in dict.fromkeys(name for result in shard.run.results for name in result.files):
-        path = source / name
-        if path.is_file() and path.resolve().is_relative_to(source.resolve()):
-            copy = folder / shard.folder / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+        _copy(source, name, folder / shard.folder)
 
 
 def _copy_configs(run: RunRecord, source: Path, folder: Path) -> None:
     """Copy the kernel configurations of both builds, which are the same in each shard."""
     builds = (run.change.a, run.change.b) if run.change is not None else ()
     for name in [build.source.config for build in builds if build.source is not None and build.source.config]:
-        path = source / name
-        if path.is_file() and path.resolve().is_relative_to(source.resolve()) and not (folder / name).exists():
-            shutil.copyfile(path, folder / name)
+        if not (folder / name).exists():
+            _copy(source, name, folder)
+
+
+def _copy(source: Path, name: str, folder: Path) -> None:
+    """Copy a file that a run names, if the run has it, and if it is not outside its folder."""
+    path = source / name
+    if path.is_file() and path.resolve().is_relative_to(source.resolve()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / name)
 
 
 def _keep(url: str | None, run: RunRecord, shards: list[Shard], folder: Path) -> str | None:

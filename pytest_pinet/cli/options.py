@@ -89,13 +89,14 @@ def write_output(
         for text in texts:
             click.echo(clean(text), nl=False)
         return
-    # A device or a pipe may be the log of a CI system.
-    texts = map(cleaned if Path(output).is_file() or not Path(output).exists() else clean, texts)
     if not output:
         raise ConfigError(f"{option} is empty; expected the name of a file")
+    path = Path(output)
     with writing(output, option):
+        # A device or a pipe may be the log of a CI system.
+        texts = map(cleaned if path.is_file() or not path.exists() else clean, texts)
         # Texts are written one by one, because a history can exceed the memory.
-        write_file(Path(output), (text.encode("utf-8", "backslashreplace") for text in texts))
+        write_file(path, (text.encode("utf-8", "backslashreplace") for text in texts))
 
 
 class Steps:

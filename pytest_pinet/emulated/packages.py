@@ -20,6 +20,7 @@ from pytest_pinet.execution.tool import output
 ARCHITECTURE = "arm64"
 FETCH_TIMEOUT_S = 600.0
 LISTS_TIMEOUT_S = 60.0
+# Lists that were read within this time are used as they are.
 FRESH_S = 86_400.0
 _CONFIGURATION = """\
 APT::Architecture "{architecture}";
@@ -63,7 +64,8 @@ class Apt:
         """
         sources = machine_sources()
         configuration = _CONFIGURATION.format(architecture=self._architecture, home=self._home)
-        made_of = configuration + self._text(sources)
+        base = self._text(sources)
+        made_of = configuration + base
         lists, read = self._home / "sources.list", self._home / "lists-were-read"
         known = read.exists() and read.read_text() == made_of
         if known and time.time() < read.stat().st_mtime + FRESH_S:
@@ -74,7 +76,7 @@ class Apt:
         (self._home / "apt.conf").write_text(configuration)
         self._report(f"reading the lists of {self._architecture} packages")
         before = lists.read_text() if known else ""
-        lists.write_text(self._text(sources))
+        lists.write_text(base)
         try:
             self._run("update")
         except LabError as error:
@@ -92,7 +94,7 @@ class Apt:
             try:
                 self._run("update", "-o", "APT::Update::Error-Mode=any")
             except LabError:
-                lists.write_text(self._text(sources))
+                lists.write_text(base)
         read.write_text(made_of)
 
     def names(self, pattern: str) -> list[str]:

@@ -264,7 +264,7 @@ def _final(
 
 
 def _some(sentences: Sequence[str]) -> str:
-    """Return the first sentences, and how many more there are: each connection of a busy machine has its own."""
+    """Return the first sentences, and how many more there are: each disturbed connection has its own."""
     each = list(dict.fromkeys(sentences))
     more = [f"and {len(each) - _MOST_SENTENCES} more"] if len(each) > _MOST_SENTENCES else []
     return "; ".join([*each[:_MOST_SENTENCES], *more])

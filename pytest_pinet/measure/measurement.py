@@ -256,7 +256,7 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
         versions=_by_end(link, [m.versions for m in last], traffic),
         cpu_percent=_by_end(link, [m.cpu_percent for m in last], traffic),
         notes=[*dict.fromkeys(notes), *_isolation(link)],
-        traffic_seconds=sum(one.seconds for one in tries),
+        traffic_seconds=runs.traffic_s,
         directions=found.directions,
         flows=found.flows,
         evenness=found.evenness,

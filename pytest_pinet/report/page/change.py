@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from markupsafe import Markup
 
@@ -41,7 +40,6 @@ from pytest_pinet.report.exact_text import (
     sum_cells,
 )
 from pytest_pinet.report.page.forest import Change, Forest
-from pytest_pinet.report.page.links import PageLinks
 from pytest_pinet.report.page.templating import render
 from pytest_pinet.report.page.unit import PageUnit
 
@@ -61,11 +59,8 @@ class ChangeRow:
     turns: str = ""
 
 
-def change_section(
-    run: RunRecord, head: ChangeHeadRecord, links: PageLinks | None = None, folder: Path | None = None
-) -> Markup:
-    """Return the section on the change that this run measured. ``folder`` has the run's files."""
-    address = (links or PageLinks()).folder(str(folder)) if folder is not None else ""
+def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> Markup:
+    """Return the section on the change that this run measured. ``folder`` is the address of the run's files."""
     exact = head.baseline == EXACT
     unit = PageUnit.of(bps for entry in head.entries for bps in (entry.a_bps, entry.b_bps))
     records = {one.key: one.change for one in run.results if one.change is not None}
@@ -87,7 +82,7 @@ def change_section(
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],
         boards=board_lines(run.results) if exact else [],
-        builds=[(_build_title(name, build), _parts(build, address)) for name, build in (("A", head.a), ("B", head.b))],
+        builds=[(_build_title(name, build), _parts(build, folder)) for name, build in (("A", head.a), ("B", head.b))],
         ran=[(text, "") for text in ran_sentences(head)],
         not_proved=len(head.not_proved),
         facts=f"Run {run.run} {place}, {turns_text(head)}, pytest-pinet {run.pinet}.",

@@ -75,7 +75,7 @@ def page(
     ]
     change = Markup()
     if changed is not None and changed.change is not None:
-        change = change_section(changed, changed.change, links, folder)
+        change = change_section(changed, changed.change, links.folder(str(folder or "")))
     moved = _moved(shown, unit)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")

@@ -17,10 +17,8 @@ RUNS = 20
 UNIT = PageUnit.of([941e6])
 
 
-def level(
-    bps: float, verdict: Verdict = Verdict.PASS, direction: str = "tx", limit: float | None = LIMIT
-) -> FigureSeries:
-    dots = [replace(dot(number, bps, verdict), limit_bps=limit, interval_bps=None) for number in range(RUNS)]
+def level(bps: float, direction: str = "tx", limit: float | None = LIMIT) -> FigureSeries:
+    dots = [replace(dot(number, bps), limit_bps=limit, interval_bps=None) for number in range(RUNS)]
     return replace(series(direction=direction, runs=RUNS), dots=dots, band_bps=None)
 
 
