@@ -95,6 +95,8 @@ def test_the_failure_says_what_is_needed_to_believe_and_repeat_it(run: Run) -> N
             "  repeat     pytest *",
         ]
     )
+    # The row of the attempts may be wrapped.
+    assert "Mbit/s (fresh link-up)" in " ".join(" ".join(run.text).split())
 
 
 def test_the_failure_has_no_traceback(run: Run) -> None:

@@ -187,17 +187,14 @@ def test_labs_and_suites_have_names_away_from_the_checkout(installed: Installed)
 def test_an_installed_demo_passes_fails_and_passes_and_is_removed(installed: Installed) -> None:
     """From the wheel alone: the packaged lab, a packaged suite, the report. Nothing is written into the package.
 
-    At a tenth of the rate, because emulated boards of other tests use the processors at the same time. A good value is
-    marginal if a connection was repeated, because the host took processor time from it.
+    At a tenth of the rate, because emulated boards of other tests use the processors at the same time.
     """
     state = str(installed.folder / "state")
     package = Path(installed.run("python", "-c", "import pytest_pinet; print(*pytest_pinet.__path__)").strip())
     before = files_of(package)
     said = installed.run("pinet", "demo", "--yes", "--scale", "0.1", state=state)
     assert said.index("undo      pinet demo --remove") < said.index("1 of 3")
-    before_it, broken, mended = re.findall(r"1 measured: 1 (\w+)", said)
-    assert broken == "fail"
-    assert {before_it, mended} <= {"pass", "marginal"}
+    assert re.findall(r"1 measured: 1 (\w+)", said) == ["pass", "fail", "pass"]
     report = re.search(r"^report: (/\S+)$", said, re.MULTILINE)
     assert report is not None
     assert "pi3b:onboard/pair" in Path(report[1]).read_text()
