@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from pytest_pinet.lab.link.rate_shaper import reduced
 from pytest_pinet.model.traffic import Direction
 from tests.support.doctor_command import pinet
-from tests.support.gate_project import GateLab, NewProject
+from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, Project, lab_text, lab_up
 from tests.support.visited_link import GOODPUT, PAIR, goodput, rates, visited
 
 REPETITIONS = 10
@@ -150,3 +152,21 @@ def test_a_degraded_link_is_slower_by_as_much_as_it_says(gate_lab: GateLab) -> N
             assert goodput(here, link, Direction.RX) == pytest.approx(1.0, rel=0.02)
         finally:
             gate_lab.pinet("restore")
+
+
+@pytest.mark.soak(
+    "Each published value that the virtual lab can emulate is within 3 % of its source, and within 10 % if both "
+    "directions run at once.",
+    runs=3,
+    minutes=30,
+)
+def test_the_published_values_come_out_of_their_suites(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    text = lab_text(LAB_FILE.with_name("published.yaml"), scale=1)
+    with lab_up(tmp_path_factory.mktemp("published-lab") / "published.yaml", text) as lab:
+        project = Project(tmp_path, lab)
+        project.pytest("--pyargs", "pytest_pinet.suites", "--ignore-glob=*test_line_rate.py", timeout_s=1500)
+        argv = [PINET, "published", "--complete"]
+        table = subprocess.run(argv, cwd=project.path, capture_output=True, text=True, timeout=60, check=False)
+        assert table.returncode == 0, table.stdout + table.stderr

