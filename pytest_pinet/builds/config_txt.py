@@ -111,17 +111,21 @@ class ConfigTxt:
         wide = bits != "0" and "arm64" in self.model.architectures
         return ("kernel8.img",) if wide else (self.model.kernels[-1],)
 
-    def files(self, exists: Exists, device_trees: Sequence[str] | None = None) -> tuple[BootFileNames, ...]:
+    def files(
+        self, exists: Exists, device_trees: Sequence[str] | None = None, kernels: Sequence[str] | None = None
+    ) -> tuple[BootFileNames, ...]:
         """Return the possible boots whose kernel exists, in the firmware's order.
 
-        ``device_trees`` replaces the model's names; without any name the firmware needs no device tree.
+        ``device_trees`` and ``kernels`` replace the names of the model; without any name of a device tree the firmware
+        needs none.
         """
         trees = self.model.device_trees if device_trees is None else tuple(device_trees)
         if self.settings.get("upstream_kernel") == "1":
             trees = trees[::-1]  # The firmware prefers the names of the mainline kernel, which stand last.
         if "device_tree" in self.settings:
             trees = (self.settings["device_tree"],)
-        found = (self._boot(name, exists, trees) for name in self.possible_kernels())
+        names = self.possible_kernels() if kernels is None else kernels
+        found = (self._boot(name, exists, trees) for name in names)
         return tuple(boot for boot in found if exists(boot.kernel))
 
     def _boot(self, kernel: str, exists: Exists, trees: Sequence[str]) -> BootFileNames:

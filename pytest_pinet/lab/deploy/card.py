@@ -25,6 +25,8 @@ FIRST_UTS = "uts:[4026531838]"
 LARGEST_TEXT = 65536
 READ_TIMEOUT_S = 60.0
 VCLOG_S = 10
+# Endings of files in the firmware's log that are neither kernel nor initramfs.
+_NEITHER = (".dtb", ".dtbo", ".bin", ".elf", ".dat", ".txt", ".fd")
 _CARD = f"""\
 cd {{folder}} 2>/dev/null && [ -f {CONFIG} ] || exit 3
 echo '{MARK}where'; pwd -P
@@ -223,12 +225,12 @@ def parse_boot_report(output: str) -> BootReport:
 def loaded_files(log: str) -> tuple[str, ...]:
     """Return the names of the kernel and initramfs files in the firmware's log (vclog --msg), in order.
 
-    It logs the device tree and the stub of the processor (armstub8-2712.bin) in the same way.
+    It logs the device tree and the stub of the processor (armstub8-2712.bin) in the same way. With os_prefix, names may
+    begin with a slash or have two ("/new//cmdline.txt", linux issue 7319).
     """
     found = re.findall(r"^.*?\bLoad(?:ing|ed) '([^']+)'", log, re.MULTILINE)
-    return tuple(
-        dict.fromkeys(name for name in found if not name.endswith((".dtb", ".dtbo", ".bin", ".elf", ".dat", ".txt")))
-    )
+    names = (re.sub("//+", "/", name).removeprefix("/") for name in found)
+    return tuple(dict.fromkeys(name for name in names if not name.endswith(_NEITHER)))
 
 
 def _sizes(listing: str) -> dict[str, int]:

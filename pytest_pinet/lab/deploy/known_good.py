@@ -203,14 +203,12 @@ def _running_kernel(
     card: Card, report: BootReport, config: ConfigTxt, read: ReadKernel, node: str
 ) -> tuple[BootFileNames, KernelId]:
     """Return the boot whose kernel file is the kernel that runs. Raises Refused."""
-    boots = config.files(card.exists)
+    boots = _logged_boots(card, report, config, node) or config.files(card.exists)
     if not boots:
         expected = " or ".join(config.possible_kernels())
         raise Refused(f"{card.folder} of {node} has no kernel: {CONFIG} needs {expected}")
-    # The firmware's own log decides, where it exists.
-    logged = [boot for boot in boots if boot.kernel in report.loaded]
     different: list[str] = []
-    for boot in logged or boots:
+    for boot in boots:
         try:
             kernel = read(boot.kernel)
         except Loader as loader:
@@ -225,8 +223,6 @@ def _running_kernel(
                 f" compared with the running kernel: boot a kernel that is compressed by gzip or xz on {node} first"
             )
         if _is_running(kernel, report):
-            if logged and (names := tuple(n for n in report.loaded if n != boot.kernel and card.exists(n))):
-                boot = replace(boot, initramfs=names)
             return boot, kernel
         different.append(f"{boot.kernel} ({kernel.release or kernel.arch})")
     running = report.version.split()[2] if len(report.version.split()) > 2 else "another kernel"
@@ -234,6 +230,34 @@ def _running_kernel(
         f"{' and '.join(different)} in {card.folder} is not the kernel that {node} runs ({running}): "
         f"after an upgrade, reboot {node} first"
     )
+
+
+def _logged_boots(card: Card, report: BootReport, config: ConfigTxt, node: str) -> tuple[BootFileNames, ...]:
+    """Return the boots with the files of the firmware's log, which decides; none if it names no file of the card.
+
+    Raises Refused if the log contradicts config.txt.
+    """
+    there = [name for name in report.loaded if card.exists(name)]
+    boots = [boot for boot in config.files(card.exists) if boot.kernel in there]
+    if not boots:
+        kernels = [name for name in there if not _is_initramfs(name, config)]
+        if kernels and not {"kernel", "arm_64bit"}.isdisjoint(config.settings):
+            expected = " or ".join(config.possible_kernels())
+            raise Refused(
+                f"the firmware of {node} loaded {' and '.join(kernels)}, but {CONFIG} names {expected}: if {CONFIG} was"
+                f" edited, reboot {node} first, else look for [config.txt] in its boot EEPROM (rpi-eeprom-config)"
+            )
+        # Without such a line, the name depends on the age of the firmware.
+        names = [name.removeprefix(config.settings.get("os_prefix", "")) for name in kernels]
+        boots = [boot for boot in config.files(card.exists, kernels=names) if boot.kernel in there]
+    # A log without initramfs may be incomplete.
+    loaded = [tuple(name for name in there if name != boot.kernel) or boot.initramfs for boot in boots]
+    return tuple(replace(boot, initramfs=names) for boot, names in zip(boots, loaded, strict=True))
+
+
+def _is_initramfs(name: str, config: ConfigTxt) -> bool:
+    own = name.rpartition("/")[2]
+    return own.startswith(("initramfs", "initrd")) or name in config.ramdisks or own in config.ramdisks
 
 
 def _is_running(kernel: KernelId, report: BootReport) -> bool:

@@ -181,6 +181,15 @@ ACCEPTED = [
      log("007900.493: Loading 'kernel7l.img' to 0x8000 size 0x5b1628"), {}),
     ("the log decides for kernel8.img", BULLSEYE, "pi4b/new-firmware",
      log("007900.493: Loading 'kernel8.img' to 0x80000 size 0x5b1628"), {}),
+    ("the log names a kernel that no line names", PI_OS_32, "pi3b",
+     several(attribute("runs", "Image-rpi-v8"), log("007900.493: Loading 'kernel8.img' to 0x80000 size 0x5b1628")),
+     {"kernel": "kernel8.img", "initramfs": "initramfs8", "mode": 1}),
+    # EEPROMs of a Pi 5 of 2025-12-08 to 2026-06-28 look for the initramfs in the wrong place (rpi-eeprom).
+    ("the log has another initramfs below a prefix", "home-assistant-os-pi5", "pi5",
+     several(config("", files={"slot-A/initramfs_2712": 900, "slot-A/initramfs8": 900}),
+             log("7.1 Loading '/slot-A//initramfs8' to 0x0 offset 0x0",
+                 "7.2 Loading '/slot-A//kernel_2712.img' to 0x0 offset 0x200000")),
+     {"kernel": "kernel_2712.img", "initramfs": "initramfs8"}),
     ("a tryboot.txt of ours", PI_OS, "pi4b",
      text("tryboot.txt", "# By pytest-pinet: boots a build under test once; every other boot uses config.txt\n"), {}),
     ("an EEPROM that reports only its time", PI_OS, "pi4b", eeprom(capabilities=None), {}),
@@ -224,6 +233,14 @@ REFUSED = [
      log("007900.493: Loading 'kernel8.img' to 0x80000 size 0x5b1628"),
      "kernel8.img (6.1.192-rpi-v8) in FOLDER is not the kernel that NODE runs (6.1.192-rpi-v7l): after an upgrade, "
      "reboot NODE first"),
+    ("a kernel that was named after the boot, and is the same", PI_OS, "pi4b",
+     several(config("kernel=mine.img\n", files={"mine.img": "Image-rpi-v8"}), PI4_LOG),
+     "the firmware of NODE loaded kernel8.img, but config.txt names mine.img: if config.txt was edited, reboot NODE "
+     "first, else look for [config.txt] in its boot EEPROM (rpi-eeprom-config)"),
+    ("a kernel that only the log names, although config.txt chooses the mode", PI_OS, "pi4b",
+     several(config("", files={"old.img": "Image-rpi-v8"}), log("007900.493: Loading 'old.img' to 0x80000 size 0x5b1")),
+     "the firmware of NODE loaded old.img, but config.txt names kernel8.img: if config.txt was edited, reboot NODE "
+     "first, else look for [config.txt] in its boot EEPROM (rpi-eeprom-config)"),
     ("overlayroot", PI_OS, "pi4b", attribute("mount", "overlayroot FOLDER overlay rw,relatime,lowerdir=/media/ro 0 0"),
      "FOLDER of NODE is in memory (overlay), so its firmware never sees what is written there: switch the overlay file "
      "system off (raspi-config)"),
@@ -505,10 +522,10 @@ def test_a_device_tree_of_the_build_gets_the_name_that_config_txt_expects(tmp_pa
     assert (ours / "dt/bcm2711-rpi-4-b.dtb").read_bytes() == made.device_tree()
 
 
-def test_every_card_names_its_source() -> None:
+def test_every_card_names_its_source_and_what_has_none() -> None:
     cards = card_names()
     assert len(cards) >= 11
-    assert all(document(card)["source"] for card in cards)
+    assert all(document(card)["source"] and document(card)["composed"] for card in cards)
 
 
 def test_a_board_in_a_container_boots_settings_and_no_other_kernel(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.config_txt import first_line
+from pytest_pinet.builds.config_txt import first_line, pi_models
 from pytest_pinet.builds.image import read_image
 from pytest_pinet.errors import BuildError
 from pytest_pinet.lab.deploy.boot import COPY
@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.real_cards, pytest.mark.usefixtures("_cards_cache")]
 ALL = [(card, board) for card in card_names() for board in board_names(card)]
 BOOTING = [(card, board) for card, board in ALL if "refusal" not in Setup(card, board).expected]
 REFUSED = [pair for pair in ALL if pair not in BOOTING]
+# Models whose processor has no 64-bit mode.
+NARROW = ("pib", "cm1", "pi0", "pi0w", "pi2b")
 
 
 Shared = Callable[[str, str], CardOnDisk]
@@ -62,6 +64,10 @@ def refusal(disk: CardOnDisk, build: Build) -> str:
     assert sorted(disk.folder.rglob("*")) == before, "something was written"
     assert "\n" not in str(caught.value)
     return disk.plain(str(caught.value)).removesuffix(f"; {ELSEWHERE}")
+
+
+def test_each_model_of_the_catalogue_boots_a_card_of_a_distribution() -> None:
+    assert {board.partition("/")[0] for _, board in BOOTING} == set(pi_models())
 
 
 @pytest.mark.parametrize("name", list(document("kernels")))
@@ -99,7 +105,7 @@ def test_a_build_with_a_kernel_has_a_neutral_name_and_its_own_mode(
     card: str, board: str, shared_card: Shared, made_build: Builds
 ) -> None:
     disk = shared_card(card, board)
-    narrow = board in ("pib", "pi0w", "pi2b")
+    narrow = board in NARROW
     initramfs = "initramfs" in disk.setup.expected
     new = made_build("arm" if narrow else "arm64", initramfs)
     mode = None if is_pi5(disk.setup) else int(not narrow)
