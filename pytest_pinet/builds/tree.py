@@ -100,11 +100,12 @@ def required_modules(
 
 
 def matching_modules(modules: Mapping[str, ModuleId], modaliases: Collection[str]) -> set[str]:
-    """Return the names of the modules that modprobe would load for these aliases."""
+    """Return the names of the modules that modprobe would load for these aliases, which may be names of modules."""
     return {
         module.name
         for module in modules.values()
-        if any(
+        if module.name in modaliases
+        or any(
             fnmatchcase(alias, pattern) for pattern in module.aliases for alias in modaliases if _near(alias, pattern)
         )
     }

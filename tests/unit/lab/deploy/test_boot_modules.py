@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pytest_pinet.builds.tree import required_modules
 from pytest_pinet.lab.deploy.boot_modules import BootNeeds, parse_boot_needs, read_boot_needs
 from pytest_pinet.model.build import ModuleId
+from tests.support.board_tree import BoardTree
 from tests.support.local_shell import LocalShell
 
 # A Pi 4 with Raspberry Pi OS: file systems and SD card are built in, the PHY of the onboard NIC is a BCM54213PE.
@@ -111,3 +114,66 @@ def test_a_board_that_reports_nothing_needs_nothing(output: str) -> None:
 
 def test_this_machine_reports_its_root() -> None:
     assert any(alias.startswith("fs-") for alias in read_boot_needs(LocalShell("runner")).root)
+
+
+@pytest.fixture
+def nfs_board(tmp_path: Path) -> BoardTree:
+    """A board with an onboard NIC and a USB NIC; the server is reached through a VLAN of the onboard NIC."""
+    tree = BoardTree(tmp_path / "board")
+    genet = tree.nic("eth0", "platform/scb/fd580000.ethernet", "b8:27:eb:00:00:01", "bcmgenet", "platform")
+    (genet / "modalias").write_text("of:NethernetT(null)Cbrcm,bcm2711-genet-v5\n")
+    usb = tree.nic("eth1", "platform/xhci/usb2/2-1/2-1:1.0", "00:e0:4c:00:00:03", "r8152", "usb")
+    (usb / "modalias").write_text("usb:v0BDAp8153d3000dc00dsc00dp00icFFiscFFip00in00\n")
+    (tree.root / "sys/devices/platform/xhci/modalias").write_text("of:NusbCgeneric-xhci\n")
+    (tree.plain("eth0.7", "b8:27:eb:00:00:01") / "lower_eth0").symlink_to("../eth0")
+    (tree.root / "proc/self").mkdir()
+    (tree.root / "proc/cmdline").write_text("console=tty1 rootwait\n")
+    return tree
+
+
+def routed(tree: BoardTree, device: str) -> None:
+    ip = tree.root / "bin/ip"
+    ip.write_text(
+        f'#!/bin/sh\n[ "$*" != "-o route get 10.0.0.1" ] || echo "10.0.0.1 dev {device} src 10.0.0.2 uid 0"\n'
+    )
+    ip.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("mount", "cmdline", "version"),
+    [
+        ("10.0.0.1:/srv / nfs rw,vers=3,mountaddr=10.9.9.9,nolock,local_lock=all,addr=10.0.0.1 0 0", "", {"nfsv3"}),
+        ("10.0.0.1:/srv / nfs4 rw,relatime,vers=4.2,clientaddr=10.0.0.2,addr=10.0.0.1 0 0", "", {"nfsv4"}),
+        ("overlay / overlay rw,lowerdir=/nfs 0 0", "root=/dev/nfs nfsroot=10.0.0.1:/srv/pi,vers=3 rw ip=dhcp", set()),
+    ],
+)
+def test_the_nic_of_an_nfs_root_is_needed_to_mount_it(
+    nfs_board: BoardTree, mount: str, cmdline: str, version: set[str]
+) -> None:
+    (nfs_board.root / "proc/self/mounts").write_text(f"{mount}\n")
+    (nfs_board.root / "proc/cmdline").write_text(f"console=tty1 {cmdline} rootwait\n")
+    routed(nfs_board, "eth0.7")
+    needs = read_boot_needs(nfs_board.shell(), str(nfs_board.root))
+    own = {alias for alias in needs.root if alias.startswith(("of:NethernetT", "of:Nusb", "usb:", "nfsv"))}
+    assert own == {"of:NethernetT(null)Cbrcm,bcm2711-genet-v5", *version}
+    routed(nfs_board, "eth1")
+    needs = read_boot_needs(nfs_board.shell(), str(nfs_board.root))
+    assert {alias[:8] for alias in needs.root if alias.startswith(("usb:", "of:N"))} == {"usb:v0BD", "of:NusbC"}
+
+
+def test_without_the_address_of_the_server_all_nics_are_needed(nfs_board: BoardTree) -> None:
+    (nfs_board.root / "proc/self/mounts").write_text("overlay / overlay rw,lowerdir=/nfs 0 0\n")
+    for words, nics in (("root=/dev/nfs", 2), ("root=/dev/nfs nfsroot=/srv/pi", 2), ("root=/dev/mmcblk0p2", 0)):
+        (nfs_board.root / "proc/cmdline").write_text(f"console=tty1 {words} rootwait\n")
+        root = read_boot_needs(nfs_board.shell(), str(nfs_board.root)).root
+        assert len([alias for alias in root if alias.startswith(("usb:v0BDA", "of:Nethernet"))]) == nics
+
+
+def test_an_nfs_root_needs_driver_and_version_in_the_initramfs_or_in_the_kernel() -> None:
+    output = PI_4.replace("/dev/mmcblk0p2 / ext4 rw,noatime 0 0", "10.0.0.1:/srv / nfs rw,vers=3,addr=10.0.0.1 0 0")
+    output = output[: output.index("mmc:block\nof:Nemmc2T(null)Cbrcm,bcm2711-emmc2\n", output.index("<=====root"))]
+    output = output.replace("kernel/fs/fat/vfat.ko", "kernel/drivers/net/genet.ko\nkernel/fs/nfs/nfsv3.ko")
+    needs = parse_boot_needs(f"{output}of:NethernetT(null)Cbrcm,bcm2711-genet-v5\n")
+    modules = {**MODULES, "nfsv3": module("nfsv3", depends="nfs"), "nfs": module("nfs", "fs-nfs", "fs-nfs4")}
+    assert {"genet", "mdio_bcm_unimac", "nfs", "nfsv3"} <= set(needs.early(modules))
+    assert needs.before_root(modules) == ["genet", "nfsv3"]
