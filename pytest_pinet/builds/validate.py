@@ -14,7 +14,7 @@ from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.builds.tree import built_in_texts, read_tree
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import quoted
+from pytest_pinet.execution.names import nearest, quoted
 from pytest_pinet.model.build import MARKER, Build, BuildFile, BuildFileRole, KernelId, ModuleId
 from pytest_pinet.model.forms import BOARD_PATH
 
@@ -24,6 +24,8 @@ _FDT_HEADER = 40
 # Settings in config.txt that pinet itself writes, to point to the build's files.
 _OURS = ("os_prefix", "kernel", "cmdline", "initramfs", "ramfsfile", "auto_initramfs", "include")
 LONGEST_CMDLINE = 1024
+# Parameters of every module (kernel/module/main.c, unknown_module_param_cb).
+_EACH_MODULE = ("async_probe", "dyndbg")
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
 
 
@@ -196,16 +198,34 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
         for module, key, value in built_in_texts(tree.path):
             known = built_in.setdefault(module, set())
             known |= {value.partition(":")[0]} if key == "parmtype" else set()
+    named = {name: module.parameters for name, module in modules.items()}
     for module, parameter, _ in parts.options:
-        has = modules[module].parameters if module in modules else built_in.get(module)
-        if has is not None and parameter not in has:
-            raise ConfigError(no_parameter(module, parameter, has), parts.where)
+        has = named.get(module, built_in.get(module))
+        if has is not None and not has_parameter(has, parameter):
+            raise ConfigError(f"options: {no_parameter(module, parameter, has)}", parts.where)
+        # Without the list of what is built in, the module may be part of the kernel.
+        if has is None and built_in:
+            near = nearest(module, [*named, *built_in])
+            hint = f"; did you mean {near!r}?" if near else ""
+            message = f"options: the build has no module {module!r}, and its kernel has none built in{hint}"
+            raise ConfigError(message, parts.where)
+    for word in parts.cmdline:
+        module, dot, parameter = word.partition("=")[0].replace("-", "_").partition(".")
+        has = named.get(module, built_in.get(module))
+        # Other words with a dot are for programs, such as net.ifnames=0.
+        if dot and has is not None and not has_parameter(has, parameter):
+            raise ConfigError(f"cmdline: {no_parameter(module, parameter, has)}", parts.where)
+
+
+def has_parameter(known: Iterable[str], parameter: str) -> bool:
+    """Return whether a module with these parameters of its own accepts this one."""
+    return parameter in known or parameter in _EACH_MODULE
 
 
 def no_parameter(module: str, parameter: str, has: Iterable[str]) -> str:
     """Return the sentence about a parameter that a module does not have."""
     known = ", ".join(sorted(has)) or "none"
-    return f"options: {module} has no parameter {parameter!r}; accepted: {known}"
+    return f"{module} has no parameter {parameter!r}; accepted: {known}"
 
 
 def _read(part: BuildPart) -> bytes:

@@ -10,7 +10,7 @@ import shlex
 from pytest_pinet.builds.matching import require_machine, sysctl_holds
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.snapshot import BuildSnapshot
-from pytest_pinet.builds.validate import no_parameter
+from pytest_pinet.builds.validate import has_parameter, no_parameter
 from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
 from pytest_pinet.evidence.build import sysctl_path
 from pytest_pinet.execution.deadline import Deadline
@@ -25,6 +25,13 @@ from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 # Enough time for drivers to load their firmware and start their PHY.
 SWAP_TIMEOUT_S = 60.0
 _FIND = "PATH=$PATH:/usr/sbin:/sbin; modprobe -n -q {}"
+# Prints the parameters of a module. modinfo does not know all code that is built in.
+_ABSENT = 4
+_PARAMETERS = (
+    "PATH=$PATH:/usr/sbin:/sbin; command -v modinfo >/dev/null || exit 1; modinfo -F parmtype {0} 2>/dev/null && exit;"
+    " b=/lib/modules/$(uname -r)/modules.builtin; [ ! -d /sys/module/{0} ] && [ -e $b ] &&"
+    f" ! tr - _ <$b | grep -q /{{0}}.ko && exit {_ABSENT}; exit 1"
+)
 _SYS_MODULE = 1 << 16
 # The NICs of a module that VLANs, bridges or bonds use. They would end with the NIC, and nothing makes them again.
 _USED = (
@@ -145,10 +152,12 @@ class Live:
         for module, parameter, _ in () if build.kernel is not None else build.options:
             if module in build.modules:
                 continue
-            done = self._board.shell.run(f"PATH=$PATH:/usr/sbin:/sbin; modinfo -F parmtype {module}")
+            done = self._board.shell.run(_PARAMETERS.format(module))
             has = {line.partition(":")[0] for line in done.stdout.split()}
-            if done.returncode == 0 and parameter not in has:
-                raise ConfigError(f"{build}: {no_parameter(module, parameter, has)}")
+            if done.returncode == 0 and not has_parameter(has, parameter):
+                raise ConfigError(f"{build}: options: {no_parameter(module, parameter, has)}")
+            if done.returncode == _ABSENT:
+                raise ConfigError(f"{build}: options: {self._board.name} has no module {module!r}")
 
     @staticmethod
     def _swapped(build: Build) -> dict[str, str]:

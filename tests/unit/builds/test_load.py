@@ -50,12 +50,32 @@ def test_an_option_that_the_module_does_not_have_is_an_error_of_the_build(tmp_pa
     built_in = b"mii.license=GPL\0usb_net.parmtype=msg_level:int\0"
     made.write(tmp_path, {f"lib/modules/{made.RELEASE}/modules.builtin.modinfo": built_in})
     text = "kernel: Image\nmodules: .\noptions: {%s: {%s: 1}}\n"
-    for module, parameter in (("e1000e", "debug"), ("usb_net", "msg_level"), ("not_in_this_build", "x")):
+    for module, parameter in (("e1000e", "debug"), ("usb_net", "msg_level"), ("mii", "dyndbg")):
         assert of_yaml(tmp_path, text % (module, parameter)).options == ((module, parameter, "1"),)
     for module, accepted in (("e1000e", "InterruptThrottleRate, debug"), ("usb_net", "msg_level"), ("mii", "none")):
         (tmp_path / "build.yaml").write_text(text % (module, "NoSuchParameter"))
         message = refused(tmp_path / "build.yaml")
         assert message.endswith(f"options: {module} has no parameter 'NoSuchParameter'; accepted: {accepted}")
+
+
+def test_an_option_of_a_module_that_a_complete_build_does_not_have_is_an_error(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), **made.tree()})
+    text = "kernel: Image\nmodules: .\noptions: {e1000: {debug: 1}}\n"
+    # Without this list, the module may be built into the kernel.
+    assert of_yaml(tmp_path, text).options == (("e1000", "debug", "1"),)
+    made.write(tmp_path, {f"lib/modules/{made.RELEASE}/modules.builtin.modinfo": b"mii.license=GPL\0"})
+    assert refused_yaml(tmp_path, text).endswith(
+        "options: the build has no module 'e1000', and its kernel has none built in; did you mean 'e1000e'?"
+    )
+
+
+def test_a_word_of_the_command_line_that_names_no_parameter_of_its_module_is_an_error(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), **made.tree()})
+    text = "kernel: Image\nmodules: .\ncmdline: net.ifnames=0 8250.nr_uarts=1 %s=1 quiet\n"
+    assert of_yaml(tmp_path, text % "e1000e.debug").cmdline[2] == "e1000e.debug=1"
+    assert refused_yaml(tmp_path, text % "e1000e.no-such").endswith(
+        "cmdline: e1000e has no parameter 'no_such'; accepted: InterruptThrottleRate, debug"
+    )
 
 
 # -- accepted values -------------------------------------------------------------------------------------------------
