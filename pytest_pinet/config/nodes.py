@@ -11,7 +11,7 @@ from pytest_pinet.config.schema import InterfaceSection, NodeSection
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.model.hardware import Board, Nic, attached_bus
+from pytest_pinet.model.hardware import BUS_WORDS, UNKNOWN_DRIVER, Board, Nic, attached_bus
 from pytest_pinet.model.lab import ONBOARD, Interface, Node, PortRef, Switch
 from pytest_pinet.model.quantities import Bitrate
 
@@ -75,6 +75,7 @@ def _interface(
         offered = ", ".join(sorted(map(str, board.buses))) or "none for add-on NICs"
         message = f"NIC '{nic.name}' needs a {nic.bus} bus, which board '{board.name}' lacks; the board has: {offered}"
         raise ConfigError(message, document.value((*path, "nic")))
+    _check_found_on(section, nic, f"{node}:{key}", document, path)
     return Interface(
         node=node,
         name=key,
@@ -89,7 +90,20 @@ def _interface(
         mac=section.mac,
         bus_info=section.bus_info,
         drivers=tuple(section.driver or ()),
+        found_on=section.bus,
     )
+
+
+def _check_found_on(section: InterfaceSection, nic: Nic, name: str, document: Document, path: tuple[str, ...]) -> None:
+    """Check that an interface can be found by driver and bus, if the lab file has ``bus``. Raises ConfigError."""
+    if section.bus is None:
+        return
+    if not section.driver and nic.driver == UNKNOWN_DRIVER:
+        message = f"'{name}' has 'bus', but no driver of NIC '{nic.name}' is known: add the key 'driver'"
+        raise ConfigError(message, document.value((*path, "bus")))
+    if section.bus != BUS_WORDS.get(nic.bus, section.bus):
+        message = f"NIC '{nic.name}' has bus {nic.bus}, so it cannot be on bus {section.bus}"
+        raise ConfigError(message, document.value((*path, "bus")))
 
 
 def _nic(node: str, key: str, section: InterfaceSection, board: Board, hardware: Hardware, document: Document) -> Nic:
@@ -142,11 +156,15 @@ def _devices(section: NodeSection, board: Board, node: str, document: Document) 
     guesses: dict[str, str] = {}
     for key, own in section.interfaces.items():
         path = ("pinet", "nodes", node, "interfaces", key)
-        address = "mac" if own.mac else "bus_info"
-        is_addressed = own.mac is not None or own.bus_info is not None
-        if is_addressed and own.device is not None:
-            message = f"'{node}:{key}' has both 'device' and '{address}', but a NIC is found by one of them: remove one"
-            raise ConfigError(message, document.value((*path, "device")))
+        given = {"device": own.device, "bus": own.bus, "mac": own.mac, "bus_info": own.bus_info}
+        ways = [way for way, value in given.items() if value is not None]
+        is_addressed = bool(ways) and own.device is None
+        # A NIC with an address may also have a place, which is compared.
+        if len(ways) > 1 and ways != ["mac", "bus_info"]:
+            message = (
+                f"'{node}:{key}' has both '{ways[0]}' and '{ways[1]}', but a NIC is found by one of them: remove one"
+            )
+            raise ConfigError(message, document.value((*path, ways[0])))
         device = own.device
         if device is None and key == ONBOARD:
             device = "eth0"
@@ -168,13 +186,19 @@ def _devices(section: NodeSection, board: Board, node: str, document: Document) 
 
 
 def check_addresses(nodes: Iterable[Node], document: Document) -> None:
-    """Check that no two interfaces have the same MAC address, and no two of a node the same place on the bus."""
+    """Check that no two interfaces have the same MAC address, and no two of a node one place, or one driver and bus."""
     taken: dict[tuple[str, str], Interface] = {}
     for interface in (interface for node in nodes for interface in node.interfaces):
         path = ("pinet", "nodes", interface.node, "interfaces", interface.name)
-        place = f"{interface.node} {interface.bus_info}"
-        for key, value, text in (("mac", interface.mac, interface.mac), ("bus_info", interface.bus_info, place)):
-            other = taken.setdefault((key, str(text)), interface) if value is not None else interface
+        # The device tree distinguishes the board's own NIC.
+        by_driver = interface.found_by if interface.found_on and not interface.is_onboard else None
+        for key, value, what, act in (
+            ("mac", interface.mac, "mac", ""),
+            ("bus_info", interface.bus_info, "bus_info", ""),
+            ("bus", by_driver, "driver and bus", ": give each its 'mac' instead"),
+        ):
+            place = value if key == "mac" else f"{interface.node} {value}"
+            other = taken.setdefault((key, str(place)), interface) if value is not None else interface
             if other is not interface:
-                message = f"{other} (line {other.where.line}) and {interface} have the same {key} '{value}'"
+                message = f"{other} (line {other.where.line}) and {interface} have the same {what} '{value}'{act}"
                 raise ConfigError(message, document.value((*path, key)))

@@ -46,7 +46,7 @@ from pytest_pinet.config.fields import (
 )
 from pytest_pinet.config.section import Section
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
-from pytest_pinet.model.hardware import Bus
+from pytest_pinet.model.hardware import KERNEL_BUSES, Bus
 from pytest_pinet.model.lab import CLOCKS, MACHINES, MANAGERS, USERS
 from pytest_pinet.model.limit_parser import MOST_DROPS
 from pytest_pinet.model.limits import WAYS
@@ -119,6 +119,9 @@ class InterfaceSection(Section):
     )
     driver: Annotated[Drivers, *UNIQUE] | None = Field(
         None, description="accepted driver, or a list; default: that of the catalogue"
+    )
+    bus: Annotated[str, *one_of("bus", tuple(KERNEL_BUSES))] | None = Field(
+        None, description="the NIC is found by its driver on this bus, if it is the only one; without mac and bus_info"
     )
     speed: Rate | None = Field(None, description="link speed, if it is lower than the rated speed")
 

@@ -12,15 +12,13 @@ from pytest_pinet.catalogue import load
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.init.machine import Machine, NicFacts
 from pytest_pinet.judge.hardware import is_model
-from pytest_pinet.model.hardware import Board, Bus, FoundNic, Nic, attached_bus
+from pytest_pinet.model.hardware import UNKNOWN_DRIVER, Board, Bus, FoundNic, Nic, attached_bus
 from pytest_pinet.model.lab import ONBOARD
 
 # The word for the machine that runs pytest, as a board and as a node.
 RUNNER = "pc"
 LAN = "lan"
 _ALL_BUSES = (Bus.USB2, Bus.USB3, Bus.PCIE2X1, Bus.PCIE3X1)
-# What the catalogue says of a NIC whose source does not name its driver.
-_UNKNOWN_DRIVER = "not stated"
 _USB3_MBPS = 5000
 
 
@@ -41,7 +39,7 @@ class TestedNic:
     @property
     def drivers(self) -> tuple[str, ...]:
         """The driver for the lab file, if the catalogue names another one."""
-        if self.found.driver is None or self.nic.driver in (self.found.driver, _UNKNOWN_DRIVER):
+        if self.found.driver is None or self.nic.driver in (self.found.driver, UNKNOWN_DRIVER):
             return ()
         return (self.found.driver,)
 

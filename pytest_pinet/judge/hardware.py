@@ -5,18 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pytest_pinet.model.hardware import Bus, FoundBoard, FoundNic
+from pytest_pinet.model.hardware import BUS_WORDS, KERNEL_BUSES, FoundBoard, FoundNic
 from pytest_pinet.model.lab import Interface, Node
 
-# The kernel's words for the bus of a NIC. A virtio device is attached to a PCI device.
-_KINDS: dict[Bus, tuple[str, ...]] = {
-    Bus.USB2: ("usb",),
-    Bus.USB3: ("usb",),
-    Bus.PCIE2X1: ("pci", "virtio"),
-    Bus.PCIE3X1: ("pci", "virtio"),
-}
-# The catalogue's word for a NIC whose source does not name its driver.
-_UNKNOWN_DRIVER = "not stated"
 _DISCOVER = "`pinet discover` prints the lines for the lab file"
 
 
@@ -26,11 +17,6 @@ class Mismatch:
 
     message: str
     act: str
-
-
-def drivers_of(interface: Interface) -> tuple[str, ...]:
-    """Return the accepted drivers of a NIC; empty if they are not known."""
-    return interface.drivers or tuple(one for one in (interface.nic.driver,) if one != _UNKNOWN_DRIVER)
 
 
 def find(interface: Interface, board: FoundBoard) -> FoundNic | Mismatch:
@@ -44,7 +30,14 @@ def find(interface: Interface, board: FoundBoard) -> FoundNic | Mismatch:
         key, what = "bus_info", f"NIC with bus_info {interface.bus_info}"
         fits = [nic for nic in plain if nic.bus_info == interface.bus_info]
         # Two NICs of one USB device have the same place.
-        fits = [nic for nic in fits if nic.driver in drivers_of(interface)] or fits
+        fits = [nic for nic in fits if nic.driver in interface.accepted_drivers] or fits
+    elif interface.found_on is not None:
+        drivers, buses = interface.accepted_drivers, KERNEL_BUSES[interface.found_on]
+        key, what = "bus", f"NIC with driver {' or '.join(drivers)} on bus {interface.found_on}"
+        fits = [nic for nic in plain if nic.driver in drivers and nic.bus in buses]
+        # An adapter may have the chip of the board's own NIC.
+        own_is_known = any(nic.is_own for nic in plain)
+        fits = [nic for nic in fits if not own_is_known or nic.is_own == interface.is_onboard]
     else:
         key, what = "device", f"network device {interface.device}"
         own = [nic for nic in plain if nic.is_own and interface.is_onboard and not interface.is_named]
@@ -53,9 +46,12 @@ def find(interface: Interface, board: FoundBoard) -> FoundNic | Mismatch:
         return fits[0]
     if fits:
         both = " and ".join(map(str, fits))
-        return Mismatch(f"more than one {what}: {both}", f"give this NIC its `mac:` in {interface.where}; {_DISCOVER}")
+        instead = f" instead of `{key}:`" if key == "bus" else ""
+        act = f"give this NIC its `mac:`{instead} in {interface.where}; {_DISCOVER}"
+        return Mismatch(f"more than one {what}: {both}", act)
     there = ", ".join(map(str, plain)) or "none"
-    act = f"plug the NIC in, load its driver, or correct `{key}:` in {interface.where}; {_DISCOVER}"
+    keys = "`driver:` and `bus:`" if key == "bus" else f"`{key}:`"
+    act = f"plug the NIC in, load its driver, or correct {keys} in {interface.where}; {_DISCOVER}"
     return Mismatch(f"there is no {what}; the NICs there: {there}", act)
 
 
@@ -109,7 +105,7 @@ def compare_nic(node: Node, interface: Interface, nic: FoundNic, board: FoundBoa
 
 def _differences(node: Node, interface: Interface, nic: FoundNic, board: FoundBoard) -> list[Mismatch]:
     device, where = nic.device, interface.where
-    name, bus, drivers = interface.nic.name, interface.bus, drivers_of(interface)
+    name, bus, drivers = interface.nic.name, interface.bus, interface.accepted_drivers
     found = []
     if drivers and nic.driver is not None and nic.driver not in drivers:
         act = (
@@ -120,7 +116,7 @@ def _differences(node: Node, interface: Interface, nic: FoundNic, board: FoundBo
     if interface.bus_info is not None and nic.bus_info is not None and nic.bus_info != interface.bus_info:
         message = f"{device} is at bus_info {nic.bus_info}, but the lab file has {name} at {interface.bus_info}"
         found.append(Mismatch(message, f"move the NIC to its old place, or correct `bus_info:` in {where}"))
-    elif nic.bus is not None and nic.bus not in _KINDS.get(bus, (nic.bus,)):
+    elif nic.bus is not None and nic.bus not in KERNEL_BUSES.get(BUS_WORDS.get(bus, ""), (nic.bus,)):
         act = f"correct the NIC in {where}, or move the NIC to the bus of the lab file"
         found.append(Mismatch(f"{device} is on bus {nic.bus}, but the lab file has {name} on {bus}", act))
     own = next((one.device for one in board.nics.values() if one.is_own), None)

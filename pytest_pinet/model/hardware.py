@@ -19,6 +19,14 @@ class Bus(StrEnum):
     PCIE3X1 = "pcie3x1"
 
 
+# The kernel's words for a bus (/sys/class/net/NIC/device/subsystem), by the word of the lab file. A virtio device is
+# attached to a PCI device.
+KERNEL_BUSES: dict[str, tuple[str, ...]] = {"usb": ("usb",), "pci": ("pci", "virtio"), "platform": ("platform",)}
+# The word of the lab file for each bus; a NIC of the SoC may be on any, such as the NIC of a Pi 5.
+BUS_WORDS: dict[Bus, str] = {Bus.USB2: "usb", Bus.USB3: "usb", Bus.PCIE2X1: "pci", Bus.PCIE3X1: "pci"}
+# The catalogue's word for a NIC whose source does not name its driver.
+UNKNOWN_DRIVER = "not stated"
+
 # The most that a bus carries in one direction, including the bus's own headers. USB 2: 13 bulk packets of 512 bytes in
 # each of 8000 microframes a second (USB 2.0, table 5-10). USB 3: 5 GT/s with 8b/10b. PCIe 2.0 x1: 5 GT/s with 8b/10b.
 # PCIe 3.0 x1: 8 GT/s with 128b/130b.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_pinet.errors import Where
-from pytest_pinet.model.hardware import Board, Bus, Nic
+from pytest_pinet.model.hardware import UNKNOWN_DRIVER, Board, Bus, Nic
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.management import Management
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
@@ -46,9 +46,9 @@ class Interface:
     (``eth0``), ``label`` the word for ids: ``onboard`` or the NIC's catalogue name.
 
     A NIC is found by ``mac``, else by ``bus_info`` (its place on the bus, as ``ethtool -i`` prints it), else by its
-    name. The onboard NIC is found by the device tree, unless ``is_named``: the lab file names its device. Until a NIC
-    is found on the running board, ``device`` is only a guess. ``drivers`` are the accepted drivers; empty: that of the
-    catalogue.
+    driver on the bus ``found_on`` (a key of KERNEL_BUSES), else by its name. The onboard NIC is found by the device
+    tree, unless ``is_named``: the lab file names its device. Until a NIC is found on the running board, ``device`` is
+    only a guess. ``drivers`` are the accepted drivers; empty: that of the catalogue.
     """
 
     node: str
@@ -64,6 +64,12 @@ class Interface:
     mac: str | None = None
     bus_info: str | None = None
     drivers: tuple[str, ...] = ()
+    found_on: str | None = None
+
+    @property
+    def accepted_drivers(self) -> tuple[str, ...]:
+        """The accepted drivers; empty if they are not known."""
+        return self.drivers or tuple(one for one in (self.nic.driver,) if one != UNKNOWN_DRIVER)
 
     @property
     def is_onboard(self) -> bool:
@@ -72,8 +78,9 @@ class Interface:
 
     @property
     def found_by(self) -> str:
-        """What the NIC is found by on its node: its address, its place on the bus, or the name of its device."""
-        return self.mac or self.bus_info or self.device
+        """What the NIC is found by on its node: its address, its place, its driver and bus, or the device's name."""
+        by_driver = f"{' or '.join(self.accepted_drivers)} on {self.found_on}" if self.found_on else None
+        return self.mac or self.bus_info or by_driver or self.device
 
     def __str__(self) -> str:
         return f"{self.node}:{self.name}"

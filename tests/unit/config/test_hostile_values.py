@@ -52,7 +52,7 @@ LAB: dict[str, Any] = {
         "machine": "virt", "clock": "wall", "user": "pi", "manager": "dhcpcd", "runner": False,
         "interfaces": {"usb": {
             "nic": "n", "port": "sw/p1", "device": "eth0", "mac": "dc:a6:32:01:02:03", "bus_info": "usb-1",
-            "driver": ["d"], "speed": "100M",
+            "bus": "usb", "driver": ["d"], "speed": "100M",
         }},
     }},
     "uplinks": {"u": {"ports": ["sw/p1", "sw/p2"], "place": "u", "speed": "1 Gbit/s"}},

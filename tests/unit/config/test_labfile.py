@@ -197,9 +197,10 @@ def test_a_nic_can_be_named_by_its_address_its_place_and_its_driver(tmp_path: Pa
         "        two: {nic: ax88179, port: sw/3, bus_info: '0000:01:00.0', driver: [r8152, r8153]}\n"
         "        three: {nic: ax88179, port: sw/4, device: eth1}\n"
         "        four: {nic: ax88179, port: sw/5}\n"
+        "        five: {nic: rtl8153, port: sw/6, driver: [r8152, cdc_ncm], bus: usb}\n"
     )
-    text = text.replace("ports: [1, 2, uplink]", "ports: 1-5")
-    own, one, two, three, four = lab_of(tmp_path, text).nodes["a"].interfaces
+    text = text.replace("ports: [1, 2, uplink]", "ports: 1-6")
+    own, one, two, three, four, five = lab_of(tmp_path, text).nodes["a"].interfaces
     assert (own.is_onboard, own.is_named, own.found_by) == (True, True, "end0")
     assert (one.mac, one.bus_info, one.drivers, one.found_by) == (
         "a0:ce:c8:01:02:03", None, ("cdc_ncm",), "a0:ce:c8:01:02:03",
@@ -207,8 +208,9 @@ def test_a_nic_can_be_named_by_its_address_its_place_and_its_driver(tmp_path: Pa
     assert (two.mac, two.bus_info, two.drivers, two.found_by) == (
         None, "0000:01:00.0", ("r8152", "r8153"), "0000:01:00.0",
     )  # fmt: skip
+    assert (five.drivers, five.found_on, five.found_by) == (("r8152", "cdc_ncm"), "usb", "r8152 or cdc_ncm on usb")
     # The guess for a NIC that is found by its address is not the name of another NIC.
-    assert [one.device, two.device, three.device, four.device] == ["eth0", "eth2", "eth1", "eth3"]
+    assert [i.device for i in (one, two, three, four, five)] == ["eth0", "eth2", "eth1", "eth3", "eth4"]
 
 
 @pytest.mark.parametrize(("key", "model"), [("title: New", None), ("model: New 1", "New 1")])

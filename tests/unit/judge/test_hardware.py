@@ -62,6 +62,7 @@ def test_nics_as_in_the_lab_file_have_no_difference(tmp_path: Path, name: str) -
         (f"mac: '{ASIX.mac}'", f"mac: '{REALTEK.mac}'"),
         (f"bus_info: {ASIX.bus_info}", f"bus_info: {REALTEK.bus_info}"),
         (f"mac: '{ASIX.mac}', bus_info: {ASIX.bus_info}", f"mac: '{REALTEK.mac}', driver: [r8152, r8153]"),
+        ("bus: usb", "bus: usb, driver: [r8152, r8153]"),
     ],
 )
 @pytest.mark.parametrize("found", [board(), EXCHANGED], ids=["in order", "exchanged"])
@@ -72,6 +73,43 @@ def test_an_address_finds_a_nic_whatever_its_name(tmp_path: Path, ways: tuple[st
         assert isinstance(nic, FoundNic)
         assert nic.driver == driver
         assert compare_nic(pi, pi.interface(name), nic, found) == []
+
+
+def test_driver_and_bus_find_no_nic_if_none_or_several_fit(tmp_path: Path) -> None:
+    pi = node(tmp_path, realtek="bus: usb")
+    where = pi.interfaces[2].where
+    none = find(pi.interface("realtek"), board(ASIX, replace(REALTEK, bus="pci")))
+    assert isinstance(none, Mismatch)
+    assert none.message.startswith("there is no NIC with driver r8152 on bus usb; the NICs there: eth1 (driver ax88179")
+    assert none.act == (
+        f"plug the NIC in, load its driver, or correct `driver:` and `bus:` in {where}; "
+        "`pinet discover` prints the lines for the lab file"
+    )
+    several = find(pi.interface("realtek"), board(OWN, REALTEK, replace(REALTEK, device="eth3", mac=ASIX.mac)))
+    assert several == Mismatch(
+        "more than one NIC with driver r8152 on bus usb: "
+        "eth2 (driver r8152, bus_info usb-3f980000.usb-1.1.3, MAC 00:e0:4c:00:00:03) and "
+        "eth3 (driver r8152, bus_info usb-3f980000.usb-1.1.3, MAC a0:ce:c8:00:00:02)",
+        f"give this NIC its `mac:` instead of `bus:` in {where}; `pinet discover` prints the lines for the lab file",
+    )
+
+
+def test_by_driver_and_bus_an_adapter_with_the_chip_of_the_onboard_nic_is_not_taken_for_it(tmp_path: Path) -> None:
+    text = LAB.replace("ax88179", "evb").replace("port: s/p1", "port: s/p1, bus: usb")
+    text = text.replace("pinet:\n", "pinet:\n  nics: {evb: {driver: lan78xx, bus: usb2, speeds_mbps: [1000]}}\n")
+    pi = node(tmp_path, "bus: usb", text=text)
+    evb = replace(ASIX, driver="lan78xx")
+    assert [find(pi.interface(name), board(OWN, evb)) for name in ("onboard", "asix")] == [OWN, evb]
+    # Without the alias of the device tree, both fit both.
+    blind = board(replace(OWN, is_own=False), evb)
+    assert all(isinstance(find(pi.interface(name), blind), Mismatch) for name in ("onboard", "asix"))
+
+
+def test_a_virtio_nic_is_on_the_bus_pci(tmp_path: Path) -> None:
+    text = LAB.replace("ax88179", "v").replace("pi3b+", "pi5")
+    text = text.replace("pinet:\n", "pinet:\n  nics: {v: {driver: virtio_net, bus: pcie2x1, speeds_mbps: [1000]}}\n")
+    virtio = FoundNic("eth7", "02:00:00:00:00:07", None, "virtio_net", "virtio", "0000:00:02.0")
+    assert find(node(tmp_path, "bus: pci", text=text).interface("asix"), board(OWN, virtio)) == virtio
 
 
 def test_two_adapters_with_exchanged_names_are_named(tmp_path: Path) -> None:
