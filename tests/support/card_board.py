@@ -80,10 +80,15 @@ esac
 value=0x00000000; [ ! -e $CARD/tryboot ] || value=0x00000001
 echo "0x0000001c 0x80000000 $1 0x00000004 0x80000004 $value 0x00000000"
 """
+# Like mkinitramfs of Debian 12 (0.142), it needs the configuration of the kernel, and takes gzip if that lacks zstd.
 # The first line of an initramfs says which modules its configuration asks for.
 _MKINITRAMFS = """\
 #!/bin/sh
 [ "$1 $3" = "-o -d" ] && [ -d "/lib/modules/$5" ] || exit 1
+if ! grep -q "^CONFIG_RD_ZSTD=y" "/boot/config-$5"; then
+    grep -q "^CONFIG_RD_GZIP=y" "/boot/config-$5" ||
+        { echo "E: gzip compression (CONFIG_RD_GZIP) not supported by kernel" >&2; exit 1; }
+fi
 { sed 's/#.*//' "$4/modules" | xargs; ls "/lib/modules/$5"; } > "$2"
 """
 # The kernel of this machine has another release than that of the board.

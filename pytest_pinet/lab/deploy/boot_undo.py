@@ -11,7 +11,7 @@ from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, SUMS, locked
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.lab.deploy.known_good import HEADER, firmware_folder, folder_of
-from pytest_pinet.lab.deploy.root_files import parked
+from pytest_pinet.lab.deploy.root_files import config_undo, parked
 from pytest_pinet.lab.deploy.trial_guard import REMOVED
 from pytest_pinet.model.build import Build
 from pytest_pinet.tuning.journal import replay
@@ -47,6 +47,7 @@ def root_undo(build: Build) -> str:
     steps = [REMOVED, f"rm -rf {ours} {parked(build.key)}", f"{{ rmdir {ours.parent} 2>/dev/null || true; }}"]
     if build.release:
         mark = f"/lib/modules/{build.release}/.{OURS}"
+        steps.append(config_undo(build.release))
         steps.append(f'if [ "$(cat {mark} 2>/dev/null)" = {build.key} ]; then rm -rf /lib/modules/{build.release}; fi')
     return " && ".join(steps)
 

@@ -24,11 +24,21 @@ TOOL_TIMEOUT_S = 600.0
 # images without a writable root.
 _NOT_KEPT = ("overlay", "overlayfs", "tmpfs", "ramfs", "rootfs", "squashfs", "erofs", "iso9660")
 _TOOLS = "PATH=$PATH:/usr/sbin:/sbin"
+# mkinitramfs of Debian 12 (0.142) fails without the configuration of the kernel. Newer ones pack as on the board, such
+# as by zstd, although the kernel perhaps unpacks only gzip, which is on by default.
+_CONFIG_MARK = "# By pytest-pinet for mkinitramfs"
+_CONFIG = f"{_CONFIG_MARK}\nCONFIG_RD_GZIP=y"
 
 
 def parked(key: str) -> str:
     """Return the folder for the modules of a build while another build of its release is in use."""
     return f"/lib/modules/.{OURS}-{key}"
+
+
+def config_undo(release: str) -> str:
+    """Return a script that removes the configuration that pinet wrote for mkinitramfs."""
+    path = shlex.quote(f"/boot/config-{release}")
+    return f"if grep -qsF {shlex.quote(_CONFIG_MARK)} {path}; then rm -f {path}; fi"
 
 
 class RootFiles:
@@ -73,10 +83,21 @@ class RootFiles:
                 f"{name} has different modules of kernel {build.release}, which belong to its known-good build: "
                 "build this kernel with another release (CONFIG_LOCALVERSION)"
             )
-        size = sum(map(size_of, self._files(build).values()))
-        left = free_bytes(shell.run("df -kP /lib/modules | tail -n 1").stdout)
-        act = "delete files that are not needed there, or strip the modules (INSTALL_MOD_STRIP=1)"
-        self._space.check(build, size, left, f"the modules of {build} take", name, act)
+        self._check_space(build)
+
+    def _check_space(self, build: Build) -> None:
+        """Check whether modules and driver firmware have room. Raises Refused, SshError."""
+        modules = sum(map(size_of, self._files(build).values()))
+        firmware = sum(file.size for file in build.of(BuildFileRole.FIRMWARE))
+        what = [name for name, size in (("modules", modules), ("driver firmware", firmware)) if size]
+        if not what:
+            return
+        lines = self._board.shell.run("df -kP /var/lib /lib/modules").stdout.splitlines()
+        left = min((free for line in lines if (free := free_bytes(line)) is not None), default=None)
+        act = "delete files that are not needed there"
+        act += ", or strip the modules (INSTALL_MOD_STRIP=1)" if modules else ""
+        words = f"the {' and '.join(what)} of {build} take"
+        self._space.check(build, modules + firmware, left, words, self._board.name, act)
 
     def _before_root(self, build: Build) -> list[str]:
         """Return the modules of the build without which its kernel cannot mount the root file system."""
@@ -185,11 +206,14 @@ class RootFiles:
         needed = read_boot_needs(self._board.shell).early(build.modules)
         # Not in /run, which is often mounted noexec: the folder has hooks.
         conf = f"{PurePosixPath(firmware_folder(build)).parent}/initramfs-tools"
+        config = shlex.quote(f"/boot/config-{build.release}")
         self._run(
             f"{_TOOLS}; rm -rf {conf} && mkdir -p {conf} &&"
             f" {{ [ ! -d /etc/initramfs-tools ] || cp -a /etc/initramfs-tools/. {conf}; }} &&"
             f" printf '\\n%s\\n' {shlex.quote(chr(10).join(needed))} >> {conf}/modules &&"
-            f" mkinitramfs -o {path} -d {conf} {shlex.quote(build.release or '')} && rm -rf {conf} && sync",
+            f" {{ [ -e {config} ] || echo {shlex.quote(_CONFIG)} > {config}; }} &&"
+            f" mkinitramfs -o {path} -d {conf} {shlex.quote(build.release or '')}; made=$?;"
+            f" {config_undo(build.release or '')}; [ $made = 0 ] && rm -rf {conf} && sync",
             "make an initramfs",
         )
 

@@ -240,6 +240,7 @@ def test_the_initramfs_gets_the_modules_of_the_root_file_system(board: CardBoard
     deployment.start(build)
     initramfs = board.firmware / "pytest-pinet" / build.key / "initrd.img"
     assert initramfs.read_text().splitlines()[0].split() == ["crc", "helper", "rootfs"]
+    assert list((board.folder / "boot").glob("config-*")) == [], "the configuration for mkinitramfs was left"
     deployment.take_back()
     # Without an initramfs these modules must be built in, as in the known-good kernel.
     (board.firmware / "initramfs8").unlink()

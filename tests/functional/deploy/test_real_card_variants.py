@@ -476,7 +476,15 @@ def test_modules_need_space_on_the_root_file_system(tmp_path: Path) -> None:
         "the modules of build modules take 4 MB, but NODE has only 3 MB left: delete files that are not needed there, "
         "or strip the modules (INSTALL_MOD_STRIP=1)"
     )
+    made.write(tmp_path / "build", {"fw.bin": bytes(2_000_000)})
+    with (tmp_path / "build" / "build.yaml").open("a") as file:
+        file.write("firmware: {rtl_nic/new.fw: fw.bin}\n")
     setup.root_free = 5_000_000
+    assert refusal(setup.boot(tmp_path / "both"), build_of(tmp_path / "build", "made")) == (
+        "the modules and driver firmware of build modules take 6 MB, but NODE has only 5 MB left: delete files that "
+        "are not needed there, or strip the modules (INSTALL_MOD_STRIP=1)"
+    )
+    setup.root_free = 7_000_000
     setup.boot(tmp_path / "larger").booted().check(build_of(tmp_path / "build", "made"))
 
 
