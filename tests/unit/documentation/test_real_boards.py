@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,21 @@ def test_each_feature_says_whether_it_ran_on_hardware_and_what_it_was_tried_with
     assert len(features) > 40
     assert [row for row in features if len(row) != 3 or not all(row)] == []
     assert {hardware for _, hardware, _ in features} <= {"never", "recorded"}
+
+
+def test_the_page_claims_no_more_cases_of_cards_than_there_are() -> None:
+    text = " ".join((DOCS / "reference" / "hardware.md").read_text().split())
+    claim = re.search(r"On (\d{4}-\d\d-\d\d), `pytest -m real_cards` ran (\d+) cases, and (\d+) passed", text)
+    assert claim is not None
+    assert date.fromisoformat(claim[1]) >= date(2026, 11, 28)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", "real_cards"]
+    done = subprocess.run(
+        [*command, "tests/functional/deploy"], cwd=DOCS.parent, capture_output=True, text=True, check=True
+    )
+    collected = re.search(r"^(\d+)(?:/\d+)? tests collected", done.stdout, re.MULTILINE)
+    assert collected is not None, done.stdout
+    # A card that was removed makes the page false; new ones do not.
+    assert int(claim[2]) == int(claim[3]) <= int(collected[1])
 
 
 def test_the_recipes_for_bisection_copy_device_trees_and_overlays() -> None:
