@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import sha256_of
+from pytest_pinet.builds.config_txt import LONGEST_LINE
 from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart
 from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
 from pytest_pinet.builds.module import read_module
@@ -26,6 +27,7 @@ _OURS = ("os_prefix", "kernel", "cmdline", "initramfs", "ramfsfile", "auto_initr
 LONGEST_CMDLINE = 1024
 # Parameters of every module (kernel/module/main.c, unknown_module_param_cb).
 _EACH_MODULE = ("async_probe", "dyndbg")
+_BLANKS = re.compile(r"\w+(?:\s+=|=\s)")
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
 
 
@@ -177,6 +179,12 @@ def _check_settings(parts: BuildContents) -> None:
         name = line.replace("=", " ").split()[0]
         if name in _OURS:
             message = f"config line '{line}': {name} is reserved: pinet sets it when it deploys the build"
+            raise ConfigError(message, parts.where)
+        if len(line) > LONGEST_LINE:
+            message = f"config line {quoted(line)} has {len(line)} characters, and the firmware reads {LONGEST_LINE}"
+            raise ConfigError(message, parts.where)
+        if _BLANKS.match(line):
+            message = f"config line '{line}': the firmware ignores a line with a blank beside its first '='"
             raise ConfigError(message, parts.where)
     words = [*parts.cmdline, *(f"{module}.{parameter}={value}" for module, parameter, value in parts.options)]
     if any(word.partition("=")[0] == MARKER for word in words):

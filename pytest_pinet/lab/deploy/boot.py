@@ -23,6 +23,7 @@ from pytest_pinet.builds.image import bootable, read_image
 from pytest_pinet.builds.initramfs import archive, early_firmware
 from pytest_pinet.builds.matching import require_processor
 from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
@@ -113,6 +114,12 @@ class Booted:
         if self._makes_initramfs(build, known) and not self._store.on_board:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
+            )
+        words = len(cmdline_text(known, build)) - 1
+        if words > LONGEST_CMDLINE:
+            raise Refused(
+                f"the command line of {build} has {words} characters with the words of {name}, and the firmware passes "
+                f"at most {LONGEST_CMDLINE} to the kernel: shorten it"
             )
         self._root.check(build, self._makes_initramfs(build, known), bool(self._initramfs_names(build, known)))
         where, act = f"{card.folder} of {name}", "delete files that are not needed there"

@@ -1,4 +1,7 @@
-"""Finds the network devices that our own ssh connection to a node uses, through bridges, bonds and VLANs."""
+"""Finds the network devices that our own ssh connection to a node uses, through bridges, bonds and VLANs.
+
+A root file system over NFS needs its devices as much, so they count, too.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ _COMMAND = r"""
 PATH=$PATH:/usr/sbin:/sbin; command -v ip >/dev/null || exit 127
 set -- $SSH_CONNECTION; echo "server $3"
 if [ -n "$3" ]; then echo "route $(ip -o route get ${1%%%*} from ${3%%%*} 2>/dev/null)"; fi
+a=$(sed -n 's/^[^ ]* \/ nfs4* .*,addr=\([^, ]*\).*/\1/p' /proc/self/mounts)
+[ -z "$a" ] || echo "root $(ip -o route get $a 2>/dev/null)"
 ip -o addr show 2>/dev/null | while read -r number device family address rest; do echo "address $device $address"; done
 cd /sys/class/net
 for l in */lower_*; do [ ! -e "$l" ] || echo "lower ${l%%/*} ${l#*/lower_}"; done
@@ -38,7 +43,7 @@ class FoundManagement:
     ``device`` has the address that we connect to; it is empty if no device of the node has this address, such as behind
     a relay. ``carriers`` are all devices that share hardware with the way in or out. ``vlan`` is the number of the VLAN
     that the connection is tagged with. ``parts`` maps ports of bridges and bonds to the bridge or bond, ``usb`` maps
-    the NICs on USB to the root of their bus (``usb1``).
+    the NICs on USB to the root of their bus (``usb1``). ``root`` is the device of a root file system over NFS.
     """
 
     device: str = ""
@@ -47,6 +52,7 @@ class FoundManagement:
     wifi: bool = False
     parts: Mapping[str, str] = field(default_factory=dict)
     usb: Mapping[str, str] = field(default_factory=dict)
+    root: str = ""
 
     def of(self, node: Node) -> Management:
         """Return the form of ``management:`` that describes this."""
@@ -65,7 +71,10 @@ class FoundManagement:
             return "comes in by a relay, not by an interface of the node"
         kind = " (Wi-Fi)" if self.wifi else "" if self.vlan is None else f" (VLAN {self.vlan})"
         tested = [i.device for i in node.interfaces if i.device in self.carriers and i.device != self.device]
-        return f"comes in by {self.device}{kind}" + (f" and uses {' and '.join(tested)}" if tested else "")
+        uses = f" and uses {' and '.join(tested)}" if tested else ""
+        return f"comes in by {self.device}{kind}{uses}" + (
+            f"; the root file system uses {self.root}" if self.root else ""
+        )
 
 
 def find_management(shell: Shell, facts: MutableMapping[str, object]) -> FoundManagement:
@@ -90,7 +99,7 @@ def missing(node: str, command: str, package: str) -> LinkError:
 
 def parse(text: str) -> FoundManagement:
     """Parse the output of a node."""
-    server, route = "", ""
+    server, route, root = "", "", ""
     addresses: dict[str, str] = {}
     lower: dict[str, set[str]] = {}
     parts: dict[str, str] = {}
@@ -103,6 +112,8 @@ def parse(text: str) -> FoundManagement:
                 server = address
             case ["route", *words] if "dev" in words[:-1]:
                 route = words[words.index("dev") + 1]
+            case ["root", *words] if "dev" in words[:-1]:
+                root = words[words.index("dev") + 1]
             case ["address", device, address]:
                 addresses[_plain(address.partition("/")[0])] = device.partition("@")[0]
             case ["lower", device, part]:
@@ -120,17 +131,22 @@ def parse(text: str) -> FoundManagement:
     # The address of a link has the device after a percent sign: fe80::1%eth0.
     host, _, scope = server.partition("%")
     way_in = scope or addresses.get(_plain(host), "")
-    ends = {way_in, route} - {"", "lo"}
+    ends = {way_in, route, root} - {"", "lo"}
     below = _below(ends, lower)
     known = {*addresses.values(), *lower, *below}
     device = "" if way_in == "lo" else way_in
     return FoundManagement(
         device,
         frozenset(one for one in known if _below([one], lower) & below),
-        next((vlans[one] for one in _below([way_in], lower) if one in vlans), None),
+        # Without the VLAN of ssh, the root file system uses the same frames as a test.
+        next(
+            (vlans[one] for one in _below([way_in], lower) if one in vlans and one in _below([root or one], lower)),
+            None,
+        ),
         bool(_below([way_in], lower) & wifi),
         parts,
         usb,
+        root,
     )
 
 

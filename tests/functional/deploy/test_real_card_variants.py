@@ -488,6 +488,20 @@ def test_modules_need_space_on_the_root_file_system(tmp_path: Path) -> None:
     setup.boot(tmp_path / "larger").booted().check(build_of(tmp_path / "build", "made"))
 
 
+def test_a_command_line_that_is_too_long_with_the_words_of_the_board_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "build"
+    folder.mkdir()
+    (folder / "build.yaml").write_text(f"name: long\ncmdline: {'x' * 900}\n")
+    # The words of the card have 102 characters, panic=10 and pinet.build=KEY with blanks 34.
+    disk = Setup(PI_OS, "pi4b").boot(tmp_path / "card")
+    assert refusal(disk, build_of(folder, "made")) == (
+        "the command line of build long has 1037 characters with the words of NODE, and the firmware passes at most "
+        "1024 to the kernel: shorten it"
+    )
+    (folder / "build.yaml").write_text(f"name: long\ncmdline: {'x' * 887}\n")
+    disk.booted().check(build_of(folder, "made"))
+
+
 def test_an_initramfs_that_the_board_cannot_make_must_be_in_the_build(tmp_path: Path, made_build: Builds) -> None:
     assert refusal(Setup("alpine-3.22", "pi4b").boot(tmp_path), made_build("arm64", False)) == (
         "NODE boots with an initramfs, but has no mkinitramfs: install initramfs-tools there, or add an initramfs to "

@@ -327,6 +327,18 @@ def test_two_kernels_are_refused(tmp_path: Path) -> None:
         ("name: x\ncmdlien: quiet\n", "2: unknown key 'cmdlien', did you mean 'cmdline'?"),
         ("name: x\n", "1: this build is empty; name at least one file or setting"),
         ("", " the file is empty; expected a build.yaml with keys such as 'kernel' and 'modules'"),
+        (
+            "config: ['dtparam = eee=off']\n",
+            "1: config line 'dtparam = eee=off': the firmware ignores a line with a blank beside its first '='",
+        ),
+        (
+            "config: ['arm_freq= 900']\n",
+            "1: config line 'arm_freq= 900': the firmware ignores a line with a blank beside",
+        ),
+        (
+            f"config: [dtparam={'x' * 91}]\n",
+            f"1: config line 'dtparam={'x' * 72}...' has 99 characters, and the firmware",
+        ),
         ("config: [os_prefix=x/]\n", "1: config line 'os_prefix=x/': os_prefix is reserved: pinet sets it"),
         ("options: {e1000e: {a b: 1}}\n", "1: options: expected a parameter of e1000e such as 'debug', got 'a b'"),
         ("options: {e1000e: {debug: 1 2}}\n", "1: options.e1000e.debug: expected a value without spaces such as 100"),
