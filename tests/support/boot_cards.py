@@ -88,6 +88,8 @@ class Setup:
         self.arming: str = self.expected.get("arming", self.document.get("arming", "vcmailbox"))
         self.programs: int = self.document["programs"]
         self.log = ""
+        # The part [config.txt] of ``vcgencmd bootloader_config``.
+        self.appended = ""
         # The output of ``vcgencmd version``.
         self.firmware = ""
         # The namespace of its host name. A container does not have the first.
@@ -126,6 +128,7 @@ class Setup:
             "init": "systemd" if self.arming in ("vcmailbox", "systemd", "none") else "",
             "firmware": self.firmware,
             "uts": self.uts,
+            "appended": self.appended,
             "vclog": self.log,
         }
         return "".join(f"{MARK}{name}\n{text}\n" for name, text in parts.items())

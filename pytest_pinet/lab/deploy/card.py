@@ -54,6 +54,8 @@ _BOOT = {
     "notifier": "grep -c -w rpi_firmware_notify_reboot /proc/kallsyms",
     "uts": "readlink /proc/self/ns/uts",
     "init": "[ ! -d /run/systemd/system ] || echo systemd",
+    # From this section to the end, the firmware appends the text to each config.txt and tryboot.txt.
+    "appended": r"vcgencmd bootloader_config | sed -n '/^\[config\.txt\]/,$p'",
     # The log of the firmware (package raspi-utils). It must not delay the rest if the firmware does not answer.
     "vclog": f"if command -v timeout >/dev/null; then timeout {VCLOG_S} vclog --msg; else vclog --msg; fi",
 }
@@ -112,7 +114,8 @@ class BootReport:
 
     ``version`` is /proc/version, ``bits`` are 32 or 64 by its programs, ``mailbox`` is whether vcmailbox can read the
     flag of a trial boot, and ``notifier`` whether the kernel passes an argument of reboot to the firmware. ``loaded``
-    are the files that the firmware's log names. ``container``: it shares its kernel with another system.
+    are the files that the firmware's log names, ``appended`` is what it appends to config.txt. ``container``: it shares
+    its kernel with another system.
     """
 
     model: str | None
@@ -132,6 +135,7 @@ class BootReport:
     container: bool = False
     firmware: str = ""
     loaded: tuple[str, ...] = ()
+    appended: str = ""
 
 
 def read_card(shell: Shell, folders: tuple[str, ...]) -> Card:
@@ -219,6 +223,7 @@ def parse_boot_report(output: str) -> BootReport:
         container=parts.get("uts", "") not in ("", FIRST_UTS),
         firmware=parts.get("firmware", ""),
         loaded=loaded_files(parts.get("vclog", "")),
+        appended=parts.get("appended", ""),
     )
 
 

@@ -18,6 +18,7 @@ from pytest_pinet.builds.config_txt import (
     BootFileNames,
     ConfigTxt,
     PiModel,
+    active_lines,
     evaluate,
     first_line,
     with_includes,
@@ -87,7 +88,7 @@ def find_known_good(
         raise Refused(f"{card.folder} of {node} is mounted read-only, so pinet cannot write boot files there")
     _check_firmware(card, report, model, node)
     config = evaluate(card.text, model)
-    _check_config(card, config, node)
+    _check_config(card, report, config, node)
     names, kernel = _running_kernel(card, report, config, read, node)
     cmdline = card.text(names.cmdline)
     if cmdline is None:
@@ -182,7 +183,13 @@ def firmware_date(version: str) -> date | None:
         return None
 
 
-def _check_config(card: Card, config: ConfigTxt, node: str) -> None:
+def _check_config(card: Card, report: BootReport, config: ConfigTxt, node: str) -> None:
+    appended = active_lines({CONFIG: report.appended}.get, config.model, CONFIG, tryboot=True)
+    if line := next((line for line in appended if _PLACES.match(line)), None):
+        raise Refused(
+            f"the boot EEPROM of {node} appends '{line}' to {CONFIG} and to {TRYBOOT}, so a build would boot with "
+            "other files: remove the line there (rpi-eeprom-config --edit)"
+        )
     if config.settings.get("boot_ramdisk") == "1":
         raise Refused(f"{node} boots from a RAM disk (boot_ramdisk=1), so its firmware reads no files of {card.folder}")
     stub = config.settings.get("armstub", "")

@@ -192,6 +192,8 @@ ACCEPTED = [
      {"kernel": "kernel_2712.img", "initramfs": "initramfs8"}),
     ("a tryboot.txt of ours", PI_OS, "pi4b",
      text("tryboot.txt", "# By pytest-pinet: boots a build under test once; every other boot uses config.txt\n"), {}),
+    ("an EEPROM that appends settings, and a kernel for another model", PI_OS, "pi4b",
+     attribute("appended", "[config.txt]\ndtparam=audio=off\n[pi5]\nkernel=mine.img\n"), {}),
     ("an EEPROM that reports only its time", PI_OS, "pi4b", eeprom(capabilities=None), {}),
     # raspberrypi/rpi-eeprom issue 575
     ("a Pi 5 that reports partition 0", PI_OS, "pi5", eeprom(partition=0), {}),
@@ -280,6 +282,10 @@ REFUSED = [
     ("a start.elf of before tryboot", PI_OS_32, "pi3b", attribute("firmware", START_ELF.format("Aug 19 2020")),
      "the firmware of NODE (start.elf of 2020-08-19) is too old for a trial boot (tryboot): update it "
      "(apt full-upgrade)"),
+    ("an EEPROM that appends a prefix", PI_OS, "pi4b",
+     attribute("appended", "[config.txt]\n[pi4]\nos_prefix=old/\n"),
+     "the boot EEPROM of NODE appends 'os_prefix=old/' to config.txt and to tryboot.txt, so a build would boot with "
+     "other files: remove the line there (rpi-eeprom-config --edit)"),
     ("boot_ramdisk", PI_OS, "pi4b", config("boot_ramdisk=1\n"),
      "NODE boots from a RAM disk (boot_ramdisk=1), so its firmware reads no files of FOLDER"),
     ("a mainline kernel", PI_OS, "pi4b", attribute("arming", "none"),
