@@ -44,7 +44,7 @@ def test_a_bridge_is_carried_by_all_its_ports() -> None:
 def test_the_nic_of_an_nfs_root_carries_the_node_as_much_as_ssh(node: Node) -> None:
     root = "root 10.0.0.1 dev eth0 src 10.0.0.2 uid 0     cache\n"
     by_wifi = found("192.168.1.8", f"{root}wifi wlan0\n")
-    assert (by_wifi.device, by_wifi.carriers) == ("wlan0", {"wlan0", "eth0"})
+    assert (by_wifi.device, by_wifi.carriers) == ("wlan0", frozenset({"wlan0", "eth0"}))
     assert (str(by_wifi.of(node)), str(found("192.168.1.8", "wifi wlan0\n").of(node))) == ("same", "wifi")
     assert by_wifi.words(node) == "comes in by wlan0 (Wi-Fi) and uses eth0; the root file system uses eth0"
     vlan = "address eth0.7 10.7.0.7/24\nlower eth0.7 eth0\neth0.7  VID: 7\t REORDER_HDR: 1\n"
