@@ -39,3 +39,9 @@ def test_a_machine_that_gives_no_processor_time_is_an_error_of_the_lab(monkeypat
 
 def test_a_program_that_ends_leaves_its_exit_code() -> None:
     assert run("echo done; exit 3", cpu_s=600.0) == ("done\n", 3)
+
+
+def test_the_line_of_a_failure_is_read_whole_though_it_comes_in_parts() -> None:
+    line = "exact-failed: write /proc/sys/a 1: no such parameter (errno 2)\n"
+    text, end = run(f"echo; printf '{line[:30]}'; sleep 0.3; printf '{line[30:-1]}\\n'; exec sleep 60", cpu_s=600.0)
+    assert (text, end) == (f"\n{line}", 0)
