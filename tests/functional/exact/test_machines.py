@@ -73,9 +73,8 @@ def windows_of(bench: ExactBench) -> list[str]:
     return [LINK, REPLUG] if bench.board.nic.driver == "virtio_net" or bench.qemu.version >= (10, 0) else [REPLUG]
 
 
-@pytest.fixture(params=BOARDS)
-def board(request: pytest.FixtureRequest) -> ExactBoard:
-    found = BOARDS[request.param]
+def board_or_skip(name: str) -> ExactBoard:
+    found = BOARDS[name]
     try:
         find_qemu(found)
     except CapabilityError as error:
@@ -83,12 +82,18 @@ def board(request: pytest.FixtureRequest) -> ExactBoard:
     return found
 
 
+@pytest.fixture(params=BOARDS)
+def board(request: pytest.FixtureRequest) -> ExactBoard:
+    return board_or_skip(request.param)
+
+
 def with_two_processors(board: ExactBoard) -> ExactBoard:
     return replace(board, name=f"{board.name}-2", machine=replace(board.machine, smp=2, processors=2))
 
 
-def test_two_processors_repeat_too(stock: Build) -> None:
-    bench = ExactBench(with_two_processors(E1000E))
+@pytest.mark.parametrize("name", ["e1000e", "virtio-net", "igb"])
+def test_two_processors_repeat_too(stock: Build, name: str) -> None:
+    bench = ExactBench(with_two_processors(board_or_skip(name)))
     found = bench.known_good(bench.payload(stock), print).boot
     newer = bench.qemu.version >= (8, 0)
     # Without counts, there is nothing to say about single frames.
