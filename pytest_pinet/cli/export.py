@@ -25,8 +25,8 @@ COMMANDS = ("github",)
 @click.argument("what", metavar="[RUN]", default=".pinet/latest")
 @click.option(
     "--format", "form", metavar="NAME", required=True,
-    help="bencher, benchmark-action, github, gitlab, kcidb, ktap, lava, nipa, openmetrics, prometheus, or a format of "
-    "an installed package.",
+    help="bencher, benchmark-action, github, gitlab, gitlab-annotations, kcidb, ktap, lava, nipa, openmetrics, "
+    "prometheus, or a format of an installed package.",
 )  # fmt: skip
 @click.option(
     "--set", "settings", metavar="NAME=VALUE", multiple=True,
@@ -40,7 +40,7 @@ def export(history_url: str, what: str, form: str, settings: tuple[str, ...], ou
     github-action-benchmark (tool: customBiggerIsBetter), bencher, and gitlab for metrics reports.
 
     Verdicts: ktap for readers of kernel selftests, kcidb for KernelCI, nipa for the CI of netdev, lava for LAVA test
-    shells, and github for annotations of a job. These formats need a results.json or a run folder.
+    shells, github and gitlab-annotations for annotations of a job. These formats need a results.json or a run folder.
 
     RUN is a results.json, a run folder, or a run of the history ('latest', an id); the default is the last run in this
     folder. To write the whole history, use: pinet history export.

@@ -125,7 +125,8 @@ def report(
             echo("pinet: no Allure found, so this is our own page ('make report' installs Allure)", err=True)
         links = PageLinks(output.absolute().parent, lab.commits if lab is not None else "")
         gated, folder = changed or (None, None)
-        write_output([own_page(found, datetime.now(UTC), gated, links, gates, folder)], str(output))
+        text = own_page(found, datetime.now(UTC), gated, links, gates, folder, lab is not None)
+        write_output([text], str(output))
         made_by += ", with 1 change" if changed is not None else ""
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began

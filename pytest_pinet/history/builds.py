@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 Build = Mapping[str, str | None]
 
@@ -20,6 +20,33 @@ def name_of(build: Build) -> str:
     """Return a build's short name for an axis: ``6.12.25-v8+ bcmgenet``; ``unknown`` if nothing is known."""
     parts = [release_of(build.get("uname")), build.get("driver")]
     return " ".join(part for part in parts if part) or "unknown"
+
+
+def names_of(builds: Sequence[Build]) -> list[str]:
+    """Return the name of each build. If others have the same name, it has what differs: ``6.12.25 r8152 (firmware 2)``.
+
+    Values that a build lacks are no difference.
+    """
+    names = [name_of(build) for build in builds]
+    alike: dict[str, list[Build]] = {}
+    for name, build in zip(names, builds, strict=True):
+        alike.setdefault(name, []).append(build)
+    differing = {name: _differing(own) if len(own) > 1 else [] for name, own in alike.items()}
+    return [_whole_name(name, build, differing[name]) for name, build in zip(names, builds, strict=True)]
+
+
+def _differing(builds: Iterable[Build]) -> list[str]:
+    """Return the keys of which two builds have different values."""
+    found: dict[str, set[str]] = {}
+    for build in builds:
+        for key, value in identity(build):
+            found.setdefault(key, set()).add(value)
+    return [key for key, values in found.items() if len(values) > 1]
+
+
+def _whole_name(name: str, build: Build, keys: Iterable[str]) -> str:
+    parts = [f"{_WORDS.get(key, key.replace('_', ' '))} {value}" for key in keys if (value := build.get(key))]
+    return f"{name} ({', '.join(parts)})" if parts else name
 
 
 def release_of(uname: str | None) -> str | None:

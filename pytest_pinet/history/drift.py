@@ -102,7 +102,8 @@ def _together(logs: Sequence[float], values: Sequence[float], start: Told, certa
 def _ramp(length: int, ramp: tuple[int, int]) -> list[float]:
     """Return 0 before the drift, 1 after it, and a straight line in between."""
     begin, end = ramp
-    return [min(max((index - begin) / (end - begin), 0.0), 1.0) for index in range(length)]
+    rise = end - begin
+    return [0.0] * begin + [step / rise for step in range(rise)] + [1.0] * (length - end)
 
 
 def _best_ramp(values: Sequence[float], cuts: Sequence[int]) -> tuple[tuple[int, int], float]:

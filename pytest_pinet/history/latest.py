@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any
 
@@ -45,13 +45,14 @@ def newest_points(
     runs: dict[int, dict[str, Any]] = {}
     contexts: dict[int, dict[str, Any]] = {}
     for one, rows in _rows(connection, series, last):
-        for key, *values in _missing(connection, RUNS, _OF_RUN, (row[2] for row in rows), runs):
+        for key, *values in _missing(connection, RUNS, _OF_RUN, {row[2] for row in rows}, runs):
             name, *rest = values
             runs[key] = {"run": name, **dict(zip(_OF_RUN[1:], rest, strict=True))}
-        for key, content in _missing(connection, CONTEXTS, ("content",), (row[3] for row in rows), contexts):
+        used = {row[3] for row in rows}
+        for key, content in _missing(connection, CONTEXTS, ("content",), used, contexts):
             contexts[key] = parse_context(content)
         own = _BLANK | {name: getattr(one, name) for name in ("lab", "figure", "combination", "direction")}
-        shared = {key: own | contexts[key] for key in {row[3] for row in rows}}
+        shared = {key: own | contexts[key] for key in used}
         points = [_point(row, shared[row[3]], runs[row[2]]) for row in rows]
         if points:
             # ``replace`` would be another call of the slow constructor for nothing.
@@ -82,10 +83,10 @@ def _query(last: int) -> Select[Any]:
 
 
 def _missing(
-    connection: Connection, table: Table, names: Sequence[str], keys: Iterable[int], known: Mapping[int, object]
+    connection: Connection, table: Table, names: Sequence[str], keys: Set[int], known: Mapping[int, object]
 ) -> Iterator[Sequence[Any]]:
     """Yield the rows with these keys that are not known yet."""
-    missing = sorted(set(keys).difference(known))
+    missing = sorted(keys - known.keys())
     for some in in_pieces(missing):
         yield from connection.execute(
             select(table.c.key, *(table.c[name] for name in names)).where(table.c.key.in_(some))

@@ -186,10 +186,11 @@ def _fall(course: _Course, begin: int) -> tuple[int, int] | None:
     None if the present level is as good as the best one.
     """
     levels = course.levels
-    peak = max(range(begin, len(levels)), key=lambda index: (levels[index], index))
-    allowed = levels[peak] * (1 - MATTERS)
+    best = max(levels[begin:])
+    allowed = best * (1 - MATTERS)
     if course.now > allowed:
         return None
+    peak = max(index for index in range(begin, len(levels)) if levels[index] == best)
     return peak, 1 + max(index for index in range(peak, len(levels)) if levels[index] > allowed)
 
 

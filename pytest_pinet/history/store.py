@@ -16,7 +16,6 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
-    func,
     insert,
     inspect,
     select,
@@ -25,11 +24,11 @@ from sqlalchemy import (
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.best_levels import BEST, best_levels, fill, keep_best
 from pytest_pinet.history.database import Database, lock_tables
 from pytest_pinet.history.gate_tables import GATED, GATES, add_gates, gates_of, has_gates
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.latest import newest_points
-from pytest_pinet.history.levels import LEAST_RUNS
 from pytest_pinet.history.points import (
     USUAL_LENGTH,
     Figure,
@@ -60,10 +59,8 @@ from pytest_pinet.history.tables import (
     series_row,
     suspicion_of,
 )
-from pytest_pinet.history.trends import COUNTED, NOTHING, trend
+from pytest_pinet.history.trends import NOTHING, trend
 
-# Runs whose mean `best_levels` takes: it varies by 0.35 % on a link whose runs vary by 1 %.
-_IN_A_ROW = 8
 _POINTS = select_points()
 
 
@@ -130,8 +127,11 @@ class HistoryStore:
                 add_gates(connection, gates)
             if rows:
                 rows.sort(key=lambda row: (row["series"], row["time"]))
+                if _make_tables(connection, BEST):
+                    fill(connection)
                 connection.execute(insert(POINTS), rows)
                 _count(connection, rows)
+                keep_best(connection, rows)
         # Remember the new keys only now: a failed transaction has removed its keys again.
         self._series, self._contexts = series, contexts
         return added
@@ -197,18 +197,10 @@ class HistoryStore:
     def best_levels(self) -> dict[tuple[str, str], float]:
         """Return the best mean goodput (bit/s) of a few runs in a row, by metric and lab.
 
-        If this mean is no better than the present level, nothing was lost. It costs a fraction of the trends.
+        If this mean is no better than the present level, nothing was lost.
         """
-        of = POINTS.c
-        place = func.row_number().over(partition_by=of.series, order_by=(of.time, of.run, of.number))
-        judged = of.goodput.is_not(None) & of.verdict.in_([str(one) for one in COUNTED])
-        runs = select(of.series, of.goodput, (place // _IN_A_ROW).label("part")).where(judged).subquery()
-        means = select(runs.c.series, func.avg(runs.c.goodput).label("mean")).group_by(runs.c.series, runs.c.part)
-        enough = means.having(func.count() >= LEAST_RUNS).subquery()
-        best = select(enough.c.series, func.max(enough.c.mean).label("mean")).group_by(enough.c.series).subquery()
-        query = select(SERIES.c.figure, SERIES.c.lab, best.c.mean).join(best, best.c.series == SERIES.c.key)
         with self._database.reading() as connection:
-            return {(figure, lab): mean for figure, lab, mean in connection.execute(query)}
+            return best_levels(connection)
 
     def latest(
         self, last: int, lab: str | None = None, only: Container[tuple[str, str]] | None = None
@@ -300,13 +292,15 @@ def _key_of(connection: Connection, run: StoredRun) -> int:
     return key
 
 
-def _make_tables(connection: Connection, *later: Table) -> None:
-    """Make tables that a history of an earlier release lacks; only one runner makes them."""
+def _make_tables(connection: Connection, *later: Table) -> bool:
+    """Make tables that a history of an earlier release lacks; only one runner does. Return whether this one did."""
     missing = [table for table in later if not inspect(connection).has_table(table.name)]
     if missing:
         lock_tables(connection)
+        missing = [table for table in missing if not inspect(connection).has_table(table.name)]
         for table in missing:
-            table.create(connection, checkfirst=True)
+            table.create(connection)
+    return bool(missing)
 
 
 def _make_keys(

@@ -37,7 +37,7 @@ def robust_sd(values: Sequence[float], middle: float) -> float:
 
     For a normal distribution this is the standard deviation.
     """
-    return 1.4826 * median(abs(value - middle) for value in values)
+    return 1.4826 * median([abs(value - middle) for value in values])
 
 
 def normal(probability: float) -> float:

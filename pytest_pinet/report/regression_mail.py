@@ -37,6 +37,8 @@ _PI_RELEASE = re.compile(r"-v[678]l?(?:-16k)?\+?$|rpt-rpi")
 _PI_ISSUES = "https://github.com/raspberrypi/linux/issues"
 _STABLE_RELEASE = re.compile(r"\d+\.\d+\.[1-9]\d*")
 _TRAFFIC = re.compile(r"(?P<kind>tcp|udp|http)-P(?P<streams>\d+)")
+# The kernel test robot writes here: [still regression on linus/master SHA].
+_NEWEST = "[Measure the newest mainline, too: still regression on linus/master SHA?]"
 _PLACE = re.compile(r"\[[^\]\n]{4,}(?:\n[^\]\n]+)*\]")
 
 
@@ -123,7 +125,7 @@ def draft(run: RunRecord, facts: MailFacts) -> MailDraft:
     message["Cc"] = ", ".join(copies)
     sender = facts.sender or "[your name and address]"
     parts = [
-        _kernel(head, facts),
+        f"{_kernel(head, facts)}\n{_NEWEST}",
         _values(run, head),
         "[Name the practical use that became slower, and by how much. A slower\n"
         "micro-benchmark alone is unlikely to count as a regression.]",

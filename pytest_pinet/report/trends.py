@@ -119,11 +119,15 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
     lower = {
         (found.figure, found.lab)
         for _, found, level in shown
-        if level.loss is not None
-        or (level.since_baseline or 0.0) < -MATTERS
-        or best.get((found.figure, found.lab), 0.0) > (level.now_bps or 0.0) * (1 + MATTERS)
+        # Fewer points are all points of the metric.
+        if len(found.points) == last
+        and (
+            level.loss is not None
+            or (level.since_baseline or 0.0) < -MATTERS
+            or best.get((found.figure, found.lab), 0.0) > (level.now_bps or 0.0) * (1 + MATTERS)
+        )
     }
-    longer = history.trends(USUAL_RUNS, lab, lower) if best else ()
+    longer = history.trends(USUAL_RUNS, lab, lower) if lower and last < USUAL_RUNS else ()
     levels = {(found.figure, found.lab): level_of(found, today) for _, found in longer}
     return [
         series_of(found, combination, levels.get((found.figure, found.lab), level))

@@ -27,7 +27,7 @@ class Record(BaseModel):
     """One object of ``results.json``."""
 
     # A later version may add keys.
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, defer_build=True)
 
     def dump(self) -> dict[str, Any]:
         """Return the record as plain data, which JSON and pytest-xdist can carry."""

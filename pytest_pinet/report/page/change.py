@@ -12,6 +12,7 @@ from pytest_pinet.history.points import StoredRun
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
@@ -59,12 +60,12 @@ class ChangeRow:
     turns: str = ""
 
 
-def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> Markup:
+def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folder: str = "") -> Markup:
     """Return the section on the change that this run measured. ``folder`` is the address of the run's files."""
     exact = head.baseline == EXACT
-    unit = PageUnit.of(bps for entry in head.entries for bps in (entry.a_bps, entry.b_bps))
     records = {one.key: one.change for one in run.results if one.change is not None}
     changes = [records.get(entry.result_key) for entry in head.entries]
+    found = {one.key: one.exact for one in run.results}
     forest = Forest.of(
         map(_change, head.entries, changes), (one.tolerance if one is not None else None for one in changes)
     )
@@ -76,7 +77,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
         unit=unit,
         exact=exact,
         rows=[
-            _exact_row(entry, run.results) if exact else _row(entry, change, forest, unit)
+            _exact_row(entry, found.get(entry.result_key)) if exact else _row(entry, change, forest, unit)
             for entry, change in zip(head.entries, changes, strict=True)
         ],
         forest=forest,
@@ -98,7 +99,7 @@ def outcome_word(outcome: str, finding: str, interval: tuple[float, float] | Non
 
 def _row(entry: ChangeEntryRecord, change: ChangeRecord | None, forest: Forest, unit: PageUnit) -> ChangeRow:
     outcome = MetricOutcome(entry.outcome)
-    paper = turns_chart(change, entry.direction) if change is not None else None
+    paper = turns_chart(change, entry.direction, unit.text) if change is not None else None
     value, interval = _change(entry, change)
     lines = [entry.text] if outcome not in GOOD else []
     lines += [f"Look first at: {entry.suspect}"] if entry.suspect else []
@@ -122,13 +123,12 @@ def _interval(interval: tuple[float, float] | None) -> str:
     return "" if interval is None else f"{_percent(interval[0])} to {_percent(interval[1])}"
 
 
-def earlier_gates(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
+def earlier_gates(runs: Sequence[StoredRun], unit: PageUnit) -> list[dict[str, object]]:
     """Return the gates of the history, newest first, as the template shows them."""
-    return [_gate(run, run.gate) for run in reversed(runs) if run.gate is not None]
+    return [_gate(run, run.gate, unit) for run in reversed(runs) if run.gate is not None]
 
 
-def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
-    unit = PageUnit.of(bps for one in gate.metrics for bps in (one.a_bps, one.b_bps))
+def _gate(run: StoredRun, gate: StoredGate, unit: PageUnit) -> dict[str, object]:
     forest = Forest.of(((one.change, one.interval) for one in gate.metrics), (one.tolerance for one in gate.metrics))
     rows = [
         ChangeRow(
@@ -147,14 +147,12 @@ def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
         "sentence": unit.sentence(gate.sentence),
         "facts": f"Run {run.id} in lab {run.lab}, {count(gate.turns, 'turn')}, pytest-pinet {run.pinet}.",
         "rows": rows,
-        "unit": unit,
         "forest": forest,
     }
 
 
-def _exact_row(entry: ChangeEntryRecord, results: Sequence[ResultRecord]) -> ChangeRow:
+def _exact_row(entry: ChangeEntryRecord, exact: ExactChangeRecord | None) -> ChangeRow:
     outcome = MetricOutcome(entry.outcome)
-    exact = next((one.exact for one in results if one.key == entry.result_key), None)
     cells = [cell.replace("%", "\u00a0%") for cell in sum_cells(exact)]
     notes = [entry.text] if outcome not in GOOD else []
     word = entry.finding or outcome.value

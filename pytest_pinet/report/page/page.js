@@ -118,18 +118,24 @@
   const release = (text) => text.split(" ")[0];
   const compare = $("compare");
   if (compare && data.combinations.length) {
-    const first = new Map();
-    for (const one of data.combinations)
-      for (const [at, text] of one.builds) {
-        const name = release(data.texts[text]);
-        first.set(name, Math.min(first.get(name) ?? Infinity, one.runs[at].time));
+    // Kernels, and the builds of which a metric has several with one kernel: their driver or firmware differs.
+    const kernels = new Map(), builds = new Map();
+    for (const one of data.combinations) {
+      const texts = one.builds.map(([at, text]) => [one.runs[at].time, data.texts[text]]);
+      for (const [time, text] of texts) {
+        const twins = texts.some(([, other]) => other !== text && release(other) === release(text));
+        for (const [first, name] of twins ? [[kernels, release(text)], [builds, text]] : [[kernels, release(text)]])
+          first.set(name, Math.min(first.get(name) ?? Infinity, time));
       }
-    const names = [...first.keys()].sort((a, b) => first.get(b) - first.get(a));
+    }
+    const names = [kernels, builds].flatMap((first) => [...first.keys()].sort((a, b) => first.get(b) - first.get(a)));
     const select = (name, chosen) => make("select", { name }, ...names.map((value, at) => make("option", { value, textContent: value, selected: at === chosen })));
-    const a = select("A", Math.min(1, names.length - 1)), b = select("B", 0), place = make("div");
+    const newest = kernels.size > 1 || names.length < 3 ? 0 : 1;
+    const a = select("A", Math.min(newest + 1, names.length - 1)), b = select("B", newest), place = make("div");
     compare.append(make("p", {}, make("label", { className: "filter" }, "A ", a), " ", make("label", { className: "filter" }, "B ", b)), place);
     const mean = (one, metric, name) => {
-      const found = metric.value.filter((value, at) => value !== null && data.counted.includes(metric.verdict[at]) && release(one.build(metric.at[at])) === name);
+      const has = (build) => build === name || release(build) === name;
+      const found = metric.value.filter((value, at) => value !== null && data.counted.includes(metric.verdict[at]) && has(one.build(metric.at[at])));
       return { runs: found.length, value: found.length ? found.reduce((sum, value) => sum + value, 0) / found.length : null };
     };
     const show = () => {

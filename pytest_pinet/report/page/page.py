@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
 from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables
@@ -57,14 +58,16 @@ def page(
     links: PageLinks | None = None,
     gates: Sequence[StoredRun] = (),
     folder: Path | None = None,
+    reviewed: bool = True,
 ) -> str:
     """Return the report as one HTML file. The newest A/B run, whose files are in ``folder``, comes first.
 
-    ``gates`` are runs of the history.
+    ``gates`` are runs of the history. ``reviewed``: what users accepted or acknowledged is known.
     """
     links = links or PageLinks()
     shown = [series for series in all_series if series.dots]
-    unit = PageUnit.of(bps for series in shown for bps in (series.latest.goodput_bps, series.latest.limit_bps))
+    changed_head = changed.change if changed is not None else None
+    unit = PageUnit.of(_rates(shown, changed_head, gates))
     labs = sorted({series.lab for series in shown})
     by_lab = {lab: [series for series in shown if series.lab == lab] for lab in labs}
     data = PageData(unit, links)
@@ -74,8 +77,8 @@ def page(
         for own in _by_combination(by_lab[lab])
     ]
     change = Markup()
-    if changed is not None and changed.change is not None:
-        change = change_section(changed, changed.change, links.folder(str(folder or "")))
+    if changed is not None and changed_head is not None:
+        change = change_section(changed, changed_head, unit, links.folder(str(folder or "")))
     moved = _moved(shown, unit)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
@@ -90,10 +93,10 @@ def page(
             marks=marks(),
             metrics=bool(shown),
             lead=unit.sentence(lead(current(shown))),
-            facts=_facts(shown),
+            facts=_facts(shown, reviewed),
             notes=_notes(shown),
             change=change,
-            gates=earlier_gates([one for one in gates if changed is None or not one.id.startswith(changed.run)]),
+            gates=earlier_gates([one for one in gates if changed is None or not one.id.startswith(changed.run)], unit),
             attention=_attention(shown, unit, made.date()),
             moved=moved[:_MOST_CHANGES],
             more_moved=max(len(moved) - _MOST_CHANGES, 0),
@@ -106,6 +109,17 @@ def page(
             data=data.markup(),
         )
     )
+
+
+def _rates(
+    shown: Sequence[FigureSeries], head: ChangeHeadRecord | None, gates: Sequence[StoredRun]
+) -> Iterator[float | None]:
+    """Yield the rates that decide the unit of the page."""
+    for series in shown:
+        yield from (series.latest.goodput_bps, series.latest.limit_bps)
+    gated = [one for run in gates if run.gate is not None for one in run.gate.metrics]
+    for one in (*(head.entries if head is not None else ()), *gated):
+        yield from (one.a_bps, one.b_bps)
 
 
 def _by_combination(of_lab: Sequence[FigureSeries]) -> list[list[FigureSeries]]:
@@ -134,8 +148,8 @@ def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
     return Grid(sorted({board for _, board in cells}), sorted({nic for nic, _ in cells}), cells)
 
 
-def _facts(shown: Sequence[FigureSeries]) -> str:
-    """Return what was measured, since when, and how new it is."""
+def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
+    """Return what was measured, since when, how new it is, and whether it is known what users decided."""
     if not shown:
         return ""
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
@@ -143,9 +157,11 @@ def _facts(shown: Sequence[FigureSeries]) -> str:
     first = min(series.dots[0].time for series in shown)
     metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
+    unsure = not reviewed and any(series.level.loss is not None for series in shown)
+    unknown = " Made without the lab file: accepted or acknowledged losses may look open." if unsure else ""
     return (
         f"{count(metrics, 'metric')} of {count(combinations, 'combination')}, {count(len(runs), 'run')} since "
-        f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}."
+        f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}.{unknown}"
     )
 
 

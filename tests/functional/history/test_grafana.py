@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
-from sqlalchemy import create_engine
 
-from pytest_pinet.history.gate_tables import GATES
 from pytest_pinet.history.history import open_history
 from tests.functional.history.test_postgres import server  # noqa: F401  (a fixture)
+from tests.support.gate_records import gated_run
 from tests.support.half_year_history import half_year, keep
+from tests.support.history_records import kept
 
 pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[3] / "docs" / "how-to" / "grafana"
@@ -45,20 +45,13 @@ def answers(server: str) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]: 
     found: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
     with open_history(server) as store:
         there = store.figures()
-    lab, metrics = there[0].lab, [one.id for one in there]
-    _make_gates(server)
+        lab, metrics = there[0].lab, [one.id for one in there]
+        store.add_all(kept([gated_run(1, lab=lab), gated_run(2, "pass", lab=lab), gated_run(3, lab="elsewhere")]))
     with psycopg.connect(server) as connection:
         for name, sql in (QUERIES | VARIABLES).items():
             cursor = connection.execute(filled(sql, lab, metrics).encode())
             found[name] = ([column.name for column in cursor.description or ()], cursor.fetchall())
     return found
-
-
-def _make_gates(url: str) -> None:
-    """Make the tables that the first gate makes."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    GATES.create(engine, checkfirst=True)
-    engine.dispose()
 
 
 def test_each_query_runs_and_finds_the_values(answers: dict[str, tuple[list[str], list[tuple[Any, ...]]]]) -> None:
@@ -74,7 +67,14 @@ def test_each_query_runs_and_finds_the_values(answers: dict[str, tuple[list[str]
     assert columns == ["metric", "verdict", "goodput", "limit", "time", "kernel", "driver", "why"]
     assert len({row[0] for row in rows}) == len(rows)
     assert all(row[5] for row in rows)
-    assert answers["Gates of changes A"] == (["time", "answer", "A", "B", "turns", "sentence", "run"], [])
+    columns, rows = answers["Gates of changes A"]
+    assert columns == ["time", "answer", "A", "B", "turns", "sentence", "run"]
+    # The newest first, of the chosen lab.
+    assert [row[1:6] for row in rows] == [
+        ("pass", "running", "new", 4, "new may be merged."),
+        ("regression", "running", "new", 4, "new must not be merged: 1 of 2 metrics slower."),
+    ]
+    assert [f"{row[0]:%Y-%m-%d}" for row in rows] == ["2026-11-02", "2026-11-01"]
 
 
 def test_grafana_reads_the_file() -> None:

@@ -9,14 +9,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.report.page.page import page as page_of
 from tests.support.browser import Browser, browser
+from tests.support.chart_series import BEGIN, dot, series
 from tests.support.half_year_history import REGRESSIONS, half_year, kernel_of, write
 
 PINET = str(Path(sys.executable).parent / "pinet")
+KERNEL = {"uname": "Linux 6.12.9-v8+ #1 SMP", "driver": "r8152"}
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +34,22 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "report: report.html (" in done.stdout
     assert "pytest-pinet's own page" in done.stdout
     return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def firmwares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a page of two topologies in 60 days: one kernel, and from day 30 on another firmware, 5 % slower."""
+    shown = []
+    for topology in ("pair", "incast"):
+        one = replace(series(), combination=CombinationId("pi4b", "rtl8153", topology))
+        dots = [
+            replace(dot(day, 941e6 if day < 30 else 894e6), build=KERNEL | {"firmware": "v1" if day < 30 else "v2"})
+            for day in range(60)
+        ]
+        shown.append(replace(one, figure=f"{one.combination}/tcp-P1-tx", dots=dots))
+    found = tmp_path_factory.mktemp("firmwares") / "report.html"
+    found.write_text(page_of(shown, BEGIN), encoding="utf-8")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +218,31 @@ def test_any_two_builds_can_be_compared(page: Path, seen: Browser) -> None:
     assert len(rows) == 24
     assert rows[0].startswith("pi5:rtl8125b/pair/tcp-P1-tx2.3")
     assert "-12" in rows[0] or "-11" in rows[0]
+
+
+@pytest.mark.smoke
+def test_two_builds_of_one_kernel_can_be_compared(firmwares: Path, seen: Browser) -> None:
+    seen.open(firmwares)
+    seen.run("document.getElementById('compare').open = true")
+    seen.until(lambda: seen.run("return document.querySelectorAll('#compare tbody tr').length"), "a comparison")
+    names = seen.run("return [...document.querySelectorAll('#compare [name=A] option')].map(e => e.value)")
+    kernel = "6.12.9-v8+"
+    assert names == [kernel, f"{kernel} r8152 (firmware v2)", f"{kernel} r8152 (firmware v1)"]
+    # These two are chosen already: there is no second kernel.
+    rows = seen.run("return [...document.querySelectorAll('#compare tbody tr')].map(e => e.textContent)")
+    assert rows == [f"pi4b:rtl8153/{one}/tcp-P1-tx0.9410300.894030-4.99\u00a0%" for one in ("incast", "pair")]
+
+
+@pytest.mark.smoke
+def test_filters_by_topology_and_by_the_last_day(firmwares: Path, seen: Browser) -> None:
+    seen.open(firmwares)
+    assert choose(seen, topology="incast") == ["pi4b:rtl8153/incast"]
+    assert choose(seen, topology="", to="2026-05-31") == []
+    assert len(choose(seen, to="2026-06-15")) == 2
+    # The first 15 of 60 runs are as wide as the chart; the last day is part of them.
+    assert seen.run("return document.querySelector('svg.zoom').getAttribute('width')") == "400.00%"
+    assert seen.run("return document.querySelector('svg.zoom').getAttribute('x')") == "0.00%"
+    assert choose(seen, **{"from": "2026-06-16"}) == []
 
 
 @pytest.mark.smoke

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.builds.maintainers import KernelTree, owner_of
 from pytest_pinet.errors import ConfigError
-
-# Answers as get_maintainer.pl of Linux 6.12 does for each file.
-SCRIPT = r"""
-my $file = $ARGV[-1];
-$file = "patch" if $file eq "-";
-print "Doug Berger <opendmb\@gmail.com> (supporter:ENTRY OF $file)\n";
-print "netdev\@vger.kernel.org (open list:ENTRY OF $file)\nlinux-kernel\@vger.kernel.org (open list)\n";
-"""
-MAKEFILES = {
-    "drivers/net/usb/Makefile": "obj-$(CONFIG_USB_RTL8152)\t+= r8152.o\nobj-$(CONFIG_X) += x-y.o\n",
-    "drivers/net/ethernet/realtek/Makefile": "r8169-y\t+= a_main.o r8169_main.o\nobj-$(CONFIG_R8169) += r8169.o\n",
-    "drivers/net/ethernet/broadcom/genet/Makefile": "obj-$(CONFIG_BCMGENET) += genet.o\ngenet-objs := bcmgenet.o\n",
-}
+from tests.support.maintainer_tree import commit_usb, maintainer_tree
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     if shutil.which("perl") is None:
         pytest.skip("perl is not installed")
-    sources = ("usb/r8152.c", "usb/x-y.c", "ethernet/realtek/r8169_main.c", "ethernet/broadcom/genet/bcmgenet.c")
-    files = {
-        "MAINTAINERS": "",
-        "scripts/get_maintainer.pl": SCRIPT,
-        "Makefile": "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION = -rc1\n",
-        **MAKEFILES,
-        **{f"drivers/net/{name}": "" for name in sources},
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
+    return maintainer_tree(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +39,8 @@ def test_the_file_of_a_driver(tree: Path, driver: str, file: str) -> None:
 
 
 def test_the_files_of_a_commit(tree: Path) -> None:
-    git = ["git", "-C", str(tree), "-c", "user.name=me", "-c", "user.email=me@localhost"]
-    for words in (["init", "-q"], ["add", "drivers/net/usb"], ["commit", "-qm", "usb"]):
-        subprocess.run([*git, *words], check=True)
     kernel = KernelTree(tree)
-    commit = kernel.git("rev-parse", "HEAD")
+    commit = commit_usb(tree)
     owner = kernel.owner_of_commit(commit)
     assert owner.what == f"commit {commit[:12]}"
     assert owner.file == "drivers/net/usb/Makefile and 2 more files"

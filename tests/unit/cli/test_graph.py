@@ -48,6 +48,15 @@ def test_topology_all_lists_one_topology_of_each_kind() -> None:
     assert lines[-1] == "lab virtual: 63 of 63 combinations possible"
 
 
+def test_the_job_matrix_of_a_ci_system_has_a_job_for_each_board() -> None:
+    done = run("matrix", "--lab", LAB, "--format", "github", "--runner", "rack-2", "--runner", "arm64")
+    boards = ["pi3b", "pi4b", "cm4", "pi5"]
+    assert json.loads(done.output) == {"include": [{"board": one, "runner": ["rack-2", "arm64"]} for one in boards]}
+    done = run("matrix", "--lab", LAB, "--format", "gitlab", "--board", "pi[34]*")
+    # One line, which GitLab reads as YAML.
+    assert done.output == '[{"BOARD":["pi3b","pi4b"],"RUNNER":["network-lab"]}]\n'
+
+
 def test_json_is_a_list_for_a_ci_matrix() -> None:
     result = run("matrix", "--lab", LAB, "--nic", "onboard", "--board", "pi4b", "--topology", "pair",
                  "--topology", "mesh:7", "--json")  # fmt: skip

@@ -18,8 +18,10 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.trends import THIS_RUN, all_series, run_facts, series_of_runs, series_with
+from tests.support.change_session import LAB_FILE
 from tests.support.commands import go_without_allure
 from tests.support.half_year_history import half_year, keep
+from tests.support.history_records import day
 
 RUNS = half_year(1, runs=12)
 
@@ -68,6 +70,19 @@ def test_the_page_of_a_history_is_written(history: Path) -> None:
     assert done.output.startswith("report: out/page.html (")
     assert "pytest-pinet's own page" in done.output
     assert "cm4:i226v/pair" in (history / "out" / "page.html").read_text()
+
+
+def test_builds_link_to_the_commit_by_the_url_of_the_lab_file(here: Path) -> None:
+    section = "pinet:\n  name: virtual\n  commits: https://git.example/?id={commit}\n"
+    (here / "lab.yaml").write_text(LAB_FILE.replace("pinet:\n", section))
+    (here / ".pinet").mkdir()
+    keep([day(1, uname="Linux 6.12.9-v8+ga1b2c3d4 #1")], ".pinet/history.db")
+    done = report("--page", "--lab", "lab.yaml")
+    assert done.exit_code == 0, done.exception
+    link = '<a href="https://git.example/?id=a1b2c3d4">commit a1b2c3d4</a>'
+    assert link in (here / "report.html").read_text()
+    assert report("--page").exit_code == 0
+    assert "git.example" not in (here / "report.html").read_text()
 
 
 def test_without_a_history_the_run_folders_are_used(here: Path) -> None:

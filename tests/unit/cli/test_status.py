@@ -274,10 +274,14 @@ def test_the_report_knows_what_was_accepted_or_says_that_it_does_not(
     done = run("report", "--page")
     assert "acknowledged" in Path("report.html").read_text()
     assert done.stderr == ""
+    assert "Made without" not in Path("report.html").read_text()
     monkeypatch.delenv("PINET_LAB")
     done = run("report", "--page")
     assert done.stderr == ("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab\n")
-    assert LINK not in Path("report.html").read_text()
+    text = Path("report.html").read_text()
+    assert LINK not in text
+    # Who reads the page does not see the terminal.
+    assert "Made without the lab file: accepted or acknowledged losses may look open." in text
 
 
 def test_a_result_has_its_loss_also_if_the_loss_is_older_than_the_shown_trend(history: Path) -> None:

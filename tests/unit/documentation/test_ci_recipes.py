@@ -7,12 +7,13 @@ are simulated.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -32,6 +33,7 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 COMPONENT = (ROOT / "templates" / "gate.yml").read_text(encoding="utf-8")
 KNOWN_GOOD = "/srv/known-good"
 NUMBER = "7"
+JOB_URL = "https://gitlab.example/group/linux/-/jobs/7"
 RELEASE = f"6.12.25-ci{NUMBER}"
 VERMAGIC = build_files.VERMAGIC.replace(build_files.RELEASE, RELEASE)
 SLOWER = 'PLAN = Plan(ratio={"onboard": 0.97, "ax88179": 0.97})'
@@ -126,6 +128,7 @@ class Runner:
             "GITHUB_STEP_SUMMARY": str(self.folder / "step.md"),
             "GITHUB_OUTPUT": str(self.folder / "output"),
             "CI_PIPELINE_IID": NUMBER,
+            "CI_JOB_URL": JOB_URL,
         }
         environment.setdefault("PINET_HISTORY", "off")
         text = script.replace(KNOWN_GOOD, str(self.folder / "known"))
@@ -191,14 +194,29 @@ class Runner:
     def gitlab(self) -> int:
         """Run both jobs. The lines of each are one script; the shell of ``after_script`` is another."""
         page = gitlab()
-        shell = ("bash", "-e", "-o", "pipefail")
         self.clone()
-        if code := self.shell("\n".join(page["build"]["script"]), page["build"]["variables"], *shell):
+        if code := self.gitlab_job(page["build"]):
             return code
-        job = component(page["include"][0]["inputs"])["throughput"]
-        result = self.shell("\n".join(job["script"]), job["variables"], *shell)
-        self.shell("\n".join(job["after_script"]), job["variables"], *shell)
+        return self.gitlab_job(component(page["include"][0]["inputs"])["throughput"])
+
+    def gitlab_job(self, job: Mapping[str, Any], **variables: object) -> int:
+        """Run a job in the present clone. The lines of its script are one script; ``after_script`` is another."""
+        known = {**job.get("variables", {}), **variables}
+        shell = ("bash", "-e", "-o", "pipefail")
+        result = self.shell("\n".join(job["script"]), known, *shell)
+        if "after_script" in job:
+            self.shell("\n".join(job["after_script"]), known, *shell)
         return result
+
+    def kept(self, paths: Sequence[str], into: Path) -> None:
+        """Copy artifacts of the present clone as GitLab's runner does: a symbolic link stays one."""
+        for path in paths:
+            one = self.work / path
+            if one.is_symlink():
+                (into / path).parent.mkdir(parents=True, exist_ok=True)
+                (into / path).symlink_to(one.readlink())
+            elif one.exists():
+                shutil.copytree(one, into / path, symlinks=True, dirs_exist_ok=True)
 
 
 @pytest.fixture
@@ -231,7 +249,12 @@ def test_gitlab_refuses_a_slower_change_and_shows_its_tests(runner: Runner) -> N
     cases = ElementTree.parse(runner.work / artifacts["reports"]["junit"]).iter("testcase")
     assert any(case.find("failure") is not None for case in cases)
     assert "pinet_goodput_gbit{" in (runner.work / artifacts["reports"]["metrics"]).read_text()
-    assert (runner.work / artifacts["paths"][0] / "results.json").exists()
+    (links,) = json.loads((runner.work / artifacts["reports"]["annotations"]).read_text()).values()
+    assert "must not be merged" in links[0]["external_link"]["label"]
+    assert links[1]["external_link"]["label"].startswith("fail: pi4b.onboard.pair.tcp-P1-")
+    assert {one["external_link"]["url"] for one in links} == {f"{JOB_URL}/artifacts/file/pinet-report.html"}
+    runner.kept([path for path in artifacts["paths"] if path.startswith(".pinet")], runner.folder / "kept")
+    assert (runner.folder / "kept" / ".pinet" / "latest" / "results.json").is_file()
 
 
 @pytest.mark.parametrize("service", ["github", "gitlab"])
@@ -251,7 +274,9 @@ def test_shards_of_two_boards_are_merged(runner: Runner) -> None:
     runner.bench.plan(SLOWER)
     runner.clone()
     codes = {}
-    for board in ("pi4b", "cm4"):
+    for one in planned(runner, jobs["plan"]):
+        assert one["runner"] == ["self-hosted", "network-lab"]
+        board = one["board"]
         (step,) = jobs["board"]["steps"]
         given = {
             name: text.replace("${{ matrix.board }}", board).replace("${{ strategy.job-total }}", "2")
@@ -265,7 +290,48 @@ def test_shards_of_two_boards_are_merged(runner: Runner) -> None:
     code = runner.action(merge["with"], {})
     assert code == max(codes.values())
     assert "pi4b:onboard" in runner.log
+    assert codes.keys() == {"pi4b", "cm4"}
     assert len(list((runner.work / ".pinet" / "latest").glob("results.json"))) == 1
+
+
+def planned(runner: Runner, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Run the job ``plan`` of boards.yml, and return the jobs that ``fromJSON`` makes of its output."""
+    (step,) = plan["steps"]
+    assert plan["outputs"] == {"matrix": f"${{{{ steps.{step['id']}.outputs.matrix }}}}"}
+    output = runner.folder / "output"
+    output.write_text("")
+    script = step["run"].replace("/etc/network-lab/bench.yaml", str(runner.folder / "lab.yaml"))
+    assert runner.shell(script, {}, "bash", "-e") == 0
+    (line,) = output.read_text().splitlines()
+    found: list[dict[str, Any]] = json.loads(line.removeprefix("matrix="))["include"]
+    return found
+
+
+def test_parallel_jobs_of_gitlab_are_merged(runner: Runner) -> None:
+    """The jobs of the page, each in a clone of its own with the artifacts of the jobs that it needs."""
+    page = recipe("ci-gitlab.md", "4. Several boards at once")
+    inputs = page["include"][0]["inputs"] | {"build": str(runner.folder / "known" / "build")}
+    runner.bench.plan(SLOWER)
+    board = component(inputs)["board"] | page["board"]
+    (matrix,) = board["parallel"]["matrix"]
+    runner.clone()
+    assert runner.shell(f"pinet matrix --lab {runner.folder}/lab.yaml --format gitlab", {}, "bash") == 0
+    # The order is that of the lab.
+    assert sorted(json.loads(runner.said)[0]["BOARD"]) == sorted(matrix["BOARD"])
+    assert board["allow_failure"] is True
+    codes = []
+    for name in matrix["BOARD"]:
+        codes.append(runner.gitlab_job(board, BOARD=name, RUNNER=matrix["RUNNER"][0], CI_NODE_TOTAL=2))
+        runner.kept(board["artifacts"]["paths"], runner.folder / "kept")
+        shutil.rmtree(runner.work)
+        runner.clone()
+    assert 1 in codes
+    assert {path.name for path in (runner.folder / "kept" / "shards").iterdir()} == {"pi4b", "cm4"}
+    shutil.copytree(runner.folder / "kept", runner.work, dirs_exist_ok=True)
+    assert runner.gitlab_job(page["throughput"]) == max(codes)
+    assert "pi4b:onboard" in runner.said
+    runner.kept(page["throughput"]["artifacts"]["paths"], runner.folder / "merged")
+    assert (runner.folder / "merged" / ".pinet" / "latest" / "results.json").is_file()
 
 
 def nightly(service: str) -> list[tuple[str, bool]]:

@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.config.baselines import AcceptedBaseline
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import Where
-from pytest_pinet.history.builds import differences, is_dirty, name_of
+from pytest_pinet.history.builds import differences, is_dirty, name_of, names_of
 from pytest_pinet.history.losses import MetricLevel
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.history.text import BLOCK_HEIGHTS, figure_lines, run_lines, spark
@@ -141,6 +141,15 @@ def test_runs_are_listed_with_what_came_of_them() -> None:
 )
 def test_a_build_has_a_short_name(build: dict[str, str | None], name: str) -> None:
     assert name_of(build) == name
+
+
+def test_builds_of_one_kernel_are_named_by_what_differs() -> None:
+    one, two = ({"uname": "Linux 6.1 #1", "driver": "r8152", "firmware": text, "bus_info": text} for text in ("1", "2"))
+    unread = {"uname": "Linux 6.1 #1", "driver": "r8152"}
+    assert names_of([one, two, unread]) == ["6.1 r8152 (firmware 1)", "6.1 r8152 (firmware 2)", "6.1 r8152"]
+    assert names_of([one, unread, {"uname": "Linux 6.2 #1"}]) == ["6.1 r8152", "6.1 r8152", "6.2"]
+    again = one | {"uname": "Linux 6.1 #2"}
+    assert names_of([one, again]) == ["6.1 r8152 (kernel Linux 6.1 #1)", "6.1 r8152 (kernel Linux 6.1 #2)"]
 
 
 def test_builds_differ_in_what_both_know() -> None:

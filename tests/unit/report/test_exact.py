@@ -24,6 +24,7 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.change import change_section
+from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.run_folder import json_text
 from pytest_pinet.report.schema import SCHEMA_FILE
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_module
@@ -158,7 +159,7 @@ def test_markdown_has_both_tables() -> None:
 def test_the_page_has_a_bar_for_each_function() -> None:
     run = run_of(SLOW, "slow")
     assert run.change is not None
-    section = change_section(run, run.change)
+    section = change_section(run, run.change, PageUnit.of([1e9]))
     assert section.count('<rect class="f-bad"') == 3
     assert "on exact boards, 2 boots" in section
     assert "drivers/net/ethernet/cadence/macb_main.c:1302" in section

@@ -18,6 +18,7 @@ from pytest_pinet.report.change_table import change_lines
 from pytest_pinet.report.export.cases import cases_of
 from pytest_pinet.report.merged_run import Shard, exit_code, merged_run
 from pytest_pinet.report.page.change import change_section
+from pytest_pinet.report.page.unit import PageUnit
 from tests.support.change_records import broken, change_run, compared
 from tests.support.exact_records import records, run_of
 from tests.support.report_records import direction, result, run_record
@@ -165,7 +166,7 @@ class TestRecord:
         assert kept[0] != kept[1]
         rows = [line for line in change_lines(head) if "pi4b:onboard" in line]
         assert [row.rpartition("(")[2].partition(")")[0] for row in rows[:2]] == ["bench", "annex"]
-        page = str(change_section(run, head))
+        page = str(change_section(run, head, PageUnit.of([1e9])))
         assert page.index("(bench)") < page.index("(annex)")
 
     def test_one_lab_needs_no_mark_and_files_move_to_the_folder_of_their_shard(self) -> None:

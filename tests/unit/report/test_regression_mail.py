@@ -61,7 +61,7 @@ def test_the_mail_has_the_form_that_kernel_developers_expect(run: RunRecord) -> 
     assert mail["Cc"] == "netdev@vger.kernel.org, regressions@lists.linux.dev"
     assert (mail["From"], mail["X-Unsent"], mail.get_content_type()) == (SENDER, "1", "text/plain")
     text = mail.get_content()
-    assert text.startswith(f'commit: {B} ("net: make it slower")\n{TREE} master\n')
+    assert text.startswith(f'commit: {B} ("net: make it slower")\n{TREE} master\n[Measure the newest mainline, too:')
     # The value of A, the change with its interval, the value of B.
     assert re.search(
         r"^  0\.94\d\d \+- 0\.\d% +-5\.\d% \(-\d\.\d to -\d\.\d\) +0\.89\d\d \+- 0\.\d%  Gbit/s$", text, re.M
@@ -73,7 +73,8 @@ def test_the_mail_has_the_form_that_kernel_developers_expect(run: RunRecord) -> 
     # regzbot reads its command in a paragraph of its own.
     assert f"\n\n#regzbot introduced: {B}\n\n" in text
     assert f"Reported-by: {SENDER}\nCloses: https://lore.kernel.org/r/{mail['Message-ID'][1:-1]}\n" in text
-    assert found.places[0].startswith("[Name the practical use that became slower, and by how much.")
+    assert found.places[0].endswith("still regression on linus/master SHA?]")
+    assert found.places[1].startswith("[Name the practical use that became slower, and by how much.")
     assert max(len(line) for line in text.splitlines() if "https:" not in line) <= 80
 
 
@@ -82,8 +83,8 @@ def test_what_is_not_known_is_left_to_the_sender(run: RunRecord) -> None:
     unknown = BuildRecord(name="x", key="1", release=None, files=(), config=(), cmdline=(), options=(), sysctls=())
     bare = run.replace(change=run.change.replace(a=unknown, b=unknown))
     places = draft(bare, MailFacts()).places
-    wanted = ("State the commit", "practical use", "State whether both", "Add the log", "such as v6.12", "your name")
-    assert [any(word in place for place in places) for word in wanted] == [True] * len(wanted)
+    wanted = ("State the commit", "linus/master", "practical use", "State whether both", "Add the log", "such as v6.12")
+    assert [any(word in place for place in places) for word in (*wanted, "your name")] == [True] * (len(wanted) + 1)
 
 
 def test_the_range_is_of_commits_or_of_releases(run: RunRecord) -> None:

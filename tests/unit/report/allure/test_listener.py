@@ -14,6 +14,7 @@ pytest.importorskip("allure_pytest")
 HERE = Path(__file__).parents[4]
 CONFTEST = f"""
 import os, sys
+from dataclasses import replace
 from pathlib import Path
 sys.path.insert(0, {str(HERE)!r})
 import pytest
@@ -26,6 +27,8 @@ from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
 from pytest_pinet.report.trends import RunFacts
 from pytest_pinet.execution.trace import doing
+from tests.support.chart_series import series
+from tests.support.loss_levels import losses
 
 WARNINGS = []
 
@@ -73,6 +76,10 @@ def pytest_runtest_makereport(item, call):
         attach_results(report, getattr(item, "measured", []))
     return report
 
+def trends_of(found):
+    levels = losses() if os.environ.get("LOST") else ()
+    return [replace(series(), level=level) for level in levels]
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     Path("run/console").mkdir(parents=True, exist_ok=True)
@@ -87,7 +94,7 @@ def pytest_configure(config):
         )
     if is_worker or not getattr(config.option, "numprocesses", None):
         results = AllureResults(
-            path, lambda item: subject_of(item, case_of(item)), lambda found: (), lambda item: ["pi4b-1"],
+            path, lambda item: subject_of(item, case_of(item)), trends_of, lambda item: ["pi4b-1"],
             lambda: Path("run").absolute(), WARNINGS.append,
         )
         config.pluginmanager.register(results)
@@ -368,3 +375,16 @@ def test_without_alluredir_or_without_allure_nothing_is_written(bench: Bench, py
         result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", *words, timeout=240)
         assert result.ret == 0
     assert not (pytester.path / "res").exists()
+
+
+def test_a_loss_is_a_label_and_links_to_where_it_is_tracked(bench: Bench) -> None:
+    bench.write("test_a.py", RATE)
+    bench.run()
+    assert not [label for label in bench.only()["labels"] if label["name"] == "loss"]
+    bench.run("--clean-alluredir", LOST="1")
+    found = bench.only()
+    assert found["status"] == "passed"
+    assert [one["value"] for one in found["labels"] if one["name"] == "loss"] == ["acknowledged", "open"]
+    (link,) = found["links"]
+    name = "known loss, owner Ann Example"
+    assert link == {"type": "issue", "url": "https://lore.kernel.org/r/20261012", "name": name}

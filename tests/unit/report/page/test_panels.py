@@ -68,3 +68,12 @@ def test_each_bad_run_has_the_mark_of_its_verdict_at_its_place() -> None:
     assert marks["invalid"][0] == pytest.approx(100 * 15.5 / RUNS)
     # The slower run is lower.
     assert marks["fail"][1] > marks["invalid"][1]
+
+
+def test_another_firmware_of_the_same_kernel_is_a_build_of_its_own() -> None:
+    kernel = {"uname": "Linux 6.12.9-v8+ #1", "driver": "r8152"}
+    one = level(9e8)
+    dots = [replace(dot, build={**kernel, "firmware": "a" if at < 8 else "b"}) for at, dot in enumerate(one.dots)]
+    chart = CombinationChart([replace(one, dots=dots)], UNIT)
+    assert chart.builds == [(0, "6.12.9-v8+ r8152 (firmware a)"), (8, "6.12.9-v8+ r8152 (firmware b)")]
+    assert ">6.12.9<title>6.12.9-v8+ r8152 (firmware b)</title>" in chart.axis()
