@@ -1,9 +1,10 @@
 """Exports read by the programs that they are for.
 
 These programs are no packages of PyPI. ``$PINET_READERS`` names a folder with what was fetched: ``nipa`` and
-``test-definitions`` (repositories linux-netdev/nipa and Linaro/test-definitions), ``kunit`` (tools/testing/kunit of
-Linux), ``lava`` (Debian's lava-dispatcher, the folder lava_dispatcher), and ``bin`` (promtool, prometheus-pushgateway,
-prometheus-node-exporter). A test whose program is missing is skipped.
+``test-definitions`` (repositories linux-netdev/nipa and Linaro/test-definitions), ``kunit`` (a link to a folder
+tools/testing/kunit of Linux: ``kunit.py`` ends if its path has another name), ``lava`` (Debian's lava-dispatcher, the
+folder lava_dispatcher), and ``bin`` (promtool, prometheus-pushgateway, prometheus-node-exporter). A test whose program
+is missing is skipped.
 """
 
 from __future__ import annotations
