@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sqlalchemy import Column, Connection, Float, ForeignKey, Integer, Table, delete, func, insert, inspect, select
 
@@ -44,24 +43,23 @@ def fill(connection: Connection) -> None:
         connection.execute(insert(BEST), rows)
 
 
-def keep_best(connection: Connection, points: Sequence[Mapping[str, Any]]) -> None:
-    """Add new rows of POINTS, sorted by series and time. The caller has locked their series."""
-    rows = {row["series"]: _row(row["series"], 0, 0.0, 0.0) for row in points}
-    for some in in_pieces(sorted(rows)):
-        found = connection.execute(select(BEST).where(BEST.c.series.in_(some))).mappings().all()
-        rows |= {row["series"]: dict(row) for row in found}
-        connection.execute(delete(BEST).where(BEST.c.series.in_(some)))
-    for point in points:
-        if point["goodput"] is not None and point["verdict"] in _COUNTED:
-            own = rows[point["series"]]
-            own["runs"] += 1
-            own["total"] += point["goodput"]
-            if own["runs"] == _IN_A_ROW:
-                rows[own["series"]] = _row(own["series"], 0, 0.0, max(own["best"], own["total"] / _IN_A_ROW))
-    connection.execute(insert(BEST), list(rows.values()))
+def keep_best(connection: Connection, points: Sequence[tuple[int, float | None, str]]) -> None:
+    """Add points (series, goodput, verdict), sorted by series and time. The caller has locked their series."""
+    kept: dict[int, tuple[int, float, float]] = {series: (0, 0.0, 0.0) for series, _, _ in points}
+    for some in in_pieces(sorted(kept)):
+        here = BEST.c.series.in_(some)
+        for key, *own in connection.execute(select(BEST.c.series, BEST.c.runs, BEST.c.total, BEST.c.best).where(here)):
+            kept[key] = (own[0], own[1], own[2])
+        connection.execute(delete(BEST).where(here))
+    for series, goodput, verdict in points:
+        if goodput is not None and verdict in _COUNTED:
+            runs, total, best = kept[series]
+            runs, total = runs + 1, total + goodput
+            kept[series] = (0, 0.0, max(best, total / runs)) if runs == _IN_A_ROW else (runs, total, best)
+    connection.execute(insert(BEST), [_row(series, *own) for series, own in kept.items()])
 
 
-def _row(series: int, runs: int, total: float, best: float) -> dict[str, Any]:
+def _row(series: int, runs: int, total: float, best: float) -> dict[str, float]:
     return {"series": series, "runs": runs, "total": total, "best": best}
 
 

@@ -131,7 +131,7 @@ class HistoryStore:
                     fill(connection)
                 connection.execute(insert(POINTS), rows)
                 _count(connection, rows)
-                keep_best(connection, rows)
+                keep_best(connection, [(row["series"], row["goodput"], row["verdict"]) for row in rows])
         # Remember the new keys only now: a failed transaction has removed its keys again.
         self._series, self._contexts = series, contexts
         return added

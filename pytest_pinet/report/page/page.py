@@ -117,9 +117,11 @@ def _rates(
     """Yield the rates that decide the unit of the page."""
     for series in shown:
         yield from (series.latest.goodput_bps, series.latest.limit_bps)
-    gated = [one for run in gates if run.gate is not None for one in run.gate.metrics]
-    for one in (*(head.entries if head is not None else ()), *gated):
-        yield from (one.a_bps, one.b_bps)
+    for entry in head.entries if head is not None else ():
+        yield from (entry.a_bps, entry.b_bps)
+    for run in gates:
+        for one in run.gate.metrics if run.gate is not None else ():
+            yield from (one.a_bps, one.b_bps)
 
 
 def _by_combination(of_lab: Sequence[FigureSeries]) -> list[list[FigureSeries]]:
