@@ -108,9 +108,10 @@ def test_a_drop_of_a_tenth_breaks_every_limit(
 def test_loading_takes_milliseconds(virtual: Lab) -> None:
     durations = []
     for _ in range(5):
-        start = time.perf_counter()
+        # Processor time, so that other programs do not count.
+        start = time.process_time()
         load(VIRTUAL)
-        durations.append(time.perf_counter() - start)
+        durations.append(time.process_time() - start)
     assert min(durations) < 0.06
 
 

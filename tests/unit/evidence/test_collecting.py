@@ -58,10 +58,12 @@ def test_sections_are_separated_by_their_markers() -> None:
 
 def test_this_machine_tells_what_it_has() -> None:
     reader = EndReader(LocalShell("here"), "lo", "here:lo")
+    start = time.monotonic()
     reader.before(1)
     time.sleep(0.3)
     found = reader.after(1, 0.3)
-    assert found.window_s == pytest.approx(0.3, abs=0.25)
+    # An uptime has two decimals.
+    assert 0.28 < found.window_s < time.monotonic() - start + 0.02
     assert len(found.processors or ()) == os.cpu_count()
     assert all(0 <= load.busy <= 1 for load in found.processors or ())
     assert found.softnet is not None
@@ -80,12 +82,11 @@ def test_a_node_with_firmware_tells_its_clock_under_load(tmp_path: Path) -> None
     collector.before(3)
     looks: list[int] = []
     look = collector.watching(lambda: looks.append(1), traffic_s=0.2)
-    end = time.monotonic() + 0.3
-    while time.monotonic() < end:
+    # The reading is due after half of the traffic.
+    while len(looks) < 10:
         look()
         time.sleep(0.02)
     (found,) = collector.after(0.3)
-    assert len(looks) > 5
     assert found.under_load is not None
     assert found.under_load.clock_mhz == pytest.approx(600.117184)
     assert found.under_load.throttling == Throttling(0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.evidence.preconditions import BUSY_S, read, read_all
+from pytest_pinet.evidence.preconditions import read, read_all
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.preconditions import broke_during, broken, notes
 from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
@@ -130,15 +130,15 @@ def test_a_voltage_monitor_is_read(tmp_path: Path, alarm: str, said: list[str]) 
     assert [sentence.partition("\n")[0] for sentence in broken(found)] == said
 
 
-def test_one_reading_is_short_and_has_no_processor_load() -> None:
-    shell = LocalShell()
-    fastest = 9.0
-    for _ in range(5):
-        start = time.monotonic()
-        found = read(shell, "lo")
-        fastest = min(fastest, time.monotonic() - start)
-    assert fastest < 0.05
-    assert found.cpu_busy is None
+def test_one_reading_does_not_wait_and_has_no_processor_load(tmp_path: Path) -> None:
+    sleep = tmp_path / "sleep"
+    sleep.write_text(f"#!/bin/sh\ntouch {tmp_path}/slept\n")
+    sleep.chmod(0o755)
+    shell = LocalShell(env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert read(shell, "lo").cpu_busy is None
+    assert not (tmp_path / "slept").exists()
+    read(shell, "lo", busy_s=0.1)
+    assert (tmp_path / "slept").exists()
 
 
 def test_a_device_that_is_not_there_tells_nothing() -> None:
@@ -147,9 +147,15 @@ def test_a_device_that_is_not_there_tells_nothing() -> None:
 
 
 def test_several_ends_are_read_at_once_with_their_other_work() -> None:
-    start = time.monotonic()
-    found = read_all([(LocalShell(name), "lo") for name in ("a", "b", "c")])
-    assert time.monotonic() - start < 3 * BUSY_S + 0.3
+    # No reading ends before all have begun.
+    together = threading.Barrier(3, timeout=60)
+
+    class Waiting(LocalShell):
+        def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+            together.wait()
+            return super().run(command, timeout_s)
+
+    found = read_all([(Waiting(name), "lo") for name in ("a", "b", "c")])
     assert [one.end for one in found] == ["a", "b", "c"]
     assert all(one.cpu_busy is not None and 0 <= one.cpu_busy <= 1 for one in found)
 

@@ -53,7 +53,7 @@ def test_the_skew_has_its_uncertainty_and_source() -> None:
     # All clocks are this machine's own, with errors below the reported uncertainty.
     assert window.skew_s == pytest.approx(0.12, abs=2 * window.skew_within_s)
     # At least the uncertainty of /proc/uptime and of the server's readings.
-    assert 0.015 < window.skew_within_s < 0.2
+    assert 0.015 < window.skew_within_s < 2
     assert [one.raw["start.txt"].splitlines()[0].split(" reported ")[0] for one in found] == [
         f"b10.0.0.{number}" for number in range(3)
     ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from pytest_pinet.execution import deadline
 from pytest_pinet.lab.console import record as console_record
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord
@@ -107,26 +106,38 @@ def test_an_excerpt_is_the_50_lines_around(record: ConsoleRecord) -> None:
     assert (lines[0], lines[25], lines[-1]) == ("before 15", "Kernel panic - not syncing: x", "after 23")
 
 
-def test_an_excerpt_waits_for_the_following_lines(record: ConsoleRecord) -> None:
+class Clock:
+    """Replaces the module ``time``. Sleeping takes no time, and the console prints a line every 0.2 s meanwhile."""
+
+    def __init__(self, record: ConsoleRecord, lines: int) -> None:
+        self.now = 0.0
+        self._record = record
+        self._lines = lines
+        self._printed = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        while self._printed < min(self._lines, int(self.now / 0.2)):
+            self._record.feed(b"Call trace %d\n" % self._printed)
+            self._printed += 1
+
+
+@pytest.mark.parametrize("lines", [0, 5])
+def test_an_excerpt_waits_for_the_following_lines_until_the_console_is_silent(
+    record: ConsoleRecord, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(record, lines)
+    for module in (console_record, deadline):
+        monkeypatch.setattr(module, "time", clock)
     record.feed(b"BUG: scheduling while atomic\n")
-
-    def go_on() -> None:
-        for number in range(5):
-            time.sleep(0.1)
-            record.feed(b"Call trace %d\n" % number)
-
-    talk = threading.Thread(target=go_on)
-    talk.start()
     excerpt = record.excerpt(record.findings[0])
-    talk.join()
-    assert "Call trace 4" in excerpt
-
-
-def test_an_excerpt_of_a_silent_console_comes_soon(record: ConsoleRecord) -> None:
-    record.feed(b"BUG: scheduling while atomic\n")
-    started = time.monotonic()
-    assert "BUG" in record.excerpt(record.findings[0])
-    assert time.monotonic() - started < 2 * console_record.QUIET_S + 0.5
+    assert [line.partition(" ")[2] for line in excerpt.splitlines()] == [
+        "BUG: scheduling while atomic", *(f"Call trace {number}" for number in range(lines))
+    ]  # fmt: skip
+    assert clock.now == pytest.approx(0.2 * lines + console_record.QUIET_S, abs=0.11)
 
 
 def test_under_voltage_lasts_until_the_kernel_reports_its_end(record: ConsoleRecord) -> None:
