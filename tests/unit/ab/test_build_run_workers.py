@@ -57,29 +57,23 @@ def boots_of(pytester: pytest.Pytester) -> dict[str, str]:
     }
 
 
-def test_each_worker_boots_boards_that_share_no_node_and_there_is_one_answer(
+def test_each_worker_boots_boards_that_share_no_node_and_the_regression_is_one_answer(
     pairs: Bench, pytester: pytest.Pytester
 ) -> None:
-    pairs.plan("PLAN = Plan(boot_noise=0.0005, noise=0.0005)")
+    pairs.plan('PLAN = Plan(ratio={"onboard": 0.95}, boot_noise=0.0005, noise=0.0005)')
     result = with_workers(pairs, "-n2")
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(failed=4)
     boots = boots_of(pytester)
     # One worker per board, with all its tests in the same boots.
     assert sorted(sorted(set(words.split())) for words in boots.values()) == [["one"], ["three"]]
     found = pairs.head
     assert found["turns"] == sum(len(words.split()) for words in boots.values())
-    assert found["answer"] == "pass"
-    assert [entry["outcome"] for entry in found["entries"]] == ["unchanged"] * 4
-
-
-def test_workers_find_the_same_regression_as_one_process(pairs: Bench) -> None:
-    pairs.plan('PLAN = Plan(ratio={"onboard": 0.95}, boot_noise=0.0005, noise=0.0005)')
-    result = with_workers(pairs, "-n2")
-    result.assert_outcomes(failed=4)
-    assert pairs.head["answer"] == "regression"
+    assert found["answer"] == "regression"
+    assert [entry["outcome"] for entry in found["entries"]] == ["regression"] * 4
     result.stdout.fnmatch_lines(["new must not be merged: 4 of 4 metrics slower*"])
 
 
+@pytest.mark.slow
 def test_boards_that_share_a_node_stay_on_one_worker(pairs: Bench, pytester: pytest.Pytester) -> None:
     (pytester.path / "lab.yaml").write_text(TWO_PAIRS.replace("t/p1", "s/p5").replace("t/p2", "s/p6").replace(
         "    four: {board: cm4, interfaces: {onboard: {port: s/p6}}}\n", ""
@@ -88,6 +82,7 @@ def test_boards_that_share_a_node_stay_on_one_worker(pairs: Bench, pytester: pyt
     assert sorted(set(words.split()) for words in boots_of(pytester).values() if words) == [{"one", "three"}]
 
 
+@pytest.mark.slow
 def test_a_board_that_cannot_run_the_build_ends_the_run_of_all_workers(pairs: Bench) -> None:
     pairs.plan('PLAN = Plan(check=lambda build: ConfigError("the module is of another kernel"))')
     result = with_workers(pairs, "-n2")
@@ -98,6 +93,7 @@ def test_a_board_that_cannot_run_the_build_ends_the_run_of_all_workers(pairs: Be
     assert "Exit: the run ended early; the summary above says why" in text
 
 
+@pytest.mark.slow
 def test_a_build_that_changes_before_all_workers_have_read_it_is_not_measured(pairs: Bench) -> None:
     pairs.plan(
         "import os\nfrom pathlib import Path\nif os.environ.get('PYTEST_XDIST_WORKER') == 'gw1':\n"
@@ -114,10 +110,12 @@ def test_a_dist_option_that_can_split_the_tests_of_a_board_is_refused(pairs: Ben
     result.stderr.fnmatch_lines(["*--dist load can run the tests of one board in several workers; use -n*"])
 
 
+@pytest.mark.slow
 def test_such_a_dist_option_is_also_refused_with_tx(pairs: Bench) -> None:
     assert with_workers(pairs, "--dist=load", "--tx=2*popen").ret == pytest.ExitCode.USAGE_ERROR
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_during_a_boot_leaves_the_answer_undecided(pairs: Bench, pytester: pytest.Pytester) -> None:
     pairs.plan(
         """

@@ -85,6 +85,6 @@ def test_a_build_may_have_braces_and_percents_in_its_name(tmp_path: Path) -> Non
 def test_an_internal_error_at_the_end_of_a_run_is_no_failed_test(pytester: pytest.Pytester, hook: str) -> None:
     pytester.makeconftest(f"def {hook}(): raise KeyError('rt')")
     pytester.makepyfile("def test_nothing(): pass")
-    result = pytester.runpytest_subprocess("--pinet-lab=virtual")
+    result = pytester.runpytest_inprocess("-p", "no:labgrid", "-Wignore:Module already imported", "--pinet-lab=virtual")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stderr.fnmatch_lines(["pinet: internal error: KeyError: 'rt'"])

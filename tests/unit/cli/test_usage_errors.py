@@ -147,14 +147,15 @@ def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: p
         (["--pyargs", "pytest_pinet.suites.test_line_rate", "--lab=gone.yaml"], ""),
     ],
 )
+@pytest.mark.usefixtures("pytester")
 def test_a_gate_suggests_names_only_for_options_that_pytest_does_not_know(
-    tmp_path: Path, words: list[str], hint: str
+    words: list[str], hint: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    code = "from pytest_pinet.cli import main; main()"
-    argv = [sys.executable, "-c", code, "gate", "out", *words]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 4
-    assert "".join(line for line in done.stderr.splitlines(keepends=True) if "did you mean '--" in line) == hint
+    with pytest.raises(SystemExit) as ended:
+        run(["gate", "out", *words, "-p", "no:labgrid"])
+    assert ended.value.code == 4
+    lines = capfd.readouterr().err.splitlines(keepends=True)
+    assert "".join(line for line in lines if "did you mean '--" in line) == hint
 
 
 def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:

@@ -167,7 +167,8 @@ def mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=400, deadline=None)
+# `make fuzz` has more.
+@settings(max_examples=150, deadline=None)
 @given(mutated())
 @example(VIRTUAL.replace("\n", "\r\n"))
 @example("\ufeff" + VIRTUAL)

@@ -1,4 +1,4 @@
-"""The capacity of an end by itself, measured with real iperf3 over this machine's loopback."""
+"""The capacity of an end by itself, measured over this machine's loopback."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.measure.measurement import ceilings
+from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3 import Iperf3
+from pytest_pinet.traffic.tool import TrafficJob
 from tests.support import link_stand_in
 from tests.support.link_stand_in import TX, flow
 from tests.support.local_shell import LocalShell
@@ -22,6 +24,9 @@ NOWHERE = {"PATH": "/nonexistent"}
 
 def udp(mbps: float) -> Traffic:
     return Traffic(Direction.TX, udp=True, bitrate=Bitrate.mbps(mbps))
+
+
+SMALL = replace(udp(10), length=200)
 
 
 @needs_iperf3
@@ -38,14 +43,29 @@ def test_loopback_tcp_of_the_peer_is_measured_once_at_full_rate(tmp_path: Path) 
     assert ceilings(silent, TX, [flow()], Iperf3()) == ({end: most}, [])
 
 
-@needs_iperf3
+class Steady:
+    """Sends nothing, and reports the requested rate."""
+
+    def __init__(self) -> None:
+        self.measured: list[Traffic] = []
+
+    def prepare(self, job: TrafficJob) -> None:
+        pass
+
+    def measure(self, job: TrafficJob) -> Measurement:
+        self.measured.append(job.traffic)
+        assert job.traffic.bitrate is not None
+        samples = (Sample(0.0, 1.0, round(job.traffic.bitrate.bps / 8)),)
+        return Measurement(job.traffic, {Direction.TX: Flow(Direction.TX, samples)})
+
+
 def test_loopback_udp_is_measured_for_each_rate_and_size(tmp_path: Path) -> None:
-    link, tool = link_stand_in.link(tmp_path), Iperf3()
-    found = [ceilings(link, udp(mbps), [flow()], tool) for mbps in (10, 40)]
-    assert [round(most["two:onboard"].bps / 1e7) for most, _ in found] == [1, 4]
-    assert len(link.peer.session.facts) == 2
-    ceilings(link, replace(udp(10), length=200), [flow()], tool)
-    assert len(link.peer.session.facts) == 3
+    link, tool = link_stand_in.link(tmp_path), Steady()
+    found = [ceilings(link, traffic, [flow()], tool) for traffic in (udp(10), udp(40), udp(10), SMALL)]
+    assert [most["two:onboard"].bps / 1e6 for most, _ in found] == [10, 40, 10, 10]
+    assert [(one.udp, one.bitrate, one.length) for one in tool.measured] == [
+        (True, Bitrate.mbps(mbps), length) for mbps, length in ((10, None), (40, None), (10, 200))
+    ]
 
 
 def test_a_failed_loopback_measurement_is_a_note_and_no_error(tmp_path: Path) -> None:

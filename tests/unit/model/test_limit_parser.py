@@ -83,6 +83,12 @@ def test_in_a_marker(word: str, value: object, says: str) -> None:
     assert str(caught.value) == f"test_it: {word}: {says}"
 
 
+def planned(pytester: pytest.Pytester, lab: Path) -> pytest.RunResult:
+    """Run pytest in this process, because it imports our modules for a second or two."""
+    words = ("-p", "no:labgrid", "-p", "no:allure_pytest", "-Wignore:Module already imported", "--pinet-history=off")
+    return pytester.runpytest_inprocess(*words, f"--pinet-lab={lab}", "--pinet-dry-run", "--show-capture=no", "-rN")
+
+
 def test_in_a_call(pytester: pytest.Pytester) -> None:
     lab = pytester.path / "lab.yaml"
     lab.write_text(f"{LAB}    - {{min: 90%}}\n", encoding="utf-8")
@@ -96,7 +102,7 @@ def test_in_a_call(pytester: pytest.Pytester) -> None:
             gate.tcp(link, **limits)
         """
     )
-    result = pytester.runpytest_subprocess(f"--pinet-lab={lab}", "--pinet-dry-run", "--show-capture=no", "-rN")
+    result = planned(pytester, lab)
     result.assert_outcomes(errors=len(MISTAKES))
     said = [line.partition(": tcp: ")[2] for line in result.outlines if ": tcp: " in line]
     assert said == [f"{word}: {says}" for word, _, says in MISTAKES]
@@ -129,7 +135,7 @@ def test_a_ladder_and_a_comparison_take_one_share(pytester: pytest.Pytester) -> 
             gate.compare(link, tolerance="3% and 20 Mbit/s")
         """
     )
-    result = pytester.runpytest_subprocess(f"--pinet-lab={lab}", "--pinet-dry-run", "--show-capture=no", "-rN")
+    result = planned(pytester, lab)
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
         [

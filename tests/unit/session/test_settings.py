@@ -161,7 +161,7 @@ def test_a_limit_of_the_environment_is_named_in_its_error(
 ) -> None:
     monkeypatch.setenv("PINET_MIN", "lots")
     pytester.makepyfile("def test_nothing(): pass")
-    done = pytester.runpytest_subprocess()
+    done = pytester.runpytest_inprocess("-p", "no:labgrid")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["ERROR: PINET_MIN 'lots': 'lots' is not a bit rate; *"])
 

@@ -180,7 +180,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_runner_keeps_what_is_complete_and_leaves_no_child(
     repository: Repository, number: signal.Signals
 ) -> None:

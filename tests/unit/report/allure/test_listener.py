@@ -130,7 +130,7 @@ class Bench:
         """Run pytest, in a separate process if it has workers or may die."""
         for name, value in environ.items():
             self._pytester._monkeypatch.setenv(name, value)
-        words = ("-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--alluredir=res", *options)
+        words = ("-p", "no:cacheprovider", "--alluredir=res", *options)
         if dies or any(option.startswith("-n") for option in options):
             return self._pytester.runpytest_subprocess(*words, timeout=240)
         # labgrid's own plugin cannot be started twice in one process.
@@ -187,7 +187,7 @@ def test_another_kernel_is_the_same_test(bench: Bench) -> None:
     assert "6.18.0" in str(other["parameters"])
 
 
-def test_a_renamed_file_another_folder_and_workers_make_no_other_test(
+def test_a_renamed_file_and_another_folder_make_no_other_test(
     bench: Bench, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.write("test_a.py", RATE)
@@ -196,7 +196,7 @@ def test_a_renamed_file_another_folder_and_workers_make_no_other_test(
     bench.clear()
     (pytester.path / "test_a.py").unlink()
     bench.write("deep/test_renamed.py", RATE)
-    bench.run("-n2")
+    bench.run()
     assert ids(bench.only()) == first
     bench.clear()
     monkeypatch.chdir(pytester.path / "deep")
@@ -204,6 +204,7 @@ def test_a_renamed_file_another_folder_and_workers_make_no_other_test(
     assert ids(bench.only("deep/res")) == first
 
 
+@pytest.mark.slow
 def test_all_results_of_many_workers_are_there_once(bench: Bench) -> None:
     combinations = [f"pi4b:nic{n}/pair" for n in range(12)]
     bench.write("test_a.py", RATE)
@@ -306,6 +307,8 @@ def test_what_the_run_was_killed_in_is_broken_not_missing(bench: Bench) -> None:
 def test_a_worker_that_dies_leaves_the_results_of_all_others(bench: Bench) -> None:
     body = "import os\n    os._exit(3) if 'nic2' in link.combination.identity.nic else measure()"
     bench.write("test_a.py", RATE.replace("measure()", body))
+    bench.run(COMBINATIONS="pi4b:nic0/pair")
+    alone = ids(bench.only())
     bench.write("res/old-result.json", "{}")
     # The marker activates pinet's plugin.
     result = bench.run(
@@ -316,7 +319,11 @@ def test_a_worker_that_dies_leaves_the_results_of_all_others(bench: Bench) -> No
         COMBINATIONS=" ".join(f"pi4b:nic{n}/pair" for n in range(6)),
     )
     assert result.ret == 1
-    statuses = {one["parameters"][0]["value"]: one["status"] for one in bench.results()}
+    found = bench.results()
+    # Without a worker it is the same test.
+    assert alone in [ids(one) for one in found]
+    statuses = {one["parameters"][0]["value"]: one["status"] for one in found}
+    assert len(found) == len(statuses)
     assert statuses == {f"pi4b:nic{n}/pair": "broken" if n == 2 else "passed" for n in range(6)}
     result.stdout.fnmatch_lines(["WARNING --clean-alluredir emptied * once, before the workers began"])
 
@@ -342,7 +349,7 @@ def test_a_test_file_that_is_not_there_stands_in_the_report(bench: Bench, pytest
 
 def test_a_lab_file_that_is_wrong_stands_in_the_report(bench: Bench, pytester: pytest.Pytester) -> None:
     bench.write("test_a.py", RATE)
-    assert bench.run("--pinet-lab=gone.yaml", dies=True).ret == pytest.ExitCode.USAGE_ERROR
+    assert bench.run("--pinet-lab=gone.yaml").ret == pytest.ExitCode.USAGE_ERROR
     (message,) = errors(pytester.path / "res")
     assert "gone.yaml" in message
 
@@ -372,8 +379,7 @@ def test_warnings_are_errors_and_there_is_none(bench: Bench) -> None:
 def test_without_alluredir_or_without_allure_nothing_is_written(bench: Bench, pytester: pytest.Pytester) -> None:
     bench.write("test_a.py", RATE)
     for words in ((), ("-p", "no:allure_pytest")):
-        result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", *words, timeout=240)
-        assert result.ret == 0
+        assert pytester.runpytest_inprocess("-p", "no:labgrid", *words).ret == 0
     assert not (pytester.path / "res").exists()
 
 
