@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,10 +131,16 @@ UP_S = 60.0
 _TOOLS = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
-def ssh_to(folder: Path, port: int, kind: type[SshShell] = SshShell) -> SshShell:
-    """Return a shell on the board over ssh."""
+def ssh_to(folder: Path, port: int, kind: type[SshShell] = SshShell, master: Path | None = None) -> SshShell:
+    """Return a shell on the board over ssh.
+
+    ``master``: the socket of one connection for all commands, which the first command opens. Without it each command
+    has its own connection, which takes ten times longer.
+    """
     options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
     options += ["-o", "ConnectTimeout=30", "-o", "BatchMode=yes", "-i", str(folder / "key"), "-p", str(port)]
+    if master is not None:
+        options += ["-o", f"ControlPath={master}", "-o", "ControlMaster=auto", "-o", "ControlPersist=yes"]
     return kind(CardBoard.name, ["ssh", "-x", *options, "-l", "root", "127.0.0.1", "--"])
 
 
@@ -186,13 +193,18 @@ class CardBoard:
         (self.firmware / "initramfs8").write_bytes(b"known-good initramfs")
         (self.firmware / "bcm2711-rpi-4-b.dtb").write_bytes(b"known-good tree")
         (folder / "modules" / KNOWN_RELEASE).mkdir()
-        self.shell = ssh_to(folder, self.port)
+        # A short path: the name of a socket has at most 107 bytes.
+        self._master = Path(tempfile.mkdtemp(prefix="pinet-card-")) / "master"
+        self.shell = ssh_to(folder, self.port, master=self._master)
 
     # -- power and firmware ---------------------------------------------------------------------------------------
 
     def power_off(self) -> None:
         process, self._process = self._process, None
         if process is not None:
+            # A master that noticed its lost connection only later would break the first command after the boot.
+            leave = [self.shell.argv[0], "-O", "exit", *self.shell.argv[1:-1]]
+            subprocess.run(leave, capture_output=True, timeout=20, check=False)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
@@ -272,7 +284,7 @@ class CardBoard:
         def up() -> bool:
             try:
                 # Only the first answer of each shell has this long timeout.
-                return ssh_to(self.folder, self.port).run("true", timeout_s=UP_S).returncode == 0
+                return ssh_to(self.folder, self.port, master=self._master).run("true", timeout_s=UP_S).returncode == 0
             except SshError:
                 return False
 
@@ -338,4 +350,5 @@ def card_board(
         yield board
     finally:
         board.power_off()
+        shutil.rmtree(board._master.parent, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
