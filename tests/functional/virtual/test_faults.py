@@ -17,7 +17,7 @@ from pytest_pinet.cli.lab import lab as lab_command
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import SNMP_LAB_FILE, Bench, bench_up, console, expect
+from tests.support.small_virtual_lab import FULL_MBPS, LEAST, MOST, SNMP_LAB_FILE, Bench, bench_up, console, expect
 from tests.support.snmp_tools import ADMIN, BASE_PORT, IN_OCTETS, LLDP_NAME, OPER, PVID, ROW, Snmp
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
@@ -228,12 +228,12 @@ def test_a_dead_switch_does_not_answer_and_still_forwards(pair: Bench, agent: Sn
 
 def test_stale_counters_are_updated_after_the_given_time(pair: Bench, agent: Snmp) -> None:
     index = agent.get(BASE_PORT, 1)
-    pinet(pair, "degrade", "sw-1", "--stale-counters", "2")
-    assert visible_faults(pair) == {"sw-1": ["counters 2 s old"]}
+    pinet(pair, "degrade", "sw-1", "--stale-counters", "4")
+    assert visible_faults(pair) == {"sw-1": ["counters 4 s old"]}
     before = agent.get(IN_OCTETS, index)
     pair.ssh("left", "ping -c3 -i 0.1 -W1 -s 1000 10.1.0.2")
     assert agent.get(IN_OCTETS, index) == before
-    wait_until("the counters to move", lambda: int(agent.get(IN_OCTETS, index)) > int(before) + 3000, 4)
+    wait_until("the counters to move", lambda: int(agent.get(IN_OCTETS, index)) > int(before) + 3000)
 
 
 def test_swapped_cables_are_in_each_others_ports(pair: Bench, agent: Snmp) -> None:
@@ -248,11 +248,11 @@ def test_swapped_cables_are_in_each_others_ports(pair: Bench, agent: Snmp) -> No
     assert pair.node_carrier("left")
     assert not pair.node_carrier("right")
     assert agent.set(ADMIN, indices[0], "i", "1") == ""
-    assert pair.iperf()["mbps"] == pytest.approx(94.1, rel=0.1)
+    assert LEAST * FULL_MBPS < pair.iperf()["mbps"] < MOST * FULL_MBPS
     pair.restore("left")
     assert visible_faults(pair) == {}
     wait_until("LLDP", lambda: neighbour(agent, indices[0]) == "left" and neighbour(agent, indices[1]) == "right")
-    assert pair.iperf()["mbps"] == pytest.approx(94.1, rel=0.1)
+    assert LEAST * FULL_MBPS < pair.iperf()["mbps"] < MOST * FULL_MBPS
 
 
 def neighbour(agent: Snmp, if_index: str) -> str | None:
@@ -263,7 +263,7 @@ def test_faults_stay_with_a_swapped_cable(pair: Bench) -> None:
     pair.degrade("left:onboard", swap_with="right:onboard")
     pair.degrade("left", rate=0.5, direction="rx")
     wait_until("right to answer", pair.pings)
-    assert pair.iperf("-R")["mbps"] == pytest.approx(47, rel=0.1)
+    assert LEAST * FULL_MBPS / 2 < pair.iperf("-R")["mbps"] < MOST * FULL_MBPS / 2
     pair.degrade("left", down=True)
     assert not pair.node_carrier("left")
     assert pair.node_carrier("right")

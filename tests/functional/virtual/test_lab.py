@@ -20,12 +20,21 @@ from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.spec import mac_address
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import LAB_FILE, Bench, bench_up, console, expect, host_devices, log_in, processes
+from tests.support.small_virtual_lab import (
+    FULL_MBPS,
+    LAB_FILE,
+    LEAST,
+    MOST,
+    Bench,
+    bench_up,
+    console,
+    expect,
+    host_devices,
+    log_in,
+    processes,
+)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-
-# A 100 Mbit/s link. In two seconds on a busy machine, a tenth less is still right.
-MODEL_MBPS = pytest.approx(94.1, rel=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +76,9 @@ def test_a_changed_lab_file_is_refused_while_the_lab_runs(bench: Bench) -> None:
 
 def test_the_coordinator_has_the_places_with_tags_and_resources(bench: Bench) -> None:
     argv = [sys.executable, "-m", "labgrid.remote.client", "-x", bench.environment["LG_COORDINATOR"]]
-    places = subprocess.run([*argv, "places"], capture_output=True, text=True, timeout=20, check=True).stdout
+    places = subprocess.run([*argv, "places"], capture_output=True, text=True, timeout=60, check=True).stdout
     assert {"left", "right", "both"} <= set(places.split())
-    shown = subprocess.run([*argv, "-p", "both", "show"], capture_output=True, text=True, timeout=20, check=True).stdout
+    shown = subprocess.run([*argv, "-p", "both", "show"], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "board=pi4b" in shown
     assert shown.count("EthernetPort") >= 2
     for word in ("'interface': 'p4'", "'model': 'rest'", "'protocol': 'raw'", "NetworkService"):
@@ -142,7 +151,7 @@ def test_power_off_kills_every_process_and_drops_the_carrier(pair: Bench) -> Non
     wait_until("the session", lambda: "sleep 1000" in pair.ssh("right", "ps ax"))
     pair.outlet("right", "0")
     assert pair.outlet("right") == "0"
-    assert session.wait(timeout=20) == 255
+    assert session.wait(timeout=60) == 255
     assert not pair.carrier("p2")
     assert not pair.pings()
     assert not pair.answers("right")
@@ -173,7 +182,7 @@ def test_a_board_that_shuts_itself_down_stays_dark_until_a_power_cycle(pair: Ben
 def test_the_pdu_refuses_unknown_outlets(bench: Bench) -> None:
     for path, method in (("/relay/99/value", "GET"), ("/", "GET"), ("/relay/1/value", "DELETE")):
         with pytest.raises(OSError, match="HTTP Error 40"):
-            urlopen(Request(f"http://127.0.0.1:{bench.ports()['pdu']}{path}", method=method), timeout=5)
+            urlopen(Request(f"http://127.0.0.1:{bench.ports()['pdu']}{path}", method=method), timeout=60)
 
 
 def test_the_switch_is_a_linux_bridge_with_all_its_ports(pair: Bench) -> None:
@@ -189,10 +198,10 @@ def test_the_switch_is_a_linux_bridge_with_all_its_ports(pair: Bench) -> None:
 
 
 def test_a_link_has_the_rate_of_its_model_and_a_degraded_direction_is_slower(pair: Bench) -> None:
-    assert pair.iperf()["mbps"] == MODEL_MBPS
+    assert LEAST * FULL_MBPS < pair.iperf()["mbps"] < MOST * FULL_MBPS
     pair.degrade("left", rate=0.5, direction="tx")
-    assert pair.iperf()["mbps"] == pytest.approx(47, rel=0.1)
-    assert pair.iperf("-R")["mbps"] == MODEL_MBPS
+    assert LEAST * FULL_MBPS / 2 < pair.iperf()["mbps"] < MOST * FULL_MBPS / 2
+    assert LEAST * FULL_MBPS < pair.iperf("-R")["mbps"] < MOST * FULL_MBPS
 
 
 def test_loss_causes_retransmits(pair: Bench) -> None:
@@ -218,7 +227,7 @@ def test_no_setting_gives_a_pulled_cable_a_carrier(pair: Bench) -> None:
     assert pair.switch("cat /sys/class/net/p2/speed").strip() == "100"
     pair.ssh("right", "ip addr replace 10.1.0.2/24 dev eth0")
     wait_until("right to answer", pair.pings)
-    assert pair.iperf("-R")["mbps"] == MODEL_MBPS
+    assert LEAST * FULL_MBPS < pair.iperf("-R")["mbps"] < MOST * FULL_MBPS
     pair.switch("ip link set p1 master br0; ip link set p2 master br0; ip link del b2")
 
 
@@ -253,7 +262,7 @@ def test_a_frozen_node_continues_where_it_stopped(pair: Bench) -> None:
     assert session.stdout.readline() == "before\n"
     pair.degrade("right", freeze=True)
     pair.restore("right")
-    out, _ = session.communicate("after\n", timeout=20)
+    out, _ = session.communicate("after\n", timeout=60)
     assert out == "after\n"
     wait_until("right to answer", pair.pings)
 

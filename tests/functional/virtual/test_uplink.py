@@ -15,7 +15,7 @@ from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.switch.managed_switch import open_switch
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import SCALE, Bench, bench_up
+from tests.support.small_virtual_lab import FULL_MBPS, LEAST, MOST, SCALE, Bench, bench_up
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -36,14 +36,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def reaches(bench: Bench) -> bool:
     argv = ssh_command(bench.lab.file, "pi3b-1", ["ping -c1 -W1 10.5.0.2"])
-    return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
+    return subprocess.run(argv, capture_output=True, timeout=60, check=False).returncode == 0
 
 
 def test_nodes_of_two_switches_reach_each_other_at_full_rate(bench: Bench) -> None:
     wait_until("the other switch's node to answer", lambda: reaches(bench))
     bench.serve_iperf("pi3b-2", "")
     end = json.loads(bench.ssh("pi3b-1", "iperf3 -c 10.5.0.2 -t 2 -C cubic -J"))["end"]
-    assert end["sum_received"]["bits_per_second"] / 1e6 / SCALE == pytest.approx(94.1, rel=0.1)
+    assert LEAST * FULL_MBPS < end["sum_received"]["bits_per_second"] / 1e6 / SCALE < MOST * FULL_MBPS
 
 
 def test_the_uplink_port_of_each_switch_can_be_moved(bench: Bench) -> None:
@@ -82,7 +82,7 @@ def test_the_linux_switch_backend_moves_and_restores_ports_over_ssh(
 
 def test_the_uplink_has_its_own_place(bench: Bench) -> None:
     argv = [sys.executable, "-m", "labgrid.remote.client", "-x", bench.environment["LG_COORDINATOR"], "-p", "trunk"]
-    shown = subprocess.run([*argv, "show"], capture_output=True, text=True, timeout=20, check=True).stdout
+    shown = subprocess.run([*argv, "show"], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "uplink=trunk" in shown
     assert shown.count("'interface': 'p5'") == 2
 

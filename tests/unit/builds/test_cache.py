@@ -73,7 +73,7 @@ def test_archives_in_use_by_another_process_are_kept_until_it_ends(tmp_path: Pat
             unpacked(tmp_path, name)
             release_archives()
         assert (theirs / "text").read_text() == "theirs"
-        user.communicate("end\n", timeout=10)
+        user.communicate("end\n", timeout=60)
     cache.prune()
     assert not theirs.exists()
 

@@ -52,7 +52,7 @@ class TestCreate:
         for process in processes:
             process.start()
 
-        taken = names.get(timeout=10) + names.get(timeout=10)
+        taken = names.get(timeout=60) + names.get(timeout=60)
         for process in processes:
             process.join(10)
 
