@@ -146,12 +146,12 @@ def test_the_self_test_measures_its_own_reduction(gate_lab: GateLab) -> None:
 )
 def test_a_degraded_link_is_slower_by_as_much_as_it_says(gate_lab: GateLab) -> None:
     with visited(gate_lab) as (here, link):
-        gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.5", "--direction", "tx")
+        gate_lab.degrade("pi3b-1:onboard", "--rate", "0.5", "--direction", "tx")
         try:
             assert goodput(here, link, Direction.TX) == pytest.approx(0.5, rel=0.02)
             assert goodput(here, link, Direction.RX) == pytest.approx(1.0, rel=0.02)
         finally:
-            gate_lab.pinet("restore")
+            gate_lab.restore()
 
 
 @pytest.mark.soak(

@@ -60,11 +60,11 @@ def what(result: dict[str, Any]) -> tuple[str, str]:
 def test_exactly_what_runs_over_a_degraded_nic_fails(
     new_project: NewProject, gate_lab: GateLab, target: str, direction: str, id_: str
 ) -> None:
-    gate_lab.pinet("degrade", target, "--rate", "0.9", "--direction", direction)
+    gate_lab.degrade(target, "--rate", "0.9", "--direction", direction)
     try:
         output, results = run_gate(new_project({}))
     finally:
-        gate_lab.pinet("restore")
+        gate_lab.restore()
     assert output.ret == pytest.ExitCode.TESTS_FAILED
     failed = {what(result) for result in results["results"] if result["verdict"] == "fail"}
     # A direction of the device under test is the other direction of the peer.

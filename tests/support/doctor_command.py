@@ -111,11 +111,11 @@ def doctor(lab: GateLab, *nodes: str, file: Path | None = None) -> CommandAnswer
 
 @contextmanager
 def degraded(lab: GateLab, *words: str) -> Iterator[None]:
-    lab.pinet("degrade", *words)
+    lab.degrade(*words)
     try:
         yield
     finally:
-        lab.pinet("restore", words[0])
+        lab.restore(words[0])
 
 
 @contextmanager

@@ -7,17 +7,21 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from click.testing import CliRunner
 
+from pytest_pinet.cli.lab import lab as lab_command
 from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.runtime import Runtime
+from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.inner_run import WITHOUT_HYPOTHESIS
 from tests.support.user_command import run_command
 
@@ -26,6 +30,13 @@ BIN = Path(sys.executable).parent
 PINET = str(BIN / "pinet")
 # pytest detects CI by these variables. In CI it prints full reasons in its summary.
 CI = ("CI", "BUILD_NUMBER")
+# For a conftest, where the lab makes a link slow: processor time that other programs or a hypervisor took meanwhile is
+# then no excuse, which would make the result invalid. tests/unit/judge/test_busy.py tests the excuse.
+SLOW_ON_PURPOSE = """
+from pytest_pinet.judge import busy
+
+busy.OTHERS = busy.STOLEN = float("inf")
+"""
 # Links of test labs run at this share of their rate. Reports give values at full rate; counters do not.
 SCALE = 0.1
 
@@ -70,11 +81,25 @@ class GateLab:
         launcher().down(self._lab)
 
     def pinet(self, command: str, *words: str) -> str:
-        """Run ``pinet lab COMMAND --lab FILE WORDS``."""
-        argv = [PINET, "lab", command, "--lab", str(self.file), *words]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
-        return done.stdout
+        """Run ``pinet lab COMMAND --lab FILE WORDS`` in a process of its own, which takes a second."""
+        return _output([PINET, "lab", command, "--lab", str(self.file), *words])
+
+    def execute(self, node: str, *command: str) -> str:
+        """Run a command on a node."""
+        return _output(ssh_command(str(self.file), node, command))
+
+    def degrade(self, target: str, *words: str) -> None:
+        """Do what ``pinet lab degrade TARGET WORDS`` does."""
+        self._in_process("degrade", target, *words)
+
+    def restore(self, *target: str) -> str:
+        """Do what ``pinet lab restore [TARGET]`` does, and return what it prints."""
+        return self._in_process("restore", *target)
+
+    def _in_process(self, command: str, *words: str) -> str:
+        done = CliRunner().invoke(lab_command, [command, "--lab", str(self.file), *words], catch_exceptions=False)
+        assert done.exit_code == 0, f"{command} {words}: {done.output}"
+        return done.output
 
     def text_without_launcher(self) -> str:
         """Return its lab file without launcher and scale, as for an existing lab."""
@@ -84,7 +109,8 @@ class GateLab:
         return "".join(kept)
 
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.pinet("status", "--json"))
+        found = status(str(self.file))
+        assert found is not None
         return found
 
     def nodes_on(self) -> set[str]:
@@ -105,10 +131,10 @@ class GateLab:
 
     def answers(self, node: str) -> bool:
         """Return whether the node executes a command."""
-        argv = [PINET, "lab", "exec", "--lab", str(self.file), node, "--", "true"]
         try:
+            argv = ssh_command(str(self.file), node, ["true"])
             return subprocess.run(argv, capture_output=True, timeout=20, check=False).returncode == 0
-        except subprocess.TimeoutExpired:
+        except (LabError, subprocess.TimeoutExpired):
             return False
 
     def addresses(self, node: str) -> list[str]:
@@ -118,7 +144,7 @@ class GateLab:
 
     def port_groups(self) -> dict[str, str]:
         """Return the bridge of each switch port, independent of the switch's management."""
-        (switch,) = self.status()["switches"]
+        (switch,) = json.loads(self.pinet("status", "--json"))["switches"]
         groups: dict[str, str] = switch["groups"]
         return groups
 
@@ -134,6 +160,12 @@ class GateLab:
     def await_traffic(self) -> None:
         """Wait until both ends of a measurement run."""
         wait_until("traffic to start", lambda: len(self.processes("iperf3")) >= 2, timeout_s=120)
+
+
+def _output(argv: Sequence[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def processes_in(runtime: Runtime, name: str) -> list[int]:
@@ -197,12 +229,10 @@ class Project:
         (self.path / name).write_text(text)
 
     def argv(self, *options: str, lab_file: Path | None = None) -> list[str]:
-        # Disable other plugins that cost half a second per run.
+        # Another plugin that costs half a second per run; ``environment`` disables Hypothesis.
         words = (
             "-m",
             "pytest",
-            "-p",
-            "no:hypothesispytest",
             "-p",
             "no:allure_pytest",
             f"--pinet-lab={lab_file or self.lab.file}",
@@ -225,6 +255,13 @@ class Project:
         )
         lines, errors = done.stdout.splitlines(), done.stderr.splitlines()
         return GateRun(done.returncode, lines, errors, time.perf_counter() - started)
+
+    def replayed(self, packages: Path, *options: str, keys: str = "  traffic_tool: replay\n") -> pytest.RunResult:
+        """Run pytest on the running lab with these keys in its lab file, which use the packages of a folder."""
+        file = self.path / "virtual.yaml"
+        file.write_text(lab_that_runs(self.lab, keys))
+        environment = {**self.lab.environment, "PYTHONPATH": str(packages)}
+        return self.pytest(*options, lab_file=file, **environment)  # type: ignore[arg-type]  # none is a time
 
     def pinet(self, *words: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a ``pinet`` command to its end."""

@@ -50,4 +50,4 @@ def goodput(here: LabAccess, link: Link, way: Direction) -> float:
 def shapers(lab: GateLab, node: str = PEER) -> list[str]:
     """Return the shaper's devices and hooks on a powered node, seen from outside."""
     look = "ls -d /sys/class/net/pinet-* 2>/dev/null; tc qdisc show | grep clsact; true"
-    return lab.pinet("exec", node, "--", look).splitlines()
+    return lab.execute(node, look).splitlines()

@@ -106,7 +106,7 @@ def test_a_node_that_hangs_is_reported_and_not_power_cycled(gate_lab: GateLab) -
     gate_lab.switch_power(True, "pi3b-1")
     try:
         gate_lab.await_boot("pi3b-1")
-        init = gate_lab.pinet("exec", "pi3b-1", "--", "cat", "/proc/1/stat").split()[21]
+        init = gate_lab.execute("pi3b-1", "cat", "/proc/1/stat").split()[21]
         with degraded(gate_lab, "pi3b-1", "--freeze"):
             answer = doctor(gate_lab, "pi3b-1", "pi3b-2")
         assert answer.code == 1
@@ -114,7 +114,7 @@ def test_a_node_that_hangs_is_reported_and_not_power_cycled(gate_lab: GateLab) -
         assert "pi3b-1 does not answer on its serial console" in answer.wrong["serial login", "pi3b-1"]
         assert answer.of("pi3b-1")["ssh"] == "not checked"
         assert answer.of("pi3b-2")["ssh"] == "ok"
-        assert gate_lab.pinet("exec", "pi3b-1", "--", "cat", "/proc/1/stat").split()[21] == init
+        assert gate_lab.execute("pi3b-1", "cat", "/proc/1/stat").split()[21] == init
     finally:
         gate_lab.switch_power(False, "pi3b-1")
 
@@ -143,9 +143,9 @@ def test_a_trial_boot_of_each_board_is_proved_or_refused_in_one_sentence(gate_la
     gate_lab.switch_power(True, *nodes)
     gate_lab.await_boot(*nodes)
     try:
-        gate_lab.pinet("exec", "pi4b-2", "--", "echo '# theirs' > /boot/firmware/tryboot.txt")
+        gate_lab.execute("pi4b-2", "echo '# theirs' > /boot/firmware/tryboot.txt")
         answer = pinet(gate_lab, "doctor", "--tryboot", "--lab", str(gate_lab.file), *nodes)
-        gate_lab.pinet("exec", "pi4b-2", "--", "rm /boot/firmware/tryboot.txt")
+        gate_lab.execute("pi4b-2", "rm /boot/firmware/tryboot.txt")
         assert answer.code == 1
         head, *sentences = answer.output.partition("trial boot ")[2].splitlines()
         assert head.strip() == "1 ok, 1 wrong"
@@ -155,8 +155,8 @@ def test_a_trial_boot_of_each_board_is_proved_or_refused_in_one_sentence(gate_la
         )
         assert "link speed" not in answer.output
         for node in nodes:
-            assert "pinet.build" not in gate_lab.pinet("exec", node, "--", "cat /proc/cmdline")
-            files = gate_lab.pinet("exec", node, "--", "ls /boot/firmware").split()
+            assert "pinet.build" not in gate_lab.execute(node, "cat /proc/cmdline")
+            files = gate_lab.execute(node, "ls /boot/firmware").split()
             assert files == ["cmdline.txt", "config.txt", "kernel8.img"]
     finally:
         gate_lab.switch_power(False, *nodes)

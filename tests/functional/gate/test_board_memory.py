@@ -92,7 +92,7 @@ def test_a_suspicion_reaches_another_runner_until_the_doctor_clears_it(
     runner: Callable[[str], Runner], doctor: Callable[..., CommandAnswer], gate_lab: GateLab
 ) -> None:
     one, other = runner("one"), runner("other")
-    gate_lab.pinet("degrade", f"{BROKEN}:onboard", "--rate", "0.4", "--direction", "tx")
+    gate_lab.degrade(f"{BROKEN}:onboard", "--rate", "0.4", "--direction", "tx")
     try:
         (first,) = one()
         assert (first["verdict"], first["second_board"]["verdict"], suspicions(first)) == ("fail", "pass", [])
@@ -100,7 +100,7 @@ def test_a_suspicion_reaches_another_runner_until_the_doctor_clears_it(
         (note,) = suspicions(second)
         assert "failed on pi3b-1:onboard, but not on pi3b-2:onboard, of the same kind" in note
     finally:
-        gate_lab.pinet("restore")
+        gate_lab.restore()
     assert of_earlier_runs(doctor()) == [(BROKEN, "unknown")]
     cleared = doctor("--clear")
     assert f"{BROKEN} is no longer suspected" in cleared.errors
@@ -112,7 +112,7 @@ def test_a_board_out_of_service_is_skipped_by_another_runner_until_the_doctor_cl
 ) -> None:
     one, other = runner("one"), runner("other")
     gate_lab.switch_power(False, BROKEN)
-    gate_lab.pinet("degrade", BROKEN, "--panic", "boot")
+    gate_lab.degrade(BROKEN, "--panic", "boot")
     try:
         (first,) = one()
         assert first["verdict"] == "error"
@@ -122,7 +122,7 @@ def test_a_board_out_of_service_is_skipped_by_another_runner_until_the_doctor_cl
         answer = doctor("--clear")
         assert (BROKEN, "wrong") in of_earlier_runs(answer)
     finally:
-        gate_lab.pinet("restore")
+        gate_lab.restore()
     cleared = doctor("--clear")
     assert f"{BROKEN} is back in service" in cleared.errors
     assert of_earlier_runs(cleared) == []

@@ -88,11 +88,11 @@ def limited_by(project: Project, test: str) -> dict[str, Any]:
 
 @contextmanager
 def degraded(lab: GateLab, *words: str) -> Iterator[None]:
-    lab.pinet("degrade", *words)
+    lab.degrade(*words)
     try:
         yield
     finally:
-        lab.pinet("restore")
+        lab.restore()
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def test_a_board_whose_firmware_throttles_in_mid_traffic(project: Project, gate_
     ):
         try:
             wait_until("traffic to start", lambda: len(gate_lab.processes("iperf3")) >= 2, PATIENCE_S)
-            gate_lab.pinet("degrade", "pi3b-1", "--throttle", "throttled")
+            gate_lab.degrade("pi3b-1", "--throttle", "throttled")
             output, _ = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()

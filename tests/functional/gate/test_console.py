@@ -156,7 +156,7 @@ def run(new_project: NewProject, gate_lab: GateLab) -> Run:
     gate_lab.switch_power(True, "cm4-1")
     gate_lab.await_boot("cm4-1")
     output = project.pytest("--junitxml=junit.xml", timeout_s=600)
-    gate_lab.pinet("restore")
+    gate_lab.restore()
     return Run(project, output, project.results)
 
 
@@ -237,7 +237,7 @@ def test_afterwards_the_lab_is_clean(run: Run, gate_lab: GateLab) -> None:
 
 def test_a_node_that_was_found_on_is_given_back_on_and_booted_anew(run: Run, gate_lab: GateLab) -> None:
     def boot() -> str:
-        return gate_lab.pinet("exec", "cm4-1", "--", "cat", "/proc/1/stat").split()[21]
+        return gate_lab.execute("cm4-1", "cat", "/proc/1/stat").split()[21]
 
     gate_lab.switch_power(True, "cm4-1")
     gate_lab.await_boot("cm4-1")

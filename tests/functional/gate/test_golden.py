@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.ab import build_measuring
+from pytest_pinet.evidence import other_work
 from tests.support import golden_project, replay_tool
 from tests.support.gate_project import GateLab, Project
 from tests.support.golden import FOLDER, FROM_TIMES_OF_BOOTS, Masks, check_all, codes
@@ -32,8 +34,15 @@ PLAIN = {
     "<id>": '"20261123-120000"',
     "<version>": '"1.0"',
 }
-# Disable other plugins that cost half a second per run.
-PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:allure_pytest")
+# Disable a plugin that costs half a second per run.
+PLUGINS = ("-p", "no:allure_pytest")
+# A run in this process cannot start labgrid's plugin again, nor rewrite the modules that are imported already.
+IN_PROCESS = (*PLUGINS, "-p", "no:labgrid", "-Wignore:Module already imported")
+REPLACED = (
+    (other_work, "_read_here"),
+    (other_work, "LEAST_WINDOW_S"),
+    (build_measuring, "connections_per_boot"),
+)
 REPO = Path(__file__).parents[3]
 BASELINE = """
 baselines:
@@ -51,9 +60,15 @@ baselines:
   reason: before the driver was mended
 """
 
+# These commands measure, in their own process.
+MEASURING = (
+    ("test_kinds.py", "-k", "test_pass", "--pinet-require=2"),
+    ("gate", "new.yaml", "--against=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_accepted"),
+    ("gate", "new.yaml", "--against=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_change"),
+)
 # For pytest, exit codes that no other test has. For `pinet`, errors without a lab, or with a lab that answers.
 EXIT_CODES = (
-    ("pytest", "test_kinds.py", "-k", "test_pass", "--pinet-require=2"),
+    ("pytest", *MEASURING[0]),
     ("pytest", "test_kinds.py", "-k", "no_such_test"),
     ("pytest", "test_kinds.py", "--pinet-min=lots"),
     ("pytest", "test_interrupted.py"),
@@ -75,8 +90,7 @@ EXIT_CODES = (
     ("pinet", "accept", "--lab=lab.yaml", "--reason="),
     ("pinet", "doctor", "--lab=lab.yaml", "no-such-node"),
     ("pinet", "selftest", "--lab=lab.yaml", "no-such-link"),
-    ("pinet", "gate", "new.yaml", "--against=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_accepted"),
-    ("pinet", "gate", "new.yaml", "--against=accepted", "--lab=lab.yaml", "test_builds.py", "-k", "test_change"),
+    *(("pinet", *words) for words in MEASURING[1:]),
     ("pinet", "gate", "no-such-build.yaml", "--lab=lab.yaml", "test_builds.py"),
     ("pinet", "gate", "no-such-build.yaml", "--bisect", "--lab=lab.yaml", "test_builds.py"),
     ("pinet", "gate", "new.yaml", "--bisect", "--lab=no-such-lab.yaml", "test_builds.py"),
@@ -114,22 +128,32 @@ class GoldenProject(Project):
     def golden_run(self, *options: str) -> pytest.RunResult:
         return self.pytest(*options, timeout_s=300, lab_file=Path("lab.yaml"))
 
-    def in_process(self, *words: str) -> tuple[int, str, str]:
-        """Run a `pinet` command in this process, through its own exit handling. Return exit code and output."""
-        (script,) = entry_points(group="console_scripts", name="pinet")
+    def in_process(self, *words: str, program: str = "pinet") -> tuple[int, str, str]:
+        """Run a command in this process, through its own exit handling. Return exit code and output."""
+        (script,) = entry_points(group="console_scripts", name=program)
         out, err = io.StringIO(), io.StringIO()
-        environment = {"LAB": str(self.lab_file), "COLUMNS": "80", **self.lab.environment}
+        environment = self.environment()
+        before = dict(sys.modules)
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.chdir(self.path)
             patch.syspath_prepend(self.path / "site")
-            patch.setattr(sys, "argv", ["pinet", *words])
+            patch.setattr(sys, "argv", [program, *words])
+            # The conftest of the project replaces them.
+            for owner, name in REPLACED:
+                patch.setattr(owner, name, getattr(owner, name))
+            for name in os.environ.keys() - environment.keys():
+                patch.delenv(name)
             for name, value in environment.items():
                 patch.setenv(name, value)
             try:
-                script.load()()
-                code = 0
+                code = int(script.load()() or 0)
             except SystemExit as ended:
                 code = ended.code if isinstance(ended.code, int) else 1 if ended.code else 0
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", "")).startswith(str(self.path)):
+                del sys.modules[name]
+        if "conftest" in before:
+            sys.modules["conftest"] = before["conftest"]
         return code, out.getvalue(), err.getvalue()
 
     def keep_kinds(self) -> None:
@@ -151,14 +175,17 @@ class GoldenProject(Project):
 
     def ended(self, program: str, *words: str) -> tuple[str, int, str]:
         """Return the command, its exit code, and its message."""
-        if program == "pytest":
-            done = self.golden_run(*words)
-            said, code = done.stderr.str(), int(done.ret)
-        elif words[0] == "gate":
-            process = self.pinet(*words, *PLUGINS)
-            said, code = process.stderr, process.returncode
+        if words in MEASURING:
+            if program == "pytest":
+                done = self.golden_run(*words)
+                said, code = done.stderr.str(), int(done.ret)
+            else:
+                process = self.pinet(*words, *PLUGINS)
+                said, code = process.stderr, process.returncode
+        elif program == "pytest":
+            code, _, said = self.in_process("--pinet-lab=lab.yaml", *IN_PROCESS, *words, program=program)
         else:
-            code, _, said = self.in_process(*words)
+            code, _, said = self.in_process(*words, *(IN_PROCESS if words[0] == "gate" else ()))
         lines = [line for line in said.splitlines() if line.startswith(("ERROR:", "pinet:", "Error:", "!"))]
         return f"{program} {shlex.join(words)}", code, self.masks.text(lines[0]).rstrip() if lines else ""
 

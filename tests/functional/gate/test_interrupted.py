@@ -108,9 +108,9 @@ def test_full_rate(link, gate, direction):
 def parallel(new_project: NewProject, gate_lab: GateLab) -> Iterator[tuple[Project, pytest.RunResult]]:
     """Yield a parallel run with a NIC too slow for the tests without a set bitrate."""
     project = new_project({"test_matrix.py": MATRIX})
-    gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.3")
+    gate_lab.degrade("pi3b-1:onboard", "--rate", "0.3")
     yield project, project.pytest("-n", "2", timeout_s=300)
-    gate_lab.pinet("restore")
+    gate_lab.restore()
 
 
 def test_two_workers_give_each_test_its_verdict(parallel: tuple[Project, pytest.RunResult]) -> None:

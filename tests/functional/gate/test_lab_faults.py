@@ -45,7 +45,7 @@ def project(new_project: NewProject) -> Project:
 def healed(gate_lab: GateLab) -> Iterator[None]:
     """Repair all faults, and assert that the lab is in its initial state."""
     yield
-    gate_lab.pinet("restore")
+    gate_lab.restore()
     assert set(gate_lab.port_groups().values()) == {"br0"}
     assert gate_lab.holders() == []
     assert gate_lab.nodes_on() == set()
@@ -62,23 +62,23 @@ def ends_in_error(project: Project, says: str) -> None:
 
 
 def test_a_switch_that_does_not_answer_is_named(project: Project, gate_lab: GateLab) -> None:
-    gate_lab.pinet("degrade", "sw1", "--dead")
+    gate_lab.degrade("sw1", "--dead")
     ends_in_error(project, r"switch sw1 .*does not answer")
     # Nothing had been changed, so nothing is left to undo.
 
 
 def test_a_switch_that_says_yes_and_does_nothing_is_named(project: Project, gate_lab: GateLab) -> None:
-    gate_lab.pinet("degrade", "sw1", "--lie")
+    gate_lab.degrade("sw1", "--lie")
     ends_in_error(project, r"switch sw1 accepted VLAN 39\d\d, but did not create it")
 
 
 def test_two_cables_that_were_exchanged_are_named(project: Project, gate_lab: GateLab) -> None:
-    gate_lab.pinet("degrade", "pi3b-1:onboard", "--swap-with", "pi3b-2:onboard")
+    gate_lab.degrade("pi3b-1:onboard", "--swap-with", "pi3b-2:onboard")
     ends_in_error(project, r"wrong cable: the lab file has pi3b-1 eth0 on port p1 of switch sw1, but .*(p3|pi3b-2)")
 
 
 def test_a_cable_in_the_port_of_a_third_node_is_named(project: Project, gate_lab: GateLab) -> None:
-    gate_lab.pinet("degrade", "pi3b-2:onboard", "--swap-with", "pi5-1:onboard")
+    gate_lab.degrade("pi3b-2:onboard", "--swap-with", "pi5-1:onboard")
     ends_in_error(
         project,
         r"wrong cable: the lab file has pi3b-2 eth0 on port p3 of switch sw1, but the switch sees it on port p10",
@@ -88,7 +88,7 @@ def test_a_cable_in_the_port_of_a_third_node_is_named(project: Project, gate_lab
 def test_octets_lost_in_the_switch_make_a_figure_invalid(new_project: NewProject, gate_lab: GateLab) -> None:
     # BBR does not slow down, so goodput alone would not show the fault.
     project = new_project({"test_it.py": LOSSY})
-    gate_lab.pinet("degrade", "pi4b-1:onboard", "--loss", "6%", "--direction", "tx")
+    gate_lab.degrade("pi4b-1:onboard", "--loss", "6%", "--direction", "tx")
     assert project.pytest().ret == 1
     (result,) = project.results["results"]
     assert result["verdict"] == "invalid"
@@ -97,7 +97,7 @@ def test_octets_lost_in_the_switch_make_a_figure_invalid(new_project: NewProject
 
 def test_stale_counters_are_waited_for(new_project: NewProject, gate_lab: GateLab) -> None:
     project = new_project({"test_it.py": PACED})
-    gate_lab.pinet("degrade", "sw1", "--stale-counters", "2")
+    gate_lab.degrade("sw1", "--stale-counters", "2")
     done = project.pytest()
     done.assert_outcomes(passed=1)
     (result,) = project.results["results"]

@@ -49,9 +49,9 @@ def run(new_project: NewProject, gate_lab: GateLab) -> Iterator[tuple[Project, p
     project = new_project({"test_limits.py": TESTS})
     gate_lab.switch_power(True, "pi3b-1", "cm4-1")
     gate_lab.await_boot("pi3b-1", "cm4-1")
-    gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "rx")
+    gate_lab.degrade("pi3b-1:onboard", "--rate", "0.4", "--direction", "rx")
     yield project, project.pytest("--pinet-min", "pi3b:onboard=rx=60 Mbit/s")
-    gate_lab.pinet("restore")
+    gate_lab.restore()
     gate_lab.switch_power(False, "pi3b-1", "cm4-1")
 
 
@@ -120,11 +120,11 @@ def test_incast(link, gate):
 
 def test_a_share_that_is_too_small_fails_and_names_the_flow(new_project: NewProject, gate_lab: GateLab) -> None:
     project = new_project({"test_it.py": SHARED})
-    gate_lab.pinet("degrade", "pi4b-2:onboard", "--rate", "0.03", "--direction", "tx")
+    gate_lab.degrade("pi4b-2:onboard", "--rate", "0.03", "--direction", "tx")
     try:
         done = project.pytest()
     finally:
-        gate_lab.pinet("restore", "pi4b-2:onboard")
+        gate_lab.restore("pi4b-2:onboard")
     assert done.ret == 1
     done.stdout.fnmatch_lines(["pi4b-2:onboard>pi4b-1:onboard got * % of its fair share, below the limit 50%*"])
     assert project.verdicts == {"test_incast[pi4b:onboard/incast:3]": "fail"}
@@ -192,4 +192,4 @@ def test_a_lab_that_was_not_up_is_started_and_stopped(
 
 
 def test_a_lab_that_was_up_stays_up(run: tuple[Project, pytest.RunResult], gate_lab: GateLab) -> None:
-    assert gate_lab.status()["up"] is True
+    assert gate_lab.status()["nodes"]

@@ -60,11 +60,11 @@ def exchanged(lab: GateLab, node: str) -> Iterator[None]:
     lab.switch_power(True, node)
     try:
         lab.await_boot(node)
-        lab.pinet("exec", node, "--", swap)
+        lab.execute(node, swap)
         yield
     finally:
         # In this lab, names outlive the power.
-        lab.pinet("exec", node, "--", swap)
+        lab.execute(node, swap)
         lab.switch_power(False, node)
 
 

@@ -68,12 +68,12 @@ def test_a_node_that_does_not_boot_is_power_cycled_once_and_then_out_of_service(
     if options:
         pytest.importorskip("xdist")
     project = new_project({"test_out.py": OUT_OF_SERVICE})
-    gate_lab.pinet("degrade", "pi4b-1", "--freeze")
+    gate_lab.degrade("pi4b-1", "--freeze")
     try:
         # Every worker runs every test: the second worker learns from the file of the first.
         output = project.pytest("-rs", *options, timeout_s=300)
     finally:
-        gate_lab.pinet("restore")
+        gate_lab.restore()
     workers = 2 if options else 1
     output.assert_outcomes(errors=1, skipped=2 * workers - 1, passed=workers)
     errors = [result for result in project.results["results"] if result["verdict"] == "error"]
@@ -103,11 +103,11 @@ def test_each_fault_of_power_and_console_is_an_error_that_names_the_node(
 ) -> None:
     words, message = FAULTS[fault]
     project = new_project({"test_out.py": OUT_OF_SERVICE})
-    gate_lab.pinet("degrade", *words)
+    gate_lab.degrade(*words)
     try:
         output = project.pytest("-k", "hangs", timeout_s=300)
     finally:
-        gate_lab.pinet("restore")
+        gate_lab.restore()
     output.assert_outcomes(errors=1, skipped=1, deselected=1)
     (error,) = project.results["results"]
     assert error["message"].startswith(message)

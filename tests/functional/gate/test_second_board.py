@@ -30,11 +30,11 @@ def run(project: Project, *degraded: str) -> tuple[pytest.RunResult, dict[str, A
     """Run the test while these interfaces are slow. Return its output and its one result."""
     lab = project.lab
     for end in degraded:
-        lab.pinet("degrade", end, "--rate", "0.4", "--direction", "tx")
+        lab.degrade(end, "--rate", "0.4", "--direction", "tx")
     try:
         output = project.pytest(lab_file=project.path / "bench.yaml", **lab.environment)  # type: ignore[arg-type]
     finally:
-        lab.pinet("restore")
+        lab.restore()
     (result,) = project.results["results"]
     return output, result
 

@@ -92,10 +92,10 @@ class Run:
 @pytest.fixture(scope="module")
 def run(new_project: NewProject, gate_lab: GateLab) -> Run:
     project = new_project({"conftest.py": CONFTEST, "test_trouble.py": TESTS})
-    gate_lab.pinet("degrade", "pi3b-1:onboard", "--down")
-    gate_lab.pinet("degrade", "pi4b-1", "--freeze")
+    gate_lab.degrade("pi3b-1:onboard", "--down")
+    gate_lab.degrade("pi4b-1", "--freeze")
     output = project.pytest("--junitxml=junit.xml")
-    gate_lab.pinet("restore")
+    gate_lab.restore()
     return Run(project, output, project.results)
 
 

@@ -272,12 +272,12 @@ def await_known_good(lab: GateLab, node: str) -> None:
         return subprocess.run(check, capture_output=True, timeout=60, check=False).returncode == 0
 
     wait_until(f"the known-good build of {node}", known_good)
-    assert "1750" not in lab.pinet("exec", node, "--", "cat /boot/firmware/*.txt")
-    assert lab.pinet("exec", node, "--", "ls", "/boot/firmware").split() == ["cmdline.txt", "config.txt", "kernel8.img"]
+    assert "1750" not in lab.execute(node, "cat /boot/firmware/*.txt")
+    assert lab.execute(node, "ls", "/boot/firmware").split() == ["cmdline.txt", "config.txt", "kernel8.img"]
 
 
 def mtus(lab: GateLab) -> list[str]:
-    return [lab.pinet("exec", node, "--", "cat", "/sys/class/net/eth0/mtu").strip() for node in NODES]
+    return [lab.execute(node, "cat", "/sys/class/net/eth0/mtu").strip() for node in NODES]
 
 
 @contextmanager
@@ -395,7 +395,7 @@ def test_boot_files_that_a_killed_process_left_are_put_back_and_the_node_is_boot
         with amid_test(project, "test_boot.py::test_second", "--pinet-tuning", "arm_freq") as process:
             process.kill()
             process.wait()
-        assert "arm_freq=1750" in gate_lab.pinet("exec", "pi4b-1", "--", "cat", "/boot/firmware/tryboot.txt")
+        assert "arm_freq=1750" in gate_lab.execute("pi4b-1", "cat", "/boot/firmware/tryboot.txt")
         result = project.pytest("test_boot.py::test_last")
         result.assert_outcomes(passed=1)
         text = " ".join(result.stdout.str().split())
@@ -428,7 +428,7 @@ def test_a_board_that_does_not_boot_with_the_tuning_is_healed_by_one_power_cycle
 ) -> None:
     gate_lab.switch_power(True, *NODES)
     gate_lab.await_boot(*NODES)
-    before = gate_lab.pinet("exec", "pi4b-1", "--", "ls -li --full-time /boot/firmware/c*.txt")
+    before = gate_lab.execute("pi4b-1", "ls -li --full-time /boot/firmware/c*.txt")
     try:
         result = project.pytest("test_brick.py")
         result.assert_outcomes(passed=2, errors=2)
@@ -444,7 +444,7 @@ def test_a_board_that_does_not_boot_with_the_tuning_is_healed_by_one_power_cycle
         assert console.count("not syncing: VFS: Unable to mount root fs") == 2, "one panic prints this twice"
         assert (console.count("power off"), console.count("power on")) == (1, 1)
         await_known_good(gate_lab, "pi4b-1")
-        assert gate_lab.pinet("exec", "pi4b-1", "--", "ls -li --full-time /boot/firmware/c*.txt") == before
+        assert gate_lab.execute("pi4b-1", "ls -li --full-time /boot/firmware/c*.txt") == before
     finally:
         gate_lab.switch_power(False, *NODES)
 

@@ -282,6 +282,7 @@ def test_the_error_for_a_hanging_console_quotes_its_last_line(
     new_board: NewBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 1)
+    monkeypatch.setattr(node_session, "SSH_ALONE_TIMEOUT_S", 0.5)
     board = new_board("", "")
     session = session_of(board, 1)
     session.switch_on()

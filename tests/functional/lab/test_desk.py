@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,8 @@ def test_a_person_unplugs_a_board_that_hangs(
     board: CardBoard, get: Callable[..., NodeSession], tmp_path: Path, told: list[str]
 ) -> None:
     session = get()
+    # The board is up, so this is only how long the test waits for a boot that never comes.
+    session.node = replace(session.node, boot_timeout_s=2.0)
     (tmp_path / "build.yaml").write_text("name: hangs\ncmdline: hang=1\n")
     build = load_build(str(tmp_path / "build.yaml"))
     session.deployment.check(build)
@@ -115,14 +118,20 @@ def test_a_person_unplugs_a_board_that_hangs(
     with pytest.raises(BuildError, match="hangs does not come up on pi, but the known-good build does") as caught:
         session.deployment.start(build)
     assert caught.value.kind == "no login"
-    assert "no power control: unplug pi and plug it in again; waiting up to 11 s for it" in told
+    assert "no power control: unplug pi and plug it in again; waiting up to 7 s for it" in told
     assert not session.deployment.take_back()
 
 
 def test_a_board_that_stays_silent_is_named(
-    board: CardBoard, get: Callable[..., NodeSession], told: list[str], lab: LabSession
+    board: CardBoard,
+    get: Callable[..., NodeSession],
+    told: list[str],
+    lab: LabSession,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = get()
+    session.node = replace(session.node, boot_timeout_s=1.0)
+    monkeypatch.setattr(unpowered, "HAND_S", 1.0)
     board.power_off()
     lab._pool.distrust(session.node)
     with pytest.raises(SshError, match=r"pi does not answer over ssh: .*after the request to unplug it") as caught:

@@ -68,7 +68,7 @@ def groups(session: LabSession) -> set[int | None]:
 
 def booted_at(gate_lab: GateLab, node: str) -> str:
     """Return the start time of the first process of a node."""
-    return gate_lab.pinet("exec", node, "--", "cat", "/proc/1/stat").split()[21]
+    return gate_lab.execute(node, "cat", "/proc/1/stat").split()[21]
 
 
 @pytest.mark.smoke
@@ -144,7 +144,7 @@ def test_nodes_behind_a_power_switch_without_state_come_up_and_stay_on(
 def test_a_board_that_a_killed_run_left_halted_is_booted(connect: Connect, gate_lab: GateLab) -> None:
     gate_lab.switch_power(True, *PLACES)
     gate_lab.await_boot(*PLACES)
-    gate_lab.pinet("exec", "pi3b-1", "--", "(sleep 0.3; poweroff) >/dev/null 2>&1 &")
+    gate_lab.execute("pi3b-1", "(sleep 0.3; poweroff) >/dev/null 2>&1 &")
     wait_until("the halt", lambda: not gate_lab.answers("pi3b-1"))
     session, pair = connect()
     with session.open(pair):
@@ -213,7 +213,7 @@ def test_the_nic_that_carries_our_ssh_is_not_rewired(connect: Connect, gate_lab:
     gate_lab.switch_power(True, "pi3b-1")
     gate_lab.await_boot("pi3b-1")
     # The virtual nodes have this address.
-    gate_lab.pinet("exec", "pi3b-1", "--", "ip", "addr", "add", "127.0.0.1/32", "dev", "eth0")
+    gate_lab.execute("pi3b-1", "ip", "addr", "add", "127.0.0.1/32", "dev", "eth0")
     with pytest.raises(LabError, match=r"pi3b-1 eth0 .* carries the ssh connection"), session.open(pair):
         pass
     assert session.close() == []

@@ -11,9 +11,12 @@ PLAN = (
     "-p",
     "no:cacheprovider",
     "-p",
-    "no:hypothesispytest",
-    "-p",
     "no:allure_pytest",
+    # The runs are in this process, which imports our modules and labgrid's plugin once.
+    "-p",
+    "no:labgrid",
+    "-Wignore:Module already imported",
+    "--pinet-history=off",
     "--pinet-dry-run",
     f"--pinet-lab={LAB}",
     "-rs",
@@ -48,7 +51,7 @@ def test_both_names_give_the_same_and_one_parameter(pytester: pytest.Pytester, a
     pytester.makepyfile(
         test_it=f"{MARK}def test_it({arguments}):\n    with {tune}({link}, mtu=4000):\n        {gate}.tcp({link})\n"
     )
-    done = pytester.runpytest_subprocess(*PLAN, "-v")
+    done = pytester.runpytest_inprocess(*PLAN, "-v")
     assert done.parseoutcomes() == {"planned": 1}
     done.stdout.fnmatch_lines(["test_it.py::test_it[[]pi3b:onboard/pair[]] PLANNED (dry run)*", "*iperf3 -c *"])
 
@@ -58,7 +61,7 @@ def test_a_test_may_ask_for_both_names(pytester: pytest.Pytester) -> None:
         test_it=f"{MARK}def test_it(link, pinet_link, gate, pinet_gate):\n"
         "    assert link is pinet_link and gate is pinet_gate\n"
     )
-    pytester.runpytest_subprocess(*PLAN).assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*PLAN).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("mark", ["", MARK])
@@ -66,7 +69,7 @@ def test_fixtures_of_a_conftest_win_and_are_left_alone(pytester: pytest.Pytester
     """Also in a test with our marker, by mistake or for other tests of its class."""
     pytester.makeconftest(OWN)
     pytester.makepyfile(test_it=mark + ASKS_OWN)
-    done = pytester.runpytest_subprocess(*PLAN, "-v", "--pinet-board=pi5")
+    done = pytester.runpytest_inprocess(*PLAN, "-v", "--pinet-board=pi5")
     done.assert_outcomes(passed=2)
     done.stdout.fnmatch_lines(OWN_NODES)
     assert not (pytester.path / ".pinet").exists()
@@ -77,10 +80,11 @@ def test_fixtures_of_another_plugin_win_whichever_is_loaded_first(pytester: pyte
     pytester.makepyfile(other_plugin=OWN, test_it=ASKS_OWN)
     # Our plugin is an entry point: plugins of `-p` load before it, plugins of a conftest after it.
     if first:
-        done = pytester.runpytest_subprocess(*PLAN, "-v", "-p", "other_plugin")
+        pytester.syspathinsert()
+        done = pytester.runpytest_inprocess(*PLAN, "-v", "-p", "other_plugin")
     else:
         pytester.makeconftest("pytest_plugins = ['other_plugin']")
-        done = pytester.runpytest_subprocess(*PLAN, "-v")
+        done = pytester.runpytest_inprocess(*PLAN, "-v")
     done.assert_outcomes(passed=2)
     done.stdout.fnmatch_lines(OWN_NODES)
 
@@ -95,7 +99,7 @@ def test_a_fixture_that_builds_on_ours_gets_the_combinations(pytester: pytest.Py
         test_it=f"{MARK}def test_same_name(link, gate):\n    gate.tcp(link)\n\n{MARK}def test_own_name(cable, gate):\n"
         "    gate.tcp(cable)\n"
     )
-    done = pytester.runpytest_subprocess(*PLAN, "-v")
+    done = pytester.runpytest_inprocess(*PLAN, "-v")
     assert done.parseoutcomes() == {"planned": 2}
     done.stdout.fnmatch_lines(
         ["*test_same_name[[]pi3b:onboard/pair[]] PLANNED (dry run)*", "*test_own_name[[]pi3b:onboard/pair[]] PLANNED*"]
@@ -104,6 +108,6 @@ def test_a_fixture_that_builds_on_ours_gets_the_combinations(pytester: pytest.Py
 
 def test_without_the_marker_a_link_says_what_is_missing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it="def test_it(pinet_link):\n    pass\n")
-    done = pytester.runpytest_subprocess(*PLAN)
+    done = pytester.runpytest_inprocess(*PLAN)
     done.assert_outcomes(errors=1)
     done.stdout.fnmatch_lines(["*test_it: a test that uses the fixture 'link' needs @pytest.mark.pinet(board=*"])

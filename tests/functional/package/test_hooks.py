@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import replay_tool
-from tests.support.gate_project import NewProject, Project, lab_that_runs
+from tests.support.gate_project import NewProject, Project
 
 HOOKS = (
     "pytest_pinet_combinations",
@@ -65,19 +65,14 @@ test_broken*:
   - connections: [{error: the tool broke}]
 """
 RAISING = "\n".join(f"def {hook}():\n    raise ValueError('{hook} is broken')\n" for hook in HOOKS)
+ODD = "def pytest_pinet_machine_facts():\n    return {'celsius': float('nan')}\n"
+SAME = "def pytest_pinet_machine_facts():\n    return {'celsius': 30, 'rack': 'B'}\n"
 ID = "pi3b:onboard/pair"
 
 
 @pytest.fixture
 def packages(tmp_path: Path) -> Path:
     return replay_tool.install(tmp_path)
-
-
-def run(project: Project, packages: Path, *options: str) -> pytest.RunResult:
-    file = project.path / "virtual.yaml"
-    file.write_text(lab_that_runs(project.lab, "  traffic_tool: replay\n"))
-    environment = {**project.lab.environment, "PYTHONPATH": str(packages)}
-    return project.pytest(*options, lab_file=file, **environment)  # type: ignore[arg-type]  # none is a time
 
 
 def heard(project: Project) -> list[tuple[str, str, dict[str, Any]]]:
@@ -91,7 +86,7 @@ def facts(project: Project) -> Iterable[tuple[str, Any]]:
 
 def test_each_hook_is_called_where_it_says(new_project: NewProject, packages: Path) -> None:
     project = new_project({"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY})
-    run(project, packages).assert_outcomes(passed=1, errors=1)
+    project.replayed(packages).assert_outcomes(passed=1, errors=1)
     good, broken = f"test_good[{ID}]", f"test_broken[{ID}]"
     calls = heard(project)
     ping = calls[3][2].get("traffic")
@@ -116,40 +111,30 @@ def test_each_hook_is_called_where_it_says(new_project: NewProject, packages: Pa
 
 def test_workers_measure_and_the_controller_hears_of_results(new_project: NewProject, packages: Path) -> None:
     project = new_project({"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY})
-    run(project, packages, "-n", "1").assert_outcomes(passed=1, errors=1)
+    project.replayed(packages, "-n", "1").assert_outcomes(passed=1, errors=1)
     calls = heard(project)
     assert {hook for who, hook, _ in calls if who == "gw0"} == {"combinations", "before", "after"}
     assert [hook for who, hook, _ in calls if who == "main"] == ["result"] * 3 + ["finished"]
     assert all(found["celsius"] == 21.5 for _, found in facts(project) if found)
 
 
-def test_a_hook_that_raises_is_one_sentence_with_its_plugin_and_loses_nothing(
+def test_a_hook_that_raises_or_returns_what_results_cannot_hold_is_one_sentence_with_its_plugin_and_loses_nothing(
     new_project: NewProject, packages: Path
 ) -> None:
     """The hooks of the other plugins are still called."""
-    project = new_project({"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY, "raising.py": RAISING})
-    output = run(project, packages, "-p", "raising")
+    files = {"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY}
+    project = new_project({**files, "raising.py": RAISING, "odd.py": ODD, "same.py": SAME})
+    output = project.replayed(packages, "-p", "raising", "-p", "odd", "-p", "same")
     output.assert_outcomes(passed=1, errors=1)
     for hook in HOOKS:
         says = f"pinet: hook {hook} of plugin raising raised ValueError: {hook} is broken; no result is lost"
         assert output.outlines.count(says) == 1, hook
     assert [hook for _, hook, _ in heard(project)].count("result") == 3
     assert [result["verdict"] for result in project.results["results"]] == ["pass", "pass", "error"]
-    assert all(found["celsius"] == 21.5 for _, found in facts(project) if found)
-
-
-def test_facts_that_results_cannot_hold_are_refused(new_project: NewProject, packages: Path) -> None:
-    odd = "def pytest_pinet_machine_facts():\n    return {'celsius': float('nan')}\n"
-    same = "def pytest_pinet_machine_facts():\n    return {'celsius': 30, 'rack': 'B'}\n"
-    files = {"conftest.py": CONFTEST, "test_it.py": TESTS, "replay.yaml": REPLAY, "odd.py": odd, "same.py": same}
-    project = new_project(files)
-    output = run(project, packages, "-p", "odd", "-p", "same", "-k", "good")
-    output.assert_outcomes(passed=1, deselected=1)
+    assert {(found["celsius"], found["rack"]) for _, found in facts(project) if found} == {(21.5, "B")}
     output.stdout.fnmatch_lines(
         [
             "pinet: same returned the machine fact 'celsius', which another plugin returned before",
             "pinet: odd returned machine facts {'celsius': nan}; expected a mapping from names to text or numbers",
         ]
     )
-    ((_, tcp), _) = facts(project)
-    assert (tcp["celsius"], tcp["rack"]) == (21.5, "B")

@@ -33,7 +33,7 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
             print("HEAVY", sorted(heavy & set(sys.modules)), "OURS", sorted(ours))
         """
     )
-    plugins = ["-p", "no:labgrid", "-p", "no:allure_pytest", "-p", "no:hypothesispytest"]
+    plugins = ["-p", "no:labgrid", "-p", "no:allure_pytest"]
     result = pytester.runpytest_subprocess(*plugins, "-s")
     session = ("fixtures", "labgrid_stand_in", "option_table", "settings")
     modules = ("", ".errors", ".hookspecs", ".plugin", ".session", *(f".session.{name}" for name in session))
@@ -47,9 +47,10 @@ def test_disabled_plugin_leaves_marked_tests_alone(pytester: pytest.Pytester) ->
 
 
 def test_options_and_marker_are_documented(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--help")
+    result = pytester.runpytest_inprocess("-p", "no:labgrid", "--help")
     result.stdout.fnmatch_lines(["network throughput of boards in a labgrid lab (pytest-pinet):", "*--pinet-lab=FILE*"])
-    pytester.runpytest_subprocess("--markers").stdout.fnmatch_lines(["@pytest.mark.pinet(board='[*]', nic='[*]'*"])
-    fixtures = pytester.runpytest_subprocess("--fixtures")
+    markers = pytester.runpytest_inprocess("-p", "no:labgrid", "--markers")
+    markers.stdout.fnmatch_lines(["@pytest.mark.pinet(board='[*]', nic='[*]'*"])
+    fixtures = pytester.runpytest_inprocess("-p", "no:labgrid", "--fixtures")
     for name in ("link", "gate", "tune", "pinet_link", "pinet_gate", "pinet_tune"):
         fixtures.stdout.fnmatch_lines([f"{name} -- *"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import replay_tool
-from tests.support.gate_project import GateLab, NewProject, Project, lab_that_runs
+from tests.support.gate_project import GateLab, NewProject, Project
 
 TEST = """
 import pytest
@@ -29,32 +29,22 @@ def packages(tmp_path: Path) -> Path:
     return replay_tool.install(tmp_path)
 
 
-def lab_file(lab: GateLab, folder: Path, keys: str) -> Path:
-    """Return a lab file for the running lab that selects other tools."""
-    file = folder / "virtual.yaml"
-    file.write_text(lab_that_runs(lab, keys))
-    return file
-
-
 def run(project: Project, packages: Path, keys: str, *options: str) -> pytest.RunResult:
-    file = lab_file(project.lab, project.path, keys)
-    environment = {**project.lab.environment, "PYTHONPATH": str(packages)}
-    return project.pytest(*options, lab_file=file, **environment)  # type: ignore[arg-type]  # none is a time
+    return project.replayed(packages, *options, keys=keys)
 
 
-@pytest.mark.parametrize(
-    ("call", "keys"), [("tcp(link)", "traffic_tool: replay"), ("http(link, duration=1)", "http_tool: replay")]
-)
-def test_it_is_found_used_and_named_in_the_result(
-    new_project: NewProject, packages: Path, call: str, keys: str
-) -> None:
-    project = new_project({"test_it.py": TEST.format(call=call), "replay.yaml": REPLAY})
-    run(project, packages, f"  {keys}\n").assert_outcomes(passed=1)
-    (result,) = project.results["results"]
-    assert result["tool"] == "replay"
-    assert result["versions"] == {"dut": "replay 1.0", "peer": "replay 1.0"}
-    assert result["directions"]["tx"]["goodput_bps"] == pytest.approx(93e6, rel=0.001)
-    assert any(name.endswith("replay.txt") for name in result["files"])
+def test_it_is_found_used_and_named_in_the_result(new_project: NewProject, packages: Path) -> None:
+    """For TCP and for HTTP."""
+    both = TEST.format(call="tcp(link)") + "    gate.http(link, duration=1)\n"
+    project = new_project({"test_it.py": both, "replay.yaml": REPLAY})
+    run(project, packages, "  traffic_tool: replay\n  http_tool: replay\n").assert_outcomes(passed=1)
+    results = project.results["results"]
+    assert [result["id"].split("/")[-1].partition("-")[0] for result in results] == ["tcp", "http"]
+    for result in results:
+        assert result["tool"] == "replay"
+        assert result["versions"] == {"dut": "replay 1.0", "peer": "replay 1.0"}
+        assert result["directions"]["tx"]["goodput_bps"] == pytest.approx(93e6, rel=0.001)
+        assert any(name.endswith("replay.txt") for name in result["files"])
 
 
 def test_a_dry_run_names_the_tool_without_commands(new_project: NewProject, packages: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.errors import LabError
 from tests.support.gate_project import GateLab, wait_until
 
 BOOT = "/boot/firmware"
@@ -30,20 +31,20 @@ def board(gate_lab: GateLab, request: pytest.FixtureRequest) -> Any:
     node = str(request.param)
     gate_lab.switch_power(True, node)
     gate_lab.await_boot(node)
-    kept = {name: gate_lab.pinet("exec", node, "--", f"cat {BOOT}/{name}") for name in ("config.txt", "cmdline.txt")}
+    kept = {name: gate_lab.execute(node, f"cat {BOOT}/{name}") for name in ("config.txt", "cmdline.txt")}
     yield node
     for name, text in kept.items():
-        gate_lab.pinet("exec", node, "--", f"printf %s '{text}' > {BOOT}/{name}")
+        gate_lab.execute(node, f"printf %s '{text}' > {BOOT}/{name}")
     gate_lab.switch_power(False, node)
 
 
 @pytest.mark.parametrize("board", ["pi4b-1"], indirect=True)
 def test_a_clock_in_config_txt_applies_from_the_next_power_on(gate_lab: GateLab, board: str) -> None:
-    assert gate_lab.pinet("exec", board, "--", "vcgencmd get_config arm_freq") == "arm_freq=1500\n"
-    gate_lab.pinet("exec", board, "--", f"echo arm_freq=2000 >> {BOOT}/config.txt")
+    assert gate_lab.execute(board, "vcgencmd get_config arm_freq") == "arm_freq=1500\n"
+    gate_lab.execute(board, f"echo arm_freq=2000 >> {BOOT}/config.txt")
     assert interface(gate_lab, board, "usb")["model"] == "usb3-ax88179"
     cycle(gate_lab, board)
-    assert gate_lab.pinet("exec", board, "--", "vcgencmd get_config arm_freq") == "arm_freq=2000\n"
+    assert gate_lab.execute(board, "vcgencmd get_config arm_freq") == "arm_freq=2000\n"
     found = interface(gate_lab, board, "usb")
     assert found["model"] == "usb3-ax88179 (2000 MHz)"
     assert found["tx_goodput_bps"] / 1e6 == pytest.approx(827, abs=1)
@@ -52,15 +53,19 @@ def test_a_clock_in_config_txt_applies_from_the_next_power_on(gate_lab: GateLab,
 @pytest.mark.parametrize("board", ["pi4b-1"], indirect=True)
 def test_a_requested_trial_boot_uses_tryboot_txt_once(gate_lab: GateLab, board: str) -> None:
     def run(command: str) -> str:
-        return gate_lab.pinet("exec", board, "--", command)
+        return gate_lab.execute(board, command)
+
+    def started() -> str:
+        """Return when the board was booted; empty if it does not answer."""
+        try:
+            return run("cut -d' ' -f22 /proc/1/stat")
+        except (AssertionError, LabError):
+            return ""
 
     def reboot() -> str:
-        started = run("cut -d' ' -f22 /proc/1/stat")
+        before = started()
         run("(sleep 0.2; reboot) >/dev/null 2>&1 &")
-        wait_until(
-            f"the reboot of {board}",
-            lambda: gate_lab.answers(board) and run("cut -d' ' -f22 /proc/1/stat") != started,
-        )
+        wait_until(f"the reboot of {board}", lambda: started() not in ("", before))
         return run("vcgencmd get_config arm_freq").strip()
 
     arm, ask = "vcmailbox 0x00038064 4 0 1", "vcmailbox 0x00030064 4 0 0 | cut -d' ' -f6"
@@ -84,17 +89,17 @@ def test_a_requested_trial_boot_uses_tryboot_txt_once(gate_lab: GateLab, board: 
 
 @pytest.mark.parametrize("board", ["cm4-1"], indirect=True)
 def test_the_kernel_command_line_is_cmdline_txt_and_selects_the_pcie_payload(gate_lab: GateLab, board: str) -> None:
-    before = gate_lab.pinet("exec", board, "--", "cat /proc/cmdline")
-    assert "MaxPayload 128 bytes, MaxReadReq" in gate_lab.pinet("exec", board, "--", "lspci -D -vv")
-    gate_lab.pinet("exec", board, "--", f"sed -i 's/$/ pci=pcie_bus_perf/' {BOOT}/cmdline.txt")
+    before = gate_lab.execute(board, "cat /proc/cmdline")
+    assert "MaxPayload 128 bytes, MaxReadReq" in gate_lab.execute(board, "lspci -D -vv")
+    gate_lab.execute(board, f"sed -i 's/$/ pci=pcie_bus_perf/' {BOOT}/cmdline.txt")
     cycle(gate_lab, board)
-    assert gate_lab.pinet("exec", board, "--", "cat /proc/cmdline") == f"{before.strip()} pci=pcie_bus_perf\n"
+    assert gate_lab.execute(board, "cat /proc/cmdline") == f"{before.strip()} pci=pcie_bus_perf\n"
     assert interface(gate_lab, board, "pcie")["rx_goodput_bps"] / 1e6 == pytest.approx(3420, abs=5)
     # As a tuning reads it: one for the bridge and one for the card. The board's own NIC is not behind them.
-    assert gate_lab.pinet("exec", board, "--", "lspci -D -vv").count("MaxPayload 512 bytes, MaxReadReq") == 2
-    assert "bus-info: 0000:01:00.0" in gate_lab.pinet("exec", board, "--", "ethtool -i eth1")
-    assert "0000:01" not in gate_lab.pinet("exec", board, "--", "ethtool -i eth0")
-    refused = gate_lab.pinet("exec", board, "--", "echo x > /proc/cmdline 2>&1 || echo refused")
+    assert gate_lab.execute(board, "lspci -D -vv").count("MaxPayload 512 bytes, MaxReadReq") == 2
+    assert "bus-info: 0000:01:00.0" in gate_lab.execute(board, "ethtool -i eth1")
+    assert "0000:01" not in gate_lab.execute(board, "ethtool -i eth0")
+    refused = gate_lab.execute(board, "echo x > /proc/cmdline 2>&1 || echo refused")
     assert "refused" in refused
 
 
@@ -103,7 +108,7 @@ def test_the_rates_follow_the_mtu_of_the_device_until_power_off(gate_lab: GateLa
     def mtu() -> int:
         return int(interface(gate_lab, board, "pcie")["mtu"])
 
-    gate_lab.pinet("exec", board, "--", "ip link set eth1 mtu 9000")
+    gate_lab.execute(board, "ip link set eth1 mtu 9000")
     wait_until("the lab to see the MTU", lambda: mtu() == 9000)
     assert interface(gate_lab, board, "pcie")["tx_goodput_bps"] / 1e6 == pytest.approx(3248, abs=5)
     cycle(gate_lab, board)
@@ -114,19 +119,19 @@ def test_the_rates_follow_the_mtu_of_the_device_until_power_off(gate_lab: GateLa
 @pytest.mark.parametrize("board", ["pi3b-1"], indirect=True)
 def test_reported_throttling_ends_at_the_next_boot(gate_lab: GateLab, board: str) -> None:
     def bits() -> str:
-        return gate_lab.pinet("exec", board, "--", "vcgencmd get_throttled").strip()
+        return gate_lab.execute(board, "vcgencmd get_throttled").strip()
 
     def faults() -> list[str]:
         return next(list(node["faults"]) for node in gate_lab.status()["nodes"] if node["name"] == board)
 
     assert bits() == "throttled=0x0"
-    gate_lab.pinet("degrade", board, "--throttle", "under-voltage")
-    gate_lab.pinet("degrade", board, "--throttle", "throttled")
+    gate_lab.degrade(board, "--throttle", "under-voltage")
+    gate_lab.degrade(board, "--throttle", "throttled")
     assert bits() == "throttled=0x50005"
     assert faults() == ["firmware: under-voltage", "firmware: throttled"]
     cycle(gate_lab, board)
     assert bits() == "throttled=0x50005"
-    assert board in gate_lab.pinet("restore")
+    assert board in gate_lab.restore()
     assert (bits(), faults()) == ("throttled=0x50000", [])
     cycle(gate_lab, board)
     assert bits() == "throttled=0x0"

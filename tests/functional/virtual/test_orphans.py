@@ -26,7 +26,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGKILL])
 def test_the_lab_of_a_killed_process_stops_itself(tmp_path: Path, number: int) -> None:
     lab = small_lab(tmp_path)
     runtime = Runtime.of(lab.file)
