@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gate_project import BIN, GateLab, NewProject, Project
+from tests.support.gate_project import BIN, SLOW_ON_PURPOSE, GateLab, NewProject, Project
 
 pytestmark = pytest.mark.smoke
 
@@ -50,13 +50,13 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(new_project: NewProject, gate_lab: GateLab) -> Iterator[Run]:
-    project = new_project({"test_matrix.py": MATRIX})
+    project = new_project({"conftest.py": SLOW_ON_PURPOSE, "test_matrix.py": MATRIX})
     gate_lab.switch_power(True, "pi3b-1", "cm4-1")
     gate_lab.await_boot("pi3b-1", "cm4-1")
-    gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
+    gate_lab.degrade("pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
     output = project.pytest("--junitxml=junit.xml")
     yield Run(project, output, project.results, project.verdicts)
-    gate_lab.pinet("restore")
+    gate_lab.restore()
     gate_lab.switch_power(False, "pi3b-1", "cm4-1")
 
 
@@ -71,7 +71,8 @@ def test_exactly_the_combination_over_that_nic_and_direction_fails(run: Run) -> 
 
 def test_the_value_is_that_of_the_slower_link(run: Run) -> None:
     tx, rx = (run.results["results"][index]["directions"][way] for index, way in ((0, "tx"), (1, "rx")))
-    assert 0.3 * 94.15e6 < tx["goodput_bps"] < 0.41 * 94.15e6
+    # A busy machine may carry less, but never more.
+    assert 0.2 * 94.15e6 < tx["goodput_bps"] < 0.41 * 94.15e6
     assert rx["goodput_bps"] > 1.5 * tx["goodput_bps"]
     assert run.results["complete"] is True
     assert run.results["exitstatus"] == 1
@@ -81,13 +82,13 @@ def test_the_failure_says_what_is_needed_to_believe_and_repeat_it(run: Run) -> N
     text = pytest.LineMatcher(run.text)
     text.fnmatch_lines(
         [
-            "tx 3?.? Mbit/s is *.? % below the limit 56.5 Mbit/s*",
+            "tx ??.? Mbit/s is *.? % below the limit 56.5 Mbit/s*",
             "*= 60% of 94.1 Mbit/s (min='60%' of the marker)*",
             "  physical   94.1 Mbit/s (100 Mbit/s link, MTU 1500, TCP timestamps)",
-            "  attempts   *3?.? Mbit/s*",
+            "  attempts   *??.? Mbit/s*",
             "  interval   ??.? to ??.? Mbit/s at 1 % error if the lab is calibrated or stable",
             "  stopped    below the limit in * of * connections*",
-            "  samples    *: min *, median 3*, max * Mbit/s; * retransmits",
+            "  samples    *: min *, median *, max * Mbit/s; * retransmits",
             "  link       100 Mbit/s full duplex, MTU 1500",
             "  scale      links ran at 0.1 of their rate; *",
             "  ends       pi3b-1:onboard at sw1/p1 (DUT), pi3b-2:onboard at sw1/p3 (peer)",

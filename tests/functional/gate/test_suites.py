@@ -12,8 +12,11 @@ from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, Pro
 
 SUITES = "pytest_pinet.suites"
 PART = "not 200K and not -5] and not -rx]"
-# Other tests run meanwhile. tests/soak/test_accuracy.py has the 3 % of the table.
-LARGEST_PERCENT = 10
+# Other programs run meanwhile: links carry less than they could, but never more.
+# tests/soak/test_accuracy.py has the 3 % of the table.
+LEAST_PERCENT, MOST_PERCENT = -50, 4
+# Of what a link can carry. The published value of Wi-Fi is 31 % of that.
+LEAST = "15%"
 
 
 def percent(row: str) -> float:
@@ -53,7 +56,9 @@ def test_published_figures_come_out_of_their_suites(
         f"{SUITES}.test_cluster::test_disjoint_pairs",
         f"{SUITES}.test_further_figures::TestPi5With5G",
     ]
-    result = project.pytest("--strict-markers", "-ra", "--pyargs", *chosen, "-k", PART, timeout_s=570)
+    result = project.pytest(
+        "--strict-markers", "-ra", "--pyargs", *chosen, "-k", PART, f"--pinet-min={LEAST}", timeout_s=570
+    )
     outcomes = result.parseoutcomes()
     assert (outcomes["passed"], outcomes["xfailed"]) == (6, 1)
     assert "failed" not in outcomes
@@ -64,7 +69,7 @@ def test_published_figures_come_out_of_their_suites(
     found = {line.split()[0]: line for line in table.stdout.splitlines() if line.strip()}
     assert table.returncode == 0, table.stdout + table.stderr
     for id_ in ("s0-wifi-pi3", "s1-ax-2000-oneway-tx", "s2-1", "s3-asus-mps", "s4-best", "p-pi5-rtl8126-15"):
-        assert abs(percent(found[id_])) < LARGEST_PERCENT, found[id_]
+        assert LEAST_PERCENT < percent(found[id_]) < MOST_PERCENT, found[id_]
     assert "invalid [" in found["s2-3"]
     assert "mss=8960 bytes was requested" in table.stdout
     assert "not measured" in found["s3-asus-jumbo"]

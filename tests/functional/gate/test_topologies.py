@@ -18,7 +18,7 @@ def test_{name}(link, gate):
 # Limits far below the wires' capacity: a wrong topology differs by a factor of two or three.
 TOPOLOGIES = {
     "pairs:2": 'duration=1, min="50%"',
-    "incast:3": 'duration=1, sum="50%", share="20%"',
+    "incast:3": 'duration=1, sum="50%", share="5%"',
     "opposed": 'duration=1, min="50%"',
     "chain": 'duration=1, min="50%"',
 }
@@ -79,7 +79,8 @@ def test_senders_share_the_wire_of_their_one_receiver(run: Run) -> None:
     assert ends(result)[0].startswith("pi4b-")
     assert len(result["flows"]) == 3
     assert sum(flow["goodput_bps"] for flow in result["flows"]) < 950e6
-    assert result["evenness"]["least_share"] > 0.2
+    # tests/soak/test_sharing.py says how even the shares are.
+    assert result["evenness"]["least_share"] > 0.05
 
 
 @pytest.mark.smoke

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.gate_project import GateLab, NewProject, Project
+from tests.support import replay_tool
+from tests.support.gate_project import SLOW_ON_PURPOSE, GateLab, NewProject, Project
 
 # A 100 Mbit/s link carries 94.15 Mbit/s with TCP timestamps.
 TESTS = """
@@ -92,11 +94,11 @@ def test_an_unchanged_link_passes_after_one_connection_of_3_s(project: Project) 
 def test_a_slower_link_fails_after_three_connections_one_of_them_a_fresh_link_up(
     project: Project, full_rate_lab: GateLab
 ) -> None:
-    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
+    full_rate_lab.degrade("pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
     try:
         output = project.pytest("-k", "test_rate")
     finally:
-        full_rate_lab.pinet("restore")
+        full_rate_lab.restore()
     output.assert_outcomes(failed=1)
     figures = only_result(project)["directions"]["tx"]
     assert (figures["verdict"], figures["state"]) == ("fail", "confirmed")
@@ -109,22 +111,22 @@ def test_a_slower_link_fails_after_three_connections_one_of_them_a_fresh_link_up
 
 @pytest.mark.slow
 def test_link_ups_can_be_forbidden(project: Project, full_rate_lab: GateLab) -> None:
-    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
+    full_rate_lab.degrade("pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
     try:
         project.pytest("-k", "test_rate", "--pinet-confirm=connection").assert_outcomes(failed=1)
     finally:
-        full_rate_lab.pinet("restore")
+        full_rate_lab.restore()
     attempts = only_result(project)["directions"]["tx"]["attempts"]
     assert {attempt["fresh"] for attempt in attempts} == {"connection"}
 
 
 @pytest.mark.slow
 def test_the_fast_profile_decides_with_less(project: Project, full_rate_lab: GateLab) -> None:
-    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
+    full_rate_lab.degrade("pi3b-1:onboard", "--rate", "0.4", "--direction", "tx")
     try:
         project.pytest("-k", "test_rate", "--pinet-profile=fast").assert_outcomes(failed=1)
     finally:
-        full_rate_lab.pinet("restore")
+        full_rate_lab.restore()
     assert len(only_result(project)["directions"]["tx"]["attempts"]) == 2
 
 
@@ -166,12 +168,6 @@ def test_a_limit_of_no_drops_fails_at_the_first_one_and_strict_runs_take_no_marg
     output.stdout.fnmatch_lines(["*--pinet-strict*"])
 
 
-def test_an_unknown_profile_is_a_mistake(new_project: NewProject) -> None:
-    output = new_project({"test_it.py": TESTS}).pytest("-k", "test_rate", "--pinet-profile=soack")
-    assert output.ret != 0
-    output.stderr.fnmatch_lines(["*--pinet-profile: unknown profile 'soack', did you mean 'soak'?*"])
-
-
 @contextmanager
 def accepted(lab: GateLab, mbps: float, runs: int = 5) -> Iterator[None]:
     """Write a baseline of this goodput beside the lab file."""
@@ -196,12 +192,12 @@ def accepted(lab: GateLab, mbps: float, runs: int = 5) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_link_below_its_baseline_fails_by_its_tolerance(project: Project, full_rate_lab: GateLab) -> None:
-    full_rate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.6", "--direction", "tx")
+    full_rate_lab.degrade("pi3b-1:onboard", "--rate", "0.6", "--direction", "tx")
     try:
         with accepted(full_rate_lab, 94.12):
             output = project.pytest("-k", "test_against")
     finally:
-        full_rate_lab.pinet("restore")
+        full_rate_lab.restore()
     output.assert_outcomes(failed=1)
     figures = only_result(project)["directions"]["tx"]
     assert figures["limit_bps"] == pytest.approx(0.97 * 94.12e6)
@@ -264,7 +260,7 @@ def test_same(link, gate):
 
 @pytest.mark.smoke
 def test_two_states_are_measured_in_turn_and_the_slower_one_fails(new_project: NewProject) -> None:
-    project = new_project({"test_states.py": COMPARED})
+    project = new_project({"conftest.py": SLOW_ON_PURPOSE, "test_states.py": COMPARED})
     output = project.pytest("-k", "test_slower")
     output.assert_outcomes(failed=1)
     (slower,) = project.results["results"]
@@ -286,7 +282,7 @@ def test_equal_states_pass_and_their_settings_are_compared(new_project: NewProje
     assert note == "no SACK and as it is differ: net.ipv4.tcp_sack 0 -> 1 at pi3b-1"
 
 
-def test_a_comparison_keeps_the_error_rate_of_the_command_line(new_project: NewProject) -> None:
+def test_a_comparison_keeps_the_error_rate_of_the_command_line(new_project: NewProject, tmp_path: Path) -> None:
     project = new_project(
         {
             "test_states.py": """
@@ -295,10 +291,12 @@ import pytest
 @pytest.mark.pinet(board="pi3b", nic="onboard")
 def test_same(link, gate):
     assert gate.compare(link).error_rate == 0.2
-"""
+""",
+            "replay.yaml": "test_same*: [{connections: [{goodput: 94.1}]}]",
         }
     )
-    project.pytest("--pinet-error-rate=20%", "--pinet-confirm=connection").assert_outcomes(passed=1)
+    options = ("--pinet-error-rate=20%", "--pinet-confirm=connection")
+    project.replayed(replay_tool.install(tmp_path), *options).assert_outcomes(passed=1)
     (same,) = project.results["results"]
     assert (same["comparison"]["error_rate"], same["directions"]["tx"]["error_rate"]) == (0.2, 0.2)
     assert same["rerun"].endswith(" --pinet-error-rate=20% --pinet-confirm=connection")

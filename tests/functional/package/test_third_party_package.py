@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import acme
-from tests.support.gate_project import PINET, NewProject, Project, lab_that_runs
+from tests.support.gate_project import PINET, SLOW_ON_PURPOSE, NewProject, Project
 
 TEST = """
 import pytest
@@ -33,11 +33,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def done(new_project: NewProject, packages: Path) -> tuple[Project, pytest.RunResult]:
     """One run that uses all parts of the package. The tool replays a slow link."""
-    project = new_project({"test_it.py": TEST, "replay.yaml": REPLAY})
-    file = project.path / "virtual.yaml"
-    file.write_text(lab_that_runs(project.lab, "  traffic_tool: acme\n"))
-    environment = {**project.lab.environment, "PYTHONPATH": str(packages)}
-    return project, project.pytest("-rP", lab_file=file, **environment)  # type: ignore[arg-type]  # none is a time
+    project = new_project({"conftest.py": SLOW_ON_PURPOSE, "test_it.py": TEST, "replay.yaml": REPLAY})
+    return project, project.replayed(packages, "-rP", keys="  traffic_tool: acme\n")
 
 
 def test_its_tool_measures_and_the_verdict_is_from_what_it_saw(done: tuple[Project, pytest.RunResult]) -> None:

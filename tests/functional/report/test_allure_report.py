@@ -19,7 +19,7 @@ import pytest
 
 from pytest_pinet.report.allure.tool import Allure, find_allure
 from tests.support.browser import browser
-from tests.support.gate_project import PINET, GateLab, NewProject, Project
+from tests.support.gate_project import PINET, SLOW_ON_PURPOSE, GateLab, NewProject, Project
 
 pytest.importorskip("allure_pytest")
 pytestmark = pytest.mark.smoke
@@ -27,7 +27,7 @@ MATRIX = """
 import pytest
 
 @pytest.mark.parametrize("direction", ["tx", "rx"])
-@pytest.mark.pinet(board="pi3b", nic="onboard", min="94%")
+@pytest.mark.pinet(board="pi3b", nic="onboard", min="70%")
 def test_rate(link, gate, direction):
     gate.tcp(link, direction=direction, duration=1)
 
@@ -89,16 +89,16 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def runs(new_project: NewProject, gate_lab: GateLab) -> Iterator[Runs]:
-    project = new_project({"test_matrix.py": MATRIX})
+    project = new_project({"conftest.py": SLOW_ON_PURPOSE, "test_matrix.py": MATRIX})
     gate_lab.switch_power(True, "pi3b-1", "pi3b-2")
     gate_lab.await_boot("pi3b-1", "pi3b-2")
     ended = []
     for slow in (False, True):
         if slow:
-            gate_lab.pinet("degrade", "pi3b-1:onboard", "--rate", "0.9", "--direction", "tx")
+            gate_lab.degrade("pi3b-1:onboard", "--rate", "0.5", "--direction", "tx")
         words = ("-n2",) if slow else ()
         done = project.pytest(*ALLURE, *words, timeout_s=300)
-        gate_lab.pinet("restore")
+        gate_lab.restore()
         done.assert_outcomes(passed=3 if slow else 4, failed=int(slow), skipped=1)
         ended.append(done)
     yield Runs(project, ended)
@@ -119,9 +119,9 @@ def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     assert found["status"] == "failed"
     assert re.fullmatch(
-        r"pi3b:onboard/pair · tcp-P1 tx 8\d\.\d Mbit/s \(\d+\.\d % below the limit\) · fail", found["name"]
+        r"pi3b:onboard/pair · tcp-P1 tx [34]\d\.\d Mbit/s \(\d+\.\d % below the limit\) · fail", found["name"]
     )
-    assert found["statusDetails"]["message"].startswith("regression: tx 8")
+    assert found["statusDetails"]["message"].startswith("regression: tx ")
     steps = [step["name"].partition(" ")[0] for step in found["steps"]]
     assert [word for word in dict.fromkeys(steps) if word in ("lease", "boot", "cable", "measure", "judge")] == [
         "lease", "boot", "cable", "measure", "judge"
@@ -172,12 +172,13 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
     assert "googletagmanager" not in page.read_text()
     with browser(1400, 1600) as seen:
         seen.open(page)
-        seen.await_text("pi3b:onboard/pair · tcp-P1 tx 8")
+        name = runs.result("tcp-P1 tx")["name"].partition(" Mbit/s")[0]
+        seen.await_text(name)
         for word in ("Metadata", "emulated", "Global Attachments"):
             assert word in seen.text
         seen.picture(pictures / "allure-results.png")
-        seen.click("pi3b:onboard/pair · tcp-P1 tx 8")
-        seen.await_text("regression: tx 8")
+        seen.click(name)
+        seen.await_text("regression: tx ")
         for word in ("Category: Regression", "lease ", "judge", f"throughput over time {TX}", "client.json"):
             assert word in seen.text
         seen.picture(pictures / "allure-test.png")
@@ -204,8 +205,8 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
         seen.await_text("Metric history")
         text = seen.text
         rates = re.findall(r"(\d+\.?\d*) Mbit/s", text.partition("Metric history")[2])
-        assert sum(80 < float(rate) < 88 for rate in rates) >= 1
-        assert sum(90 < float(rate) < 96 for rate in rates) >= 1
+        assert sum(30 < float(rate) < 48 for rate in rates) >= 1
+        assert sum(65 < float(rate) < 96 for rate in rates) >= 1
         seen.picture(pictures / "allure-metrics.png")
         assert seen.left_the_machine() == []
 
