@@ -29,7 +29,7 @@ def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedGate]:
 
 
 def on_the_board(gate: EmulatedGate, command: str) -> str:
-    return gate.project.lab.pinet("exec", BOARD, "--", command)
+    return gate.project.lab.execute(BOARD, command)
 
 
 def assert_known_good(gate: EmulatedGate, cmdline: str) -> None:
@@ -55,7 +55,7 @@ def test_a_gate_is_killed(gate: EmulatedGate, soak_number: int) -> None:
     assert_known_good(gate, cmdline)
     # One point in each tenth of a whole gate's duration.
     part = (soak_number % POINTS + random.Random(f"{SEED}/{soak_number}").random()) / POINTS
-    argv = [PINET, "gate", "build.yaml", f"--lab={gate.project.lab.file}", "-p", "no:hypothesispytest", "-k", "rx"]
+    argv = [PINET, "gate", "build.yaml", f"--lab={gate.project.lab.file}", "-k", "rx"]
     with subprocess.Popen(
         argv, cwd=gate.project.path, env=gate.project.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as process:

@@ -288,7 +288,7 @@ class Bench:
 
     def words(self, *options: str) -> list[str]:
         return [
-            "-p", "no:labgrid", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "--pinet-history=off",
+            "-p", "no:labgrid", "-p", "no:cacheprovider", "--pinet-history=off",
             "--pinet-lab=lab.yaml", "--pinet-json=out.json", *options,
         ]  # fmt: skip
 

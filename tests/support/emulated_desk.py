@@ -45,7 +45,7 @@ class EmulatedDesk:
 
     def init(self, node: str, user: str, speed: str) -> Path:
         """Write the lab file of this board and the peer by ``pinet init``. ``speed`` is that of their link."""
-        peer = self.lab.pinet("exec", "peer", "--", "uname", "-n").strip().lower()
+        peer = self.lab.execute("peer", "uname", "-n").strip().lower()
         keyfile = self.lab.environment["LG_KEYFILE"]
         words = ["--peer", self.login("peer", "root"), "-i", keyfile, "--interface", f"{peer}=eth0", "--speed", speed]
         words += ["--interface", f"{node}=eth0", "--name", node]
@@ -67,7 +67,7 @@ class EmulatedDesk:
 
     def gate(self, build: str, file: Path, *words: str) -> tuple[int, str]:
         """Return the exit code of a gate, and its output as one line."""
-        done = self.pinet("gate", build, f"--lab={file}", "-p", "no:hypothesispytest", *words, timeout_s=900)
+        done = self.pinet("gate", build, f"--lab={file}", *words, timeout_s=900)
         return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
@@ -89,7 +89,7 @@ def is_as_found(lab: GateLab, board: str) -> bool:
 
     def found() -> bool:
         try:
-            seen = lab.pinet("exec", board, "--", f"cat /proc/cmdline; ls {_OURS} 2>/dev/null; true")
+            seen = lab.execute(board, f"cat /proc/cmdline; ls {_OURS} 2>/dev/null; true")
         except AssertionError:
             # No answer: it still boots.
             return False

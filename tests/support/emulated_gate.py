@@ -78,7 +78,7 @@ class EmulatedGate:
             self.project.write("build.yaml", build)
             build = "build.yaml"
         lab = f"--lab={self.project.lab.file}"
-        done = self.project.pinet("gate", build, lab, "-p", "no:hypothesispytest", *words, timeout_s=GATE_TIMEOUT_S)
+        done = self.project.pinet("gate", build, lab, *words, timeout_s=GATE_TIMEOUT_S)
         self.code, self.text = done.returncode, done.stdout + done.stderr
         return self.code
 

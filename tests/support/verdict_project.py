@@ -109,7 +109,7 @@ class VerdictProject:
         (pytester.path / "lab.yaml").write_text(LAB_FILE)
 
     def run(self, *options: str, subprocess: bool = False) -> pytest.RunResult:
-        plugins = ("-p", "no:labgrid", "-p", "no:hypothesispytest", "-p", "no:allure_pytest")
+        plugins = ("-p", "no:labgrid", "-p", "no:allure_pytest")
         words = (*plugins, "--pinet-history=off", "--pinet-lab=lab.yaml", *options)
         if subprocess:
             return self._pytester.runpytest_subprocess(*words, timeout=120)

@@ -58,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 def gate(project: Project, build: str, *words: str) -> tuple[int, str]:
     """Return the exit code and the whole output."""
     lab = f"--lab={project.lab.file}"
-    done = project.pinet("gate", build, lab, "-p", "no:hypothesispytest", "-k", "rx", *words, timeout_s=GATE_TIMEOUT_S)
+    done = project.pinet("gate", build, lab, "-k", "rx", *words, timeout_s=GATE_TIMEOUT_S)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -74,7 +74,7 @@ def await_answer(project: Project) -> None:
 
 
 def on_board(project: Project, command: str) -> str:
-    return project.lab.pinet("exec", NODE, "--", command).strip()
+    return project.lab.execute(NODE, command).strip()
 
 
 def runs_known_good(project: Project) -> None:

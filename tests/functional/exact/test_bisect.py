@@ -29,7 +29,7 @@ STEP = """#!/bin/sh
 # git bisect run calls this for each commit.
 {make} || exit 125
 exec {pinet} gate --exact e1000e.ko --bisect --against {good} --pinet-nic=e1000e -q -p no:cacheprovider \
--p no:hypothesispytest --pinet-run-dir={runs} >> {log} 2>&1
+--pinet-run-dir={runs} >> {log} 2>&1
 """
 
 

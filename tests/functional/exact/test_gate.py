@@ -34,7 +34,7 @@ def gate(tmp_path: Path) -> Gate:
     """Return ``pinet gate --exact`` for e1000e, which gives the exit code and the output."""
 
     def gate(*words: str | Path) -> tuple[int, str]:
-        plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+        plugins = ("-p", "no:cacheprovider")
         done = subprocess.run(
             [PINET, "gate", "--exact", *map(str, words), "--pinet-nic=e1000e", *plugins],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL,

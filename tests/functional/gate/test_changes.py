@@ -33,13 +33,13 @@ def project(new_project: NewProject, gate_lab: GateLab) -> Iterator[Project]:
 
 def gate(project: Project, *words: str) -> tuple[int, str]:
     """Return the exit code and the whole output."""
-    plugins = ("-p", "no:hypothesispytest", "-p", "no:allure_pytest")
+    plugins = ("-p", "no:allure_pytest")
     done = project.pinet("gate", *words, f"--lab={project.lab.file}", *plugins)
     return done.returncode, done.stdout + done.stderr
 
 
 def sysctl(lab: GateLab, name: str) -> list[str]:
-    return lab.pinet("exec", NODE, "--", "cat", f"/proc/sys/{name.replace('.', '/')}").split()
+    return lab.execute(NODE, "cat", f"/proc/sys/{name.replace('.', '/')}").split()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def test_line_rate(link, gate):
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     # labgrid's own plugin cannot be started twice in one process, nor can SQLAlchemy be imported twice.
-    words = ("-p", "no:labgrid", "-p", "no:hypothesispytest", "--pinet-history=off")
+    words = ("-p", "no:labgrid", "--pinet-history=off")
     return pytester.runpytest_inprocess(*words, *options)
 
 

@@ -28,7 +28,7 @@ def test_default(exact_gate):
 def test_receive_path(exact_gate):
     exact_gate()
 """
-QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "--import-mode=importlib")
+QUIET = ("-p", "no:cacheprovider", "--import-mode=importlib")
 BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "error panic")
 
 
