@@ -245,6 +245,13 @@ class Project:
         own = {"LAB": str(self.lab.file), "PINET": PINET, "COLUMNS": "80", "PYTEST_ADDOPTS": WITHOUT_HYPOTHESIS}
         return {**kept, **own, **more}
 
+    def replayed(self, packages: Path, *options: str, keys: str = "  traffic_tool: replay\n") -> pytest.RunResult:
+        """Run pytest on the running lab with these keys in its lab file, which use the packages of a folder."""
+        file = self.path / "virtual.yaml"
+        file.write_text(lab_that_runs(self.lab, keys))
+        environment = {**self.lab.environment, "PYTHONPATH": str(packages)}
+        return self.pytest(*options, lab_file=file, **environment)  # type: ignore[arg-type]  # none is a time
+
     def pytest(
         self, *options: str, timeout_s: float = 300, lab_file: Path | None = None, **environment: str
     ) -> pytest.RunResult:
@@ -255,13 +262,6 @@ class Project:
         )
         lines, errors = done.stdout.splitlines(), done.stderr.splitlines()
         return GateRun(done.returncode, lines, errors, time.perf_counter() - started)
-
-    def replayed(self, packages: Path, *options: str, keys: str = "  traffic_tool: replay\n") -> pytest.RunResult:
-        """Run pytest on the running lab with these keys in its lab file, which use the packages of a folder."""
-        file = self.path / "virtual.yaml"
-        file.write_text(lab_that_runs(self.lab, keys))
-        environment = {**self.lab.environment, "PYTHONPATH": str(packages)}
-        return self.pytest(*options, lab_file=file, **environment)  # type: ignore[arg-type]  # none is a time
 
     def pinet(self, *words: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a ``pinet`` command to its end."""

@@ -160,7 +160,7 @@ class Bench:
         address = {"right": "10.1.0.2", "left": "10.1.0.1"}[target]
         source = {"right": "left", "left": "right"}[target]
         argv = ssh_command(self.lab.file, source, [f"ping -c1 -W1 {address}"])
-        return subprocess.run(argv, capture_output=True, timeout=10, check=False).returncode == 0
+        return subprocess.run(argv, capture_output=True, timeout=60, check=False).returncode == 0
 
     def serve_iperf(self, node: str = "right", options: str = "-B 10.1.0.2") -> None:
         """Start an iperf3 server for one client."""

@@ -72,8 +72,8 @@ def test_it_tells_the_receive_rate_while_traffic_runs(link: ShapedLink) -> None:
             rates.append(observer.rate() or 0.0)
             time.sleep(0.05)
     traffic.stop()
-    # A busy machine sends fewer.
-    assert 0.5e6 < max(rates) < 6.5e6
+    # A busy machine sends fewer. The first readings may be less than 0.1 s apart.
+    assert 0.5e6 < max(rates) < 12e6
     assert observer.events(0.0) == ()
 
 

@@ -231,7 +231,7 @@ def test_lldp_reports_the_neighbours_after_a_boot(bench: Bench, agent: Snmp) -> 
     wait_until("left to be gone", lambda: "left" not in agent.walk(LLDP_NAME).values())
     bench.boot("left")
     # lldpd itself sends announcements every 30 s.
-    wait_until("left to be there", lambda: "left" in agent.walk(LLDP_NAME).values(), 20)
+    wait_until("left to be there", lambda: "left" in agent.walk(LLDP_NAME).values())
     names = {index.split(".")[1]: name for index, name in agent.walk(LLDP_NAME).items()}
     ports = {index.split(".")[1]: name for index, name in agent.walk(LLDP_PORT).items()}
     assert (names[if_index(agent, 1)], ports[if_index(agent, 1)]) == ("left", "eth0")

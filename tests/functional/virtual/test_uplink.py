@@ -92,4 +92,4 @@ def test_linux_switches_report_their_neighbours_by_lldp(bench: Bench) -> None:
         found = json.loads(bench.switch("lldpcli -f json0 show neighbors", "FRONT"))["lldp"][0]["interface"]
         return {port["name"]: port["chassis"][0]["name"][0]["value"] for port in found}
 
-    wait_until("LLDP", lambda: neighbours() == {"p1": "pi3b-1", "p5": "back"}, 20)
+    wait_until("LLDP", lambda: neighbours() == {"p1": "pi3b-1", "p5": "back"})

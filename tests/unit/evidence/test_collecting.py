@@ -62,6 +62,7 @@ def test_this_machine_tells_what_it_has() -> None:
     reader.before(1)
     time.sleep(0.3)
     found = reader.after(1, 0.3)
+    assert found.window_s is not None
     # An uptime has two decimals.
     assert 0.28 < found.window_s < time.monotonic() - start + 0.02
     assert len(found.processors or ()) == os.cpu_count()
