@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import iperf3_json
@@ -11,8 +12,13 @@ from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
 from pytest_pinet.traffic.iperf3_trouble import ProcessRole
 
 TOLERANCE = 0.03
-# The ends exchange their results after the last interval: up to 0.1 s in the recordings, more on slow boards.
-END_S = 0.3
+# After the end of the time, a receiver still gets what queues and buffers hold: it reports this as one more interval,
+# of up to 0.1 s in the recordings, and more on slow links.
+DRAIN_S = 0.3
+# An interval that begins less than this before the end of the time begins after it.
+JITTER_S = 0.05
+# So many intervals show the clock of an end.
+CLOCK_INTERVALS = 3
 # What a TCP stream can hold on its way: the largest tcp_wmem of Linux, and the half of tcp_rmem that holds data.
 STREAM_BUFFERS = (4 + 3) * 2**20
 # A read or a write counts as a whole.
@@ -31,6 +37,9 @@ def check_sums(traffic: Traffic, client: Iperf3Report, server: Iperf3Report | No
             ways = (("", not iperf3_json.number(client.test, "reverse")),)
     for suffix, client_sends in ways:
         sender, receiver = (client, server) if client_sends else (server, client)
+        if server is not None and one_clock:
+            with trusted(server.output):
+                _check_clocks(client, server, f"sum{suffix}")
         for report, role in ((sender, "sent"), (receiver, "received")):
             if report is not None:
                 with trusted(report.output):
@@ -41,8 +50,7 @@ def check_sums(traffic: Traffic, client: Iperf3Report, server: Iperf3Report | No
 
 def _check_own(report: Iperf3Report, of_interval: str, of_end: str, is_timed: bool) -> None:
     """Compare the intervals of one end with its final sum, and with the requested time."""
-    intervals = [one[of_interval] for one in iperf3_json.members(report.json, "intervals") if of_interval in one]
-    mine = [one for one in intervals if isinstance(one, Mapping) and one.get("omitted") is not True]
+    mine = _intervals(report, of_interval)
     if iperf3_json.number(report.test, "omit") or not mine:
         # The sums of some versions include the omitted part.
         return
@@ -51,11 +59,32 @@ def _check_own(report: Iperf3Report, of_interval: str, of_end: str, is_timed: bo
     if isinstance(total, Mapping):
         _compare("intervals", _bytes(mine), "final sum", iperf3_json.count(total, "bytes"), _BLOCK)
         lasted = iperf3_json.number(total, "seconds")
-        if _differ(seconds, lasted, END_S):
+        if _differ(seconds, lasted):
             raise BadJson(f"its intervals last {seconds:.2f} s, and its final sum {lasted:.2f} s")
     wanted = iperf3_json.number(report.test, "duration")
-    if is_timed and _differ(seconds, wanted, END_S):
+    drain = sum(iperf3_json.number(one, "seconds") for one in mine if _begin(one) >= wanted - JITTER_S)
+    if is_timed and (_differ(seconds - drain, wanted) or drain > DRAIN_S):
         raise BadJson(f"its intervals last {seconds:.2f} s of {wanted:g} s")
+
+
+def _check_clocks(client: Iperf3Report, server: Iperf3Report, of_interval: str) -> None:
+    """Compare the clocks of both ends, which report at the same interval."""
+    each = [[iperf3_json.number(one, "seconds") for one in _intervals(end, of_interval)] for end in (client, server)]
+    if min(map(len, each)) < CLOCK_INTERVALS:
+        return
+    here, there = map(median, each)
+    if _differ(here, there):
+        raise BadJson(f"its intervals last {there:.4g} s, the intervals of the client {here:.4g} s")
+
+
+def _intervals(report: Iperf3Report, key: str) -> list[Json]:
+    """Return the sums of the intervals of this name; ``-O`` omits some."""
+    found = [one[key] for one in iperf3_json.members(report.json, "intervals") if key in one]
+    return [one for one in found if isinstance(one, Mapping) and one.get("omitted") is not True]
+
+
+def _begin(interval: Json) -> float:
+    return iperf3_json.number(interval, "start")
 
 
 def _check_ends(traffic: Traffic, suffix: str, sender: Iperf3Report, receiver: Iperf3Report) -> None:
@@ -99,5 +128,5 @@ def _compare(one: str, first: int, other: str, second: int, slack: int) -> None:
         raise BadJson(f"its {one} have {first} bytes, but the {other} has {second}")
 
 
-def _differ(first: float, second: float, slack: float) -> bool:
+def _differ(first: float, second: float, slack: float = 0.0) -> bool:
     return abs(first - second) > TOLERANCE * max(first, second) + slack

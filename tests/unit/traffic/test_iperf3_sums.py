@@ -85,3 +85,39 @@ def test_a_sender_that_counts_wrong_is_refused(name: str, factor: float) -> None
 
     with pytest.raises(TrafficError, match="cannot be trusted"):
         parsed(name, change)
+
+
+@pytest.mark.parametrize("factor", [0.94, 1.045, 1.06])
+@pytest.mark.parametrize(("name", "role"), RECEIVERS)
+def test_a_clock_that_is_a_little_wrong_is_refused(name: str, role: str, factor: float) -> None:
+    """A slack of 0.3 s let a clock pass that was 13 % wrong in a run of 3 s."""
+
+    def change(report: Any, of: str) -> None:
+        if of == role:
+            for suffix in ("", "_bidir_reverse"):
+                scaled(report, "seconds", factor, (f"sum_received{suffix}", f"sum_sent{suffix}"), False)
+            for interval in report["intervals"]:
+                for part in [interval.get("sum"), interval.get("sum_bidir_reverse"), *interval["streams"]]:
+                    if part is not None:
+                        part.update({key: part[key] * factor for key in ("start", "end", "seconds")})
+
+    with pytest.raises(TrafficError, match="cannot be trusted: its intervals last"):
+        parsed(name, change)
+
+
+def test_what_a_queue_still_holds_at_the_end_is_no_wrong_clock() -> None:
+    """A receiver behind a slow link reported 0.1 s more, once in 90 recordings."""
+
+    def longer(report: Any, role: str, by_s: float) -> None:
+        if role == "server":
+            last = report["intervals"][-1]
+            more = json.loads(json.dumps(last))
+            for part in (more["sum"], *more["streams"]):
+                part |= {"start": part["end"], "end": part["end"] + by_s, "seconds": by_s, "bytes": 0}
+            report["intervals"].append(more)
+            for total in ("sum_sent", "sum_received"):
+                report["end"][total]["seconds"] += by_s
+
+    parsed("tcp-3.12-3.12", lambda report, role: longer(report, role, 0.1))
+    with pytest.raises(TrafficError, match="its intervals last 2.50 s of 2 s"):
+        parsed("tcp-3.12-3.12", lambda report, role: longer(report, role, 0.5))
