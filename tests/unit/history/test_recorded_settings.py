@@ -1,0 +1,138 @@
+"""Each setting of an end is recorded, and a change of it is named by a comparison of runs and by the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.evidence.build import read_end
+from pytest_pinet.execution.shell import Completed
+from pytest_pinet.history.compare import RunSet, compared
+from pytest_pinet.history.history import open_history
+from pytest_pinet.history.settings import ONLY_PEER
+from pytest_pinet.history.text import change_lines
+from pytest_pinet.report.comparison_table import comparison_table
+from tests.support.history_records import FIGURE, day, kept, with_result
+from tests.support.local_shell import LocalShell
+
+# What the programs of a board print, by their command lines, and the content of its files.
+PROGRAMS = {
+    "ethtool -k eth0": "Features for eth0:\ntcp-segmentation-offload: on\nlarge-receive-offload: off [fixed]\n",
+    "ethtool -c eth0": "Coalesce parameters for eth0:\nAdaptive RX: n/a  TX: n/a\nrx-usecs: 50\n",
+    "ethtool -g eth0": "Pre-set maximums:\nRX: 1024\nTX: 512\nCurrent hardware settings:\nRX: 256\nTX: 256\n",
+    "ethtool -a eth0": "Pause parameters for eth0:\nAutonegotiate: on\nRX: on\nTX: off\n",
+    "ethtool -l eth0": "Pre-set maximums:\nRX: 4\nTX: 4\nCurrent hardware settings:\nRX: 4\nTX: 1\n",
+    "ethtool -i eth0": "driver: bcmgenet\nversion: 6.12\nfirmware-version: 1.0\n",
+    "ethtool --show-eee eth0": "EEE settings for eth0:\n\tEEE status: enabled - active\n",
+    "tc qdisc show dev eth0 root": "qdisc mq 0: root\n",
+    "vcgencmd version": "Jan  1 2026\nversion abc (clean)\n",
+    "vcgencmd bootloader_version": "2026/01/01\nversion def (release)\n",
+    "uname -rv": "6.12.25 #1 SMP\n",
+}
+FILES = {
+    "proc/cmdline": "console=tty1 quiet\n",
+    "proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",
+    "proc/sys/net/core/default_qdisc": "fq_codel\n",
+    "proc/interrupts": "           CPU0\n 30:  7  GICv2  eth0\n 31:  9  GICv2  eth0-tx\n 40:  1  GICv2  mmc0\n",
+    "proc/irq/30/smp_affinity_list": "0\n",
+    "proc/irq/31/smp_affinity_list": "1\n",
+    "proc/irq/40/smp_affinity_list": "0-3\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "ondemand\n",
+    "sys/class/net/eth0/queues/rx-0/rps_cpus": "0\n",
+    "sys/class/net/eth0/queues/tx-0/xps_cpus": "f\n",
+}
+
+
+class Board(LocalShell):
+    """A board whose files and programs stand in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("pi4b-2")
+        self.folder = folder
+        for name, text in FILES.items():
+            self.write(name, text)
+        for program in {line.split()[0] for line in PROGRAMS}:
+            self.write(f"bin/{program}", f'#!/bin/sh\ncat "{folder}/said/{program} $*"\n')
+            (folder / "bin" / program).chmod(0o755)
+        for line, text in PROGRAMS.items():
+            self.write(f"said/{line}", text)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        here = command.replace("PATH=$PATH:/usr/sbin:/sbin", f"PATH={self.folder}/bin:$PATH")
+        for root in ("/proc/", "/sys/class/", "/sys/devices/"):
+            here = here.replace(root, f"{self.folder}{root}")
+        done = super().run(here, timeout_s)
+        return Completed(done.returncode, done.stdout.replace(str(self.folder), ""), done.stderr)
+
+
+def said(line: str, old: str, new: str) -> Callable[[Board], None]:
+    assert old in PROGRAMS[line]
+    return lambda board: board.write(f"said/{line}", PROGRAMS[line].replace(old, new))
+
+
+def file(name: str, text: str) -> Callable[[Board], None]:
+    assert name in FILES
+    return lambda board: board.write(name, text)
+
+
+CHANGES: dict[str, Callable[[Board], None]] = {
+    "command line quiet -> isolcpus=3": file("proc/cmdline", "console=tty1 isolcpus=3\n"),
+    "tcp-segmentation-offload on -> off": said("ethtool -k eth0", "offload: on", "offload: off"),
+    "coalescing rx-usecs 50 -> 0": said("ethtool -c eth0", "rx-usecs: 50", "rx-usecs: 0"),
+    "ring RX 256 -> 64": said("ethtool -g eth0", "RX: 256", "RX: 64"),
+    "pause TX off -> on": said("ethtool -a eth0", "TX: off", "TX: on"),
+    "channels TX 1 -> 4": said("ethtool -l eth0", "TX: 1\n", "TX: 4\n"),
+    "EEE enabled -> disabled": said("ethtool --show-eee eth0", "enabled - active", "disabled"),
+    "qdisc mq -> fq": said("tc qdisc show dev eth0 root", "mq", "fq"),
+    "net.core.default_qdisc fq_codel -> pfifo_fast": file("proc/sys/net/core/default_qdisc", "pfifo_fast\n"),
+    "net.ipv4.tcp_rmem 4096 131072 6291456 -> 4096 65536 65536": file(
+        "proc/sys/net/ipv4/tcp_rmem", "4096\t65536\t65536\n"
+    ),
+    "governor ondemand -> performance": file("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+    "irq affinity 0 1 -> 0 3": file("proc/irq/31/smp_affinity_list", "3\n"),
+    "rx-0/rps CPUs 0 -> e": file("sys/class/net/eth0/queues/rx-0/rps_cpus", "e\n"),
+    "tx-0/xps CPUs f -> 1": file("sys/class/net/eth0/queues/tx-0/xps_cpus", "1\n"),
+    "firmware version abc (clean) -> version xyz (clean)": said("vcgencmd version", "abc", "xyz"),
+    "eeprom version def (release) -> version uvw (release)": said("vcgencmd bootloader_version", "def", "uvw"),
+    "NIC firmware 1.0 -> 1.1": said("ethtool -i eth0", "firmware-version: 1.0", "firmware-version: 1.1"),
+    "driver version 6.12 -> 6.13": said("ethtool -i eth0", "version: 6.12", "version: 6.13"),
+    "kernel 6.12.25 #1 SMP -> 6.12.26 #1 SMP": said("uname -rv", "6.12.25", "6.12.26"),
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_a_change_of_the_setting_is_recorded_and_named(words: str, tmp_path: Path) -> None:
+    board = Board(tmp_path / "board")
+    dut = {"end": "pi4b-1:onboard", **read_end(board, "eth0")}
+    before = {"dut": dut, "peer": {**dut, "end": "pi4b-2:onboard"}}
+    CHANGES[words](board)
+    after = {"dut": dut, "peer": {"end": "pi4b-2:onboard", **read_end(board, "eth0")}}
+    differs = (f"{words} at pi4b-2", ONLY_PEER)
+
+    runs = [with_result(day(n, 941.0 + 0.1 * (n % 3)), settings=before) for n in range(8)]
+    runs += [with_result(day(n, 860.0 + 0.1 * (n % 3)), settings=after) for n in range(8, 16)]
+    store = open_history(str(tmp_path / "h.db"), create=True)
+    store.add_all(kept(runs))
+    (change,) = store.trend(FIGURE).changes
+    assert change.differs == differs
+    assert "; ".join(differs) in " ".join(" ".join(change_lines(change)).split())
+    points = store.trend(FIGURE).points
+    a, b = RunSet("old", points[:8]), RunSet("new", points[8:])
+    table = comparison_table(a, b, compared(a, b, 0.03))
+    assert [line for line in table if line.startswith("differs: ")] == [f"differs: {text}" for text in differs]
+
+
+def test_an_interrupt_of_another_device_and_a_link_that_sleeps_are_no_change(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    before = read_end(board, "eth0")
+    board.write("proc/irq/40/smp_affinity_list", "3\n")
+    said("ethtool --show-eee eth0", "enabled - active", "enabled - inactive")(board)
+    said("ethtool -l eth0", "RX: 4\nTX: 4", "RX: 8\nTX: 8")(board)
+    assert read_end(board, "eth0") == before
