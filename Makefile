@@ -121,6 +121,7 @@ bench: .venv/developer
 docs: .venv/developer man
 	$(BIN)/python -m pytest_pinet.config.schema
 	$(BIN)/python -m pytest_pinet.report.schema
+	$(BIN)/python -m tools.causes
 
 man: .venv/developer
 	$(BIN)/python -m tools.man

@@ -221,7 +221,8 @@ def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
 Rule = Callable[[DiagnosisFacts], Diagnosis | None]
 # A full wire is the cause, even if something else was busy. Throttling or a slow link explains a busy processor. A bus
 # and a processor are hard limits; a default window and losses matter only below them. A queue before a rate that is
-# held loses segments and fills windows: both are its effects. Losses alone make a rate vary, and build no queue.
+# held loses segments and fills windows: both are its effects. Losses alone make a rate vary, and build no queue. A CPU
+# that is busy with work beside the traffic makes a rate vary, too, so a rate that is held comes first.
 RULES: tuple[Rule, ...] = (
     link.sender_capped,
     link.slow_link,
@@ -232,6 +233,7 @@ RULES: tuple[Rule, ...] = (
     link.usb_adapter,
     link.pcie_bus,
     flow.queue,
+    flow.shaper_beside_work,
     flow.requested_window,
     link.receive_path,
     link.other_work,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts
+from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.quantities import Bitrate
 
 # A sender that waits for a window for this share of its time would send more with a larger one.
@@ -30,6 +30,8 @@ HELD = 0.08
 # A queue on the way makes round trips so much longer than the shortest one. Lost packets alone do not.
 QUEUED = 2.0
 QUEUED_S = 0.0003
+# No busy processor makes a rate as steady as a shaper does.
+SHAPED = 0.002
 IDLE = 0.8
 WELL_BELOW = 0.95
 
@@ -141,21 +143,40 @@ def queue(facts: DiagnosisFacts) -> Diagnosis | None:
     return Diagnosis(Cause.SHAPER, text, {**found.numbers, "rtt_s": rtt, "rtt_min_s": least})
 
 
+def shaper_beside_work(facts: DiagnosisFacts) -> Diagnosis | None:
+    """Match if a rate is as steady as only a shaper holds it, while a processor was busy with work of its own."""
+    return _held(facts, SHAPED) if any(_busy(end) for end in facts.ends) else None
+
+
 def shaper(facts: DiagnosisFacts) -> Diagnosis | None:
     """Match if the rate is steady and below all other limits while both ends are idle: something holds it there."""
     return _held(facts, STEADY)
 
 
+def _busy(end: EndFacts) -> bool:
+    return end.load is not None and end.load.busy >= IDLE
+
+
+def _full_of_traffic(end: EndFacts) -> bool:
+    """Return whether the traffic itself may need the busy CPU of this end: its interrupts and the traffic tool."""
+    assert end.load is not None
+    return end.tool_percent is None or end.load.interrupts + end.tool_percent / 100 >= IDLE
+
+
 def _held(facts: DiagnosisFacts, steady: float) -> Diagnosis | None:
-    loads = [end.load for end in facts.ends]
-    if facts.spread is None or facts.spread > steady or facts.share >= WELL_BELOW or not loads:
+    if facts.spread is None or facts.spread > steady or facts.share >= WELL_BELOW or not facts.ends:
         return None
-    known = [load.busy for load in loads if load is not None]
-    if len(known) < len(loads) or max(known) >= IDLE:
+    known = [end.load.busy for end in facts.ends if end.load is not None]
+    busy = [end for end in facts.ends if _busy(end)]
+    # A sender that waits for a window may wait for a receiver that gets no processor.
+    starved = bool(busy) and (_waited(facts) or 0.0) >= WAITING
+    if len(known) < len(facts.ends) or starved or any(_full_of_traffic(end) for end in busy):
         return None
+    spent = f"the busiest CPU was {max(known) * 100:.0f} % busy"
+    spent += ", mostly with other work than the traffic" if busy else ""
     text = (
         f"goodput stayed at {facts.goodput} of {facts.wire} (within {max(facts.spread, 0.001) * 100:.1f} %), while "
-        f"the busiest CPU was {max(known) * 100:.0f} % busy: a shaper, or a limit of unknown cause"
+        f"{spent}: a shaper, or a limit of unknown cause"
     )
     numbers = {
         "limit_bps": facts.wire.bps,

@@ -16,7 +16,7 @@ from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
 from pytest_pinet.judge.starts import WITHIN_START, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE
-from pytest_pinet.judge.two_levels import TwoLevels, two_levels
+from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
@@ -126,7 +126,7 @@ def rule_on(
         return Ruling(judged, decision.next_fresh, next_s)
     final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
     if spread is not None:
-        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone)}")
+        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone, levels)}")
     return Ruling(_within_starts(_improved(final, limit, baseline), decision, baseline))
 
 
@@ -156,15 +156,17 @@ def _is_far_below(decision: Decision, profile: Profile) -> bool:
     )
 
 
-def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: float) -> str:
+def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: float, levels: TwoLevels | None) -> str:
     """Return what the verdict assumes about days, and what would decide an uncertain one."""
     text = spread.text(error_rate)
     if decision.outcome is not Verdict.INCONCLUSIVE or decision.ratio is None:
         return text
+    turns = "compare both builds in one session ('pinet gate')"
+    if levels is not None and decision.ambiguous and levels.unit is not Unit.CONNECTION:
+        return f"{text}: runs on {levels.draws(error_rate)} {levels.unit} would show both levels, or {turns}"
     more = missing_days(spread, math.log(decision.ratio), error_rate, zone)
     if more == 0:
         return text
-    turns = "compare both builds in one session ('pinet gate')"
     if more is None:
         return f"{text}: no number of days decides at this margin, so {turns}"
     return f"{text}: a baseline of {more} more day{'' if more == 1 else 's'} would decide, or {turns}"

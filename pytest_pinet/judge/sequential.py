@@ -21,7 +21,7 @@ from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Spread, spread_of
 from pytest_pinet.judge.starts import Started, next_seconds, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
 from pytest_pinet.judge.text import counted, percent, place
-from pytest_pinet.judge.two_levels import TwoLevels, explanations, is_other_share
+from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
@@ -97,8 +97,8 @@ def _seen(attempt: Attempt) -> _Seen:
 class _Standing:
     """All connections with a value, compared with the limit; ``undisturbed`` is the sum without disturbed ones.
 
-    ``plausible`` has one spread for each plausible explanation, several only for a link with two levels. ``one_day``:
-    its days are on two levels, so that more traffic adds no knowledge of levels.
+    ``plausible`` has one spread for each plausible explanation, several only for a link with two levels. ``one_draw``:
+    all connections of this run share their level, so that more traffic adds no knowledge of levels.
     """
 
     level: Spread
@@ -108,7 +108,7 @@ class _Standing:
     below: int
     disturbed: int
     outlasted: bool
-    one_day: bool = False
+    one_draw: bool = False
 
     @property
     def n(self) -> int:
@@ -148,7 +148,7 @@ class _Standing:
             return False
         reach = [abs(s.mean) + NINE_OF_TEN * math.sqrt(s.between / s.n) for s in (self.level, self.mean)]
         farthest = max(*reach, *(abs(one.mean) for one in self.plausible))
-        if self.one_day and self.ambiguous:
+        if self.one_draw and self.ambiguous:
             return True
         if farthest < self.level.needed_at_best(error_rate):
             # However quiet the connections are: the days of the baseline allow no verdict.
@@ -190,8 +190,8 @@ def decide(
 
     ``zone`` is half the distance (in logarithms) between a slowdown that may pass and one that must be found.
 
-    ``levels`` are given for a link whose connections, or days, fall on two levels: then every plausible explanation of
-    the values must give the same verdict.
+    ``levels`` are given for a link whose connections, boots or days fall on two levels: then every plausible
+    explanation of the values must give the same verdict.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
     ValueError for a limit that is not above 0 and finite, and for an error rate outside 0 to 0.5.
@@ -302,24 +302,28 @@ def _on_levels(
 ) -> _OnLevels:
     own, bound = standing.level, math.log(limit.bps)
     values = [math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None]
-    found = explanations([fmean(values)] if levels.of_days else values, levels, error_rate)
-    freedom = own.freedom if levels.of_days else levels.count - 2 + own.n - 1
+    found = explanations(values, levels, error_rate)
+    # Connections of one run on both levels: not all of them share that of their boot or day.
+    each = levels.unit is Unit.CONNECTION or 0 < found[0].lower < own.n
+    if not each:
+        found = explanations([fmean(values)], levels, error_rate)
+    freedom = levels.count - 2 + own.n - 1 if each else own.freedom
     plausible = tuple(
         replace(
             own,
             mean=levels.middle + one.change - bound,
-            # The spread of the days of a level is part of what is known about days.
-            between=own.between if levels.of_days else max(own.n * one.variance, FLOOR**2),
+            # The spread of the days or boots of a level is part of what is known about days and boots.
+            between=max(own.n * one.variance, FLOOR**2) if each else own.between,
             freedom=freedom,
         )
         for one in found
     )
-    best = found[0]
+    # Of explanations that a single value cannot tell apart, the text has that of a link that changed least.
+    best = found[0] if each else min(found, key=lambda one: abs(one.shift))
     low, high = (Bitrate(math.exp(level + best.shift)) for level in (levels.low, levels.high))
-    what = "days" if levels.of_days else "connections"
-    of = 1 if levels.of_days else own.n
+    unit, of = (Unit.CONNECTION, own.n) if each else (levels.unit, 1)
     text = (
-        f"{what} on two levels, {low} and {high}: {best.lower} of {of} on the lower one, "
+        f"{unit} on two levels, {low} and {high}: {best.lower} of {of} on the lower one, "
         f"{levels.lower} of {levels.count} in the baseline"
     )
     return _OnLevels(
@@ -328,7 +332,7 @@ def _on_levels(
             level=plausible[0],
             mean=plausible[0],
             plausible=plausible,
-            one_day=levels.of_days,
+            one_draw=not each and (levels.proven or levels.misses_one(own.n, best.lower > 0)),
             undisturbed=plausible[0].mean if standing.undisturbed or not standing.disturbed else 0.0,
             below=own.n if plausible[0].mean < 0 else 0,
             outlasted=standing.outlasted or (plausible[0].mean < 0 and _had_link(usable)),

@@ -1,7 +1,8 @@
-"""Links whose connections, or days, fall on two levels: recognised in a baseline, and found again in a run.
+"""Links whose connections, link-ups, boots or days fall on two levels: recognised in a baseline, found again in a run.
 
 The long-run mean of such a link depends on the levels and on the shares of both. A run is explained by a shift of both
-levels and by a share; every plausible explanation must give the same verdict.
+levels and by a share; every plausible explanation must give the same verdict. All connections of a run share its boot
+and day, so a link whose boots or days fall on two levels gives one value in each run.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from statistics import fmean
 
-from pytest_pinet.judge.baseline import Baseline
+from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.model.quantities import Bitrate
 
 # Levels this many standard deviations apart are two; also, no value lies between them for this many.
@@ -24,10 +26,11 @@ MOST_GAP = 0.2
 LEAST_SPREAD = 0.001
 # Each level has so many members, and at least this share of all.
 MEMBERS = 3
-MEMBERS_OF_DAYS = 3
 SHARE = 0.1
-# In a link whose days fall on two levels, at most this share of the days has both.
-MIXED_DAYS = 0.2
+# If days (boots, link-ups) fall on two levels, at most this share of days with several runs has both.
+MIXED = 0.2
+# That no day (boot, link-up) has both levels proves something only if chance makes this less probable than so.
+BY_CHANCE = 0.05
 # Before a run, the probability that the share of the levels changed.
 CHANGED_SHARE = 0.1
 # Explanations less probable than this part of the error rate are not plausible.
@@ -36,11 +39,28 @@ PLAUSIBLE = 0.5
 ODD = 1e-6
 
 
+class Unit(StrEnum):
+    """What has one level: the longest of these whose runs have the same one."""
+
+    DAY = "days"
+    BOOT = "boots"
+    LINK_UP = "link-ups"
+    CONNECTION = "connections"
+
+    def key(self, place: RunPlace, number: int) -> tuple[str | int, ...]:
+        """Return what the runs of one unit have in common. A run of an unknown boot shares that of its day."""
+        if self is Unit.CONNECTION:
+            return (number,)
+        boot = (place.boot,) if place.boot else (place.day, "")
+        return {Unit.DAY: (place.day,), Unit.BOOT: boot, Unit.LINK_UP: (*boot, place.link_up)}[self]
+
+
 @dataclass(frozen=True)
 class TwoLevels:
     """Two levels of a baseline, as logarithms of bit/s; ``spread`` is the standard deviation of each.
 
-    ``lower`` of ``count`` connections (``of_days``: days) are on the lower one.
+    ``lower`` of ``count`` units are on the lower one. ``proven``: units of several runs show that no shorter unit
+    has the levels. Else connections may have them as well.
     """
 
     low: float
@@ -48,7 +68,8 @@ class TwoLevels:
     spread: float
     lower: int
     count: int
-    of_days: bool
+    unit: Unit
+    proven: bool = True
 
     @property
     def gap(self) -> float:
@@ -64,16 +85,22 @@ class TwoLevels:
         low, high = self.low + shift, self.high + shift
         return low if abs(value - low) < abs(value - high) else high
 
+    def misses_one(self, connections: int, lower: bool) -> bool:
+        """Return whether so many connections on one level are improbable if connections have the levels."""
+        share = self.lower / self.count if lower else 1 - self.lower / self.count
+        return share**connections < BY_CHANCE
+
+    def draws(self, error_rate: float) -> int:
+        """Return after how many units both levels were seen, except for a probability of ``error_rate``."""
+        low = self.lower / self.count
+        return next(n for n in range(2, 1000) if low**n + (1 - low) ** n <= error_rate)
+
     def without(self, baseline: Baseline) -> Baseline:
         """Return the baseline as if all of its runs were on one level: what is left is the spread within levels."""
-        if self.of_days:
-            days: dict[str, list[float]] = {}
-            for place, run in baseline.placed:
-                days.setdefault(place.day, []).append(math.log(run.bps))
-            moved = {day: self.middle - self.level_of(fmean(own)) for day, own in days.items()}
-            own = [run.bps * math.exp(moved[place.day]) for place, run in baseline.placed]
-        else:
-            own = [run.bps * math.exp(self.middle - self.level_of(math.log(run.bps))) for _, run in baseline.placed]
+        units = _units(baseline, self.unit)
+        keys = [self.unit.key(place, number) for number, (place, _) in enumerate(baseline.placed)]
+        moved = {key: self.middle - self.level_of(fmean(own)) for key, own in units.items()}
+        own = [run.bps * math.exp(moved[key]) for key, (_, run) in zip(keys, baseline.placed, strict=True)]
         places = tuple(place for place, _ in baseline.placed)
         return replace(baseline, runs=tuple(Bitrate(bps) for bps in own), places=places)
 
@@ -93,25 +120,35 @@ class Explanation:
 
 
 def two_levels(baseline: Baseline) -> TwoLevels | None:
-    """Return the levels of the connections of a baseline, or else of its days; None if there are not two."""
-    days: dict[str, list[float]] = {}
-    for place, run in baseline.placed:
-        days.setdefault(place.day, []).append(math.log(run.bps))
-    values = [value for own in days.values() for value in own]
-    found = _split(values, MEMBERS, of_days=False)
-    if found is None:
+    """Return the levels of the days of a baseline, or else of its boots, link-ups or connections; None without two."""
+    of_runs = _split([value for own in _units(baseline, Unit.CONNECTION).values() for value in own], Unit.CONNECTION)
+    if of_runs is None:
         return None
-    several = [own for own in days.values() if len(own) > 1]
-    mixed = sum(len({found.level_of(value) for value in own}) > 1 for own in several)
-    if several and mixed > MIXED_DAYS * len(several):
-        return found
-    return _split([fmean(own) for own in days.values()], MEMBERS_OF_DAYS, of_days=True)
+    for unit in (Unit.DAY, Unit.BOOT, Unit.LINK_UP):
+        units = _units(baseline, unit)
+        several = [own for own in units.values() if len(own) > 1]
+        mixed = sum(len({of_runs.level_of(value) for value in own}) > 1 for own in several)
+        if mixed > MIXED * len(several):
+            continue
+        found = _split([fmean(own) for own in units.values()], unit)
+        low = of_runs.lower / of_runs.count
+        by_chance = math.prod(low ** len(own) + (1 - low) ** len(own) for own in several)
+        return None if found is None else replace(found, proven=by_chance < BY_CHANCE)
+    return of_runs
 
 
-def _split(values: Sequence[float], members: int, of_days: bool) -> TwoLevels | None:
+def _units(baseline: Baseline, unit: Unit) -> dict[tuple[str | int, ...], list[float]]:
+    """Return the logarithms of the runs by their unit."""
+    found: dict[tuple[str | int, ...], list[float]] = {}
+    for number, (place, run) in enumerate(baseline.placed):
+        found.setdefault(unit.key(place, number), []).append(math.log(run.bps))
+    return found
+
+
+def _split(values: Sequence[float], unit: Unit) -> TwoLevels | None:
     """Cut the values where they are furthest apart, and return both parts if they are two levels."""
     ranked = sorted(values)
-    least = max(members, math.ceil(SHARE * len(ranked)))
+    least = max(MEMBERS, math.ceil(SHARE * len(ranked)))
     if len(ranked) < 2 * least:
         return None
     at = max(range(least, len(ranked) - least + 1), key=lambda index: ranked[index] - ranked[index - 1])
@@ -121,11 +158,14 @@ def _split(values: Sequence[float], members: int, of_days: bool) -> TwoLevels | 
     gap = fmean(upper) - fmean(lower)
     if gap > MOST_GAP or gap < max(APART * spread, LEAST_GAP) or upper[0] - lower[-1] < EMPTY * spread:
         return None
-    return TwoLevels(fmean(lower), fmean(upper), spread, len(lower), len(ranked), of_days)
+    return TwoLevels(fmean(lower), fmean(upper), spread, len(lower), len(ranked), unit)
 
 
 def explanations(values: Sequence[float], levels: TwoLevels, error_rate: float) -> list[Explanation]:
-    """Return the plausible explanations of the logarithms of a run's connections (or of its day), likeliest first."""
+    """Return the plausible explanations of a run, likeliest first.
+
+    ``values`` are the logarithms of its connections, or the one of its boot or day.
+    """
     found: dict[int, tuple[float, float, int]] = {}
     for start in {value - level for value in values for level in (levels.low, levels.high)}:
         shift = start

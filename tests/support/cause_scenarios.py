@@ -48,6 +48,7 @@ class End:
     ceiling: float | None = None
     others: OtherWork | None = None
     steal: float = 0.0
+    tool_percent: float | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,9 @@ class Scenario:
             back = replace(flow(1, 0), way=Direction.RX)
             flows.append(replace(back, flow=replace(back.flow, samples=_steps(self.back_mbps))))
         made = one_try(*flows, traffic=self.traffic)
+        used = {"dut": self.dut.tool_percent, "peer": self.peer.tool_percent}
+        cpu = {role: percent for role, percent in used.items() if percent is not None}
+        made = replace(made, measurements=tuple(replace(one, cpu_percent=cpu) for one in made.measurements))
         return replace(made, evidence=(_evidence("one", self.dut), _evidence("two", self.peer)))
 
 
@@ -281,6 +285,23 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
     )
     yield Scenario("four cores at 90 %", Cause.NOTHING, 800, dut=End(loads=(0.9, 0.9, 0.9, 0.9), softirq=0.6))
     yield Scenario("one core in the program", Cause.CPU, dice.uniform(300, 800), dut=End(loads=one, softirq=0.1))
+    yield Scenario(
+        "own work that takes the CPU from the traffic",
+        Cause.CPU,
+        420,
+        samples=_steps(420, 0.1),
+        sockets=Sockets(1, SEGMENT, 0.0009, 0.0004, receiver_limited=0.1, sender_limited=0.0),
+        dut=End(loads=(0.99, 0.98, 0.97, 0.98), tool_percent=dice.uniform(30, 45)),
+        source="issue 18: PINET_RUN=1 make",
+    )
+    yield Scenario(
+        "one thread that fills its core, behind a queue of its own",
+        Cause.CPU,
+        dice.uniform(300, 800),
+        samples=_steps(500, 0.004),
+        sockets=Sockets(1, SEGMENT, 0.0015, 0.0004, receiver_limited=0.2, sender_limited=0.0),
+        dut=End(loads=one, softirq=0.1, tool_percent=dice.uniform(85, 95)),
+    )
     yield Scenario("one core of the peer", Cause.PEER, dice.uniform(300, 800), peer=End(loads=one, softirq=0.8))
     yield Scenario("loopback of the peer", Cause.PEER, 680, peer=End(ceiling=dice.uniform(690, 740)))
     work = OtherWork(dice.uniform(0.4, 1.5), (Program("cc1plus", 812, 0.4),))
@@ -315,6 +336,16 @@ def _flows(dice: random.Random, number: int) -> Iterator[Scenario]:
     window = max(8, round(held * 6))
     yield _tcp(
         "shaper that fills the window", Cause.SHAPER, Bottleneck(rate, rtt_s, 10 * window, window=window), number, dice
+    )
+    own_work = End(loads=(dice.uniform(0.95, 1.0), 0.9, 0.9, 0.8), tool_percent=dice.uniform(5, 40))
+    yield _tcp(
+        "shaper beside own work",
+        Cause.SHAPER,
+        Bottleneck(rate, rtt_s, queue),
+        number,
+        dice,
+        dut=own_work,
+        source="issue 18: PINET_RUN=1 make",
     )
     loss = dice.choice([0.002, 0.005, 0.01, 0.03])
     yield _tcp(

@@ -13,13 +13,14 @@ from benchmarks.verdicts.faults import FAULTS, shown
 from benchmarks.verdicts.harder_links import Changing
 from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.ours import baseline, gate
-from benchmarks.verdicts.page import page
+from benchmarks.verdicts.page import page, profiles
 from benchmarks.verdicts.recorded import recordings
 from benchmarks.verdicts.rivals import RIVALS, Ending
 from benchmarks.verdicts.trials import Cell, ideal, trial, turns, wilson
 from pytest_pinet.judge.difference import Relation
 
 GATES = 20
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.mark.parametrize("rule", ["pinet, 1 day", "pinet, 8 days"])
@@ -170,3 +171,9 @@ def test_soak_finds_a_change_in_mid_run_that_standard_cannot_see() -> None:
         own = baseline(lambda: LINKS["quiet"].session(0, source))
         assert gate(changing.session(0, source), own, "standard").ending is Ending.PASS
         assert gate(changing.session(0, source), own, "soak").ending is Ending.FAIL
+
+
+def test_the_reference_has_the_table_of_profiles_and_no_other_page_has_one() -> None:
+    pages = {path.name: path.read_text() for path in DOCS.rglob("*.md")}
+    assert profiles() in pages["tests.md"]
+    assert [name for name, text in pages.items() if "\n| profile |" in text] == ["tests.md"]

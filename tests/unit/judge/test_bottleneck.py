@@ -393,6 +393,25 @@ def test_a_constant_rate_below_all_limits_is_a_shaper() -> None:
     assert found(Cause.NOTHING, replace(held, ends=(replace(DUT, load=ProcessorLoad(0, 0.9)), PEER), rtt_s=0.2))
 
 
+def test_a_shaper_beside_a_cpu_that_is_busy_with_work_of_its_own_is_the_cause() -> None:
+    """``PINET_RUN=1 make`` beside a shaped link was called "limited by CPU"."""
+    working = replace(DUT, load=ProcessorLoad(0, 1.0, user=0.95, softirq=0.05), tool_percent=22.0)
+    queued: dict[str, Any] = {"spread": 0.02, "rtt_s": 0.0027, "rtt_min_s": 0.0004}
+    text = found(Cause.SHAPER, facts(470.7, working, **queued)).text
+    assert "while the busiest CPU was 100 % busy, mostly with other work than the traffic: a shaper" in text
+    assert found(Cause.SHAPER, facts(470.7, working, spread=0.001, loss_rate=0.3))
+    # Without a queue, or with a rate that varies, the CPU may be the cause.
+    assert found(Cause.CPU, facts(470.7, working, spread=0.02))
+    assert found(Cause.CPU, facts(470.7, working, **{**queued, "spread": 0.1}))
+    # The traffic itself fills the CPU, or it is not known what it needs.
+    assert found(Cause.CPU, facts(470.7, replace(working, tool_percent=80.0), **queued))
+    assert found(Cause.CPU, facts(470.7, replace(working, tool_percent=None), **queued))
+    interrupts = ProcessorLoad(0, 1.0, user=0.3, softirq=0.65)
+    assert found(Cause.IRQ, facts(470.7, replace(working, load=interrupts), **queued))
+    # A receiver that gets no processor keeps its window closed.
+    assert found(Cause.CPU, facts(470.7, working, receiver_limited=0.7, sender_limited=0.0, **queued))
+
+
 def test_without_a_cause_the_text_lists_the_known_values() -> None:
     text = found(Cause.NOTHING, facts(700, retransmit_rate=0.0)).text
     assert text == (

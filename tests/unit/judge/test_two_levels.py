@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 import pytest
 
@@ -13,7 +15,7 @@ from pytest_pinet.judge.gate import rule_on
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.judge.two_levels import explanations, is_other_share, two_levels
+from pytest_pinet.judge.two_levels import Unit, explanations, is_other_share, two_levels
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.quantities import Bitrate
@@ -28,6 +30,14 @@ def baseline(days: Sequence[Sequence[float]]) -> Baseline:
     places = tuple(RunPlace(f"2026-11-{number + 1:02}") for number, day in enumerate(days) for _ in day)
     runs = [run for day in days for run in day]
     return Baseline(Bitrate.mbps(sum(runs) / len(runs)), tuple(Bitrate.mbps(run) for run in runs), places=places)
+
+
+def of_boots(apart: float, source: random.Random, boots: int, runs: int, share: float = 0.5) -> Baseline:
+    """Return a baseline of eight days with so many boots on each, and so many runs in each boot."""
+    of_boot = [level(apart, share)(source) for _ in range(8 * boots)]
+    runs_of = [Bitrate.mbps(one * source.gauss(1, 0.001)) for one in of_boot for _ in range(runs)]
+    places = [RunPlace(f"2026-11-{1 + boot // boots:02}", str(boot)) for boot in range(8 * boots) for _ in range(runs)]
+    return Baseline(Bitrate(fmean(run.bps for run in runs_of)), tuple(runs_of), places=tuple(places))
 
 
 def of_connections(apart: float, source: random.Random, share: float = 0.5) -> Baseline:
@@ -56,7 +66,7 @@ def gate(own: Baseline, draw: Draw, source: random.Random, slower: float = 0.0) 
 def test_connections_on_two_levels_are_recognised(apart: float) -> None:
     found = two_levels(of_connections(apart, random.Random(1)))
     assert found is not None
-    assert not found.of_days
+    assert found.unit is Unit.CONNECTION
     assert found.gap == pytest.approx(-math.log(1 - apart), rel=0.05)
     assert found.count == 24
 
@@ -64,7 +74,7 @@ def test_connections_on_two_levels_are_recognised(apart: float) -> None:
 def test_days_on_two_levels_are_recognised() -> None:
     found = two_levels(baseline([[HIGH * (0.95 if day % 3 else 1)] * 3 for day in range(8)]))
     assert found is not None
-    assert (found.of_days, found.lower, found.count) == (True, 5, 8)
+    assert (found.unit, found.lower, found.count) == (Unit.DAY, 5, 8)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -127,3 +137,56 @@ def test_days_on_two_levels_leave_only_the_ambiguous_day_open() -> None:
     assert open_day.verdict is Verdict.INCONCLUSIVE
     assert "an unchanged link on its lower level explains the values as well as a slower one" in open_day.reason
     assert gate(own, lambda _: HIGH * 0.95, source, slower=0.05).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(("boots", "runs", "proven"), [(3, 1, False), (2, 2, True)])
+def test_boots_on_two_levels_are_recognised(boots: int, runs: int, proven: bool) -> None:
+    found = two_levels(of_boots(0.1, random.Random(2), boots, runs))
+    assert found is not None
+    assert (found.unit, found.count, found.proven) == (Unit.BOOT, 8 * boots, proven)
+
+
+def test_link_ups_on_two_levels_are_recognised() -> None:
+    places = [RunPlace("2026-11-01", str(up // 4), str(up)) for up in range(24) for _ in range(2)]
+    runs = [HIGH * (0.9 if up % 3 else 1) for up in range(24) for _ in range(2)]
+    own = Baseline(Bitrate.mbps(870), tuple(Bitrate.mbps(run) for run in runs), places=tuple(places))
+    found = two_levels(own)
+    assert found is not None
+    assert (found.unit, found.lower, found.count) == (Unit.LINK_UP, 16, 24)
+
+
+@pytest.mark.parametrize(("boots", "runs"), [(3, 1), (2, 2)])
+@pytest.mark.parametrize("slower", [0.0, 0.05])
+def test_one_boot_on_a_level_is_one_draw(boots: int, runs: int, slower: float) -> None:
+    """The boot's level was taken for a changed share: 42 % of unchanged boots failed, 35 % of slower ones passed."""
+    source = random.Random(f"boots {boots} {slower}")
+    found: Counter[Verdict] = Counter()
+    for _ in range(100):
+        of_boot = level(0.1)(source)
+        found[gate(of_boots(0.1, source, boots, runs), lambda _, one=of_boot: one, source, slower).verdict] += 1
+    wrong = Verdict.PASS if slower else Verdict.FAIL
+    assert found[wrong] + found[Verdict.MARGINAL] + found[Verdict.IMPROVED] <= 1
+    assert found[Verdict.FAIL if slower else Verdict.PASS] >= 35
+
+
+def test_an_undecided_boot_says_how_many_boots_decide() -> None:
+    own = of_boots(0.1, random.Random(2), 2, 2)
+    found = gate(own, lambda _: HIGH * 0.9, random.Random(1))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "boots on two levels, 84" in found.reason
+    assert ": 1 of 1 on the lower one" in found.reason
+    assert found.reason.endswith(
+        "runs on 10 boots would show both levels, or compare both builds in one session ('pinet gate')"
+    )
+
+
+@pytest.mark.parametrize("slower", [0.0, 0.05])
+def test_connections_on_both_levels_are_no_draw_of_a_boot(slower: float) -> None:
+    """With one run in each boot, a baseline cannot tell levels of boots from levels of connections; the run can."""
+    source = random.Random(f"either {slower}")
+    right = 0
+    for _ in range(40):
+        found = gate(of_boots(0.1, source, 3, 1), level(0.1), source, slower)
+        assert found.verdict is not (Verdict.PASS if slower else Verdict.FAIL)
+        right += found.verdict is (Verdict.FAIL if slower else Verdict.PASS)
+    assert right >= 36

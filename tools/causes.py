@@ -1,0 +1,62 @@
+"""``python -m tools.causes``: judges mixed scenarios, and writes how many causes are right to docs/explanation/."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_pinet.model.diagnosis import Cause
+from tests.support.cause_scenarios import Scenario, scenarios
+
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "causes.md"
+# Each seed draws other rates, losses, queues and loads, and another order.
+SEEDS = range(18, 30)
+HEAD = """\
+# How often the cause is right
+
+`limited_by` names one cause of a value ([the rules](verdicts.md#what-limited-it)). This page has the result of {count}
+scenarios with a known cause: {mixes} mixes of {each}, each in its own random order. Values of real boards are
+published. The course of TCP over losses, queues and windows comes from a model that knows nothing of the rules. Each
+scenario also has symptoms of other causes, such as a full CPU beside a shaper. The scenarios of `nothing decisive` are
+negative controls.
+
+**{right} of {count} causes are right ({percent:.1f} %).** In each mix at least 95 % must be.
+
+`python -m tools.causes` writes this page; a test fails if the page is not current.
+"""
+
+
+def page(found: Sequence[tuple[Scenario, Cause]]) -> str:
+    """Return the page from the scenarios and the causes that the rules named."""
+    wrong = [(one, cause) for one, cause in found if cause is not one.cause]
+    right, count = len(found) - len(wrong), len(found)
+    head = HEAD.format(
+        count=count, mixes=len(SEEDS), each=count // len(SEEDS), right=right, percent=100 * right / count
+    )
+    lines = [head, "| cause | scenarios | right | this cause instead of another |", "|---|---|---|---|"]
+    for cause in Cause:
+        own = [named for one, named in found if one.cause is cause]
+        instead = sum(named is cause for _, named in wrong)
+        lines.append(f"| `{cause}` | {len(own)} | {own.count(cause)} | {instead} |")
+    lines += ["", "## The wrong ones", ""]
+    if not wrong:
+        return "\n".join([*lines, "None.", ""])
+    lines += ["| scenario | source | cause | named | how often |", "|---|---|---|---|---|"]
+    for (name, source, cause, named), times in sorted(_counted(wrong).items()):
+        of = sum(one.name == name for one, _ in found)
+        lines.append(f"| {name} | {source} | `{cause}` | `{named}` | {times} of {of} |")
+    return "\n".join([*lines, ""])
+
+
+def _counted(wrong: Sequence[tuple[Scenario, Cause]]) -> Counter[tuple[str, str, str, str]]:
+    return Counter((one.name, one.source, str(one.cause), str(named)) for one, named in wrong)
+
+
+def judged(seed: int) -> list[tuple[Scenario, Cause]]:
+    """Return the scenarios of a mix, each with the cause that the rules name."""
+    return [(one, one.found().cause) for one in scenarios(seed)]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page([one for seed in SEEDS for one in judged(seed)]), encoding="utf-8")
