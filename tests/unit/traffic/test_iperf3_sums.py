@@ -119,5 +119,5 @@ def test_what_a_queue_still_holds_at_the_end_is_no_wrong_clock() -> None:
                 report["end"][total]["seconds"] += by_s
 
     parsed("tcp-3.12-3.12", lambda report, role: longer(report, role, 0.1))
-    with pytest.raises(TrafficError, match="its intervals last 2.50 s of 2 s"):
+    with pytest.raises(TrafficError, match=r"its intervals last 2\.50 s of 2 s"):
         parsed("tcp-3.12-3.12", lambda report, role: longer(report, role, 0.5))

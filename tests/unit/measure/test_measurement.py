@@ -1,0 +1,95 @@
+"""An attempt with other work or stolen time is repeated, but not for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.measurement import GatePlan
+from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.measure import measurement
+from pytest_pinet.measure.measurement import measure
+from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
+from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad, Program
+from pytest_pinet.model.limit_parser import parse_arguments
+from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.traffic.iperf3 import Iperf3
+from tests.support.link_stand_in import TX, flow, link, one_try
+
+IDLE = EndEvidence("one:onboard", "eth0", machine="a"), EndEvidence("two:onboard", "eth0", machine="b")
+STOLEN = replace(IDLE[0], processors=(ProcessorLoad(0, 0.9, steal=0.1),)), IDLE[1]
+COMPILING = IDLE[0], replace(IDLE[1], others=OtherWork(0.5, (Program("cc1plus", 812, 0.5),)))
+LEFT_OUT = "a hypervisor or a quota took 10 % of a CPU of one"
+
+
+class Replayed(Runs):
+    """Yields attempts at 800 Mbit/s with this evidence, without traffic; the last one again and again."""
+
+    evidence: Sequence[tuple[EndEvidence, EndEvidence]] = ()
+
+    def __enter__(self) -> Replayed:
+        self.cables: Any = SimpleNamespace(carrier_changes=[None], records=list)
+        self.conditions: Any = SimpleNamespace(before=(), notes=[], look_for_others=lambda: None)
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def again(self, *_: object) -> Try:
+        number = min(len(self.tries), len(self.evidence) - 1)
+        seen = replace(one_try(flow(payload=100_000_000)), seconds=3.0, evidence=self.evidence[number])
+        self.tries.append(seen)
+        return seen
+
+    def finish(self, *_: object) -> list[str]:
+        return []
+
+
+def measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], limit: str = "900M"
+) -> tuple[ResultRecord, list[str]]:
+    """Return the result, and for each attempt why it does not count."""
+    runs: list[Replayed] = []
+
+    class Own(Replayed):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            self.evidence = evidence
+            runs.append(self)
+
+    monkeypatch.setattr(measurement, "Runs", Own)
+    monkeypatch.setattr(measurement, "ceilings", lambda *_: ({}, []))
+    plan = GatePlan(parse_arguments({"min": limit}, Origin.MARKER), PROFILES["standard"], link_ups=False)
+    record = measure(MeasureContext(link(folder), Iperf3()), TX, plan)
+    return record, [one.excluded for one in runs[0].tries]
+
+
+def test_an_attempt_with_stolen_time_is_repeated_and_the_others_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, excluded = measured(tmp_path, monkeypatch, STOLEN, IDLE)
+    assert record.verdict is Verdict.FAIL
+    assert excluded[0] == LEFT_OUT
+    assert set(excluded[1:]) == {""}
+
+
+@pytest.mark.parametrize("work", [STOLEN, COMPILING], ids=["stolen time", "other programs"])
+def test_attempts_are_repeated_twice_at_most(
+    work: tuple[EndEvidence, EndEvidence], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, excluded = measured(tmp_path, monkeypatch, work)
+    assert [bool(why) for why in excluded[:3]] == [True, True, False]
+    assert set(excluded[2:]) == {""}
+    assert record.verdict is Verdict.INVALID
+
+
+def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, excluded = measured(tmp_path, monkeypatch, STOLEN, limit="500M")
+    assert (record.verdict, excluded) == (Verdict.PASS, [""])
