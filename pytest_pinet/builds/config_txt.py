@@ -19,8 +19,10 @@ from pytest_pinet.catalogue.load import read_data
 CONFIG, CMDLINE, TRYBOOT, AUTOBOOT = "config.txt", "cmdline.txt", "tryboot.txt", "autoboot.txt"
 # raspberrypi/firmware issue 1669: text after this column was read as another line.
 LONGEST_LINE = 98
-# The firmware follows includes of included files; a file that includes itself must not hang the evaluation.
+# The firmware follows includes of included files. A file that includes itself, also many times, must not hang the
+# evaluation.
 _DEEPEST_INCLUDE = 5
+_MOST_INCLUDES = 100
 _SECTION = re.compile(r"\[([^\]]*)\]")
 # The firmware ignores a line with a blank before or after the equals sign.
 _SETTING = re.compile(r"([A-Za-z0-9_]+)=([^#\s]*)")
@@ -184,18 +186,22 @@ def active_lines(read: ReadText, model: PiModel, source: str, tryboot: bool) -> 
             yield line
 
 
-def with_includes(read: ReadText, source: str, follow: bool = True, depth: int = 0) -> Iterator[str]:
+def with_includes(read: ReadText, source: str, follow: bool = True) -> Iterator[str]:
     """Return the lines of a file without comments and empty lines.
 
     ``follow``: each ``include`` is replaced by its file.
     """
+    return _lines(read, source, follow, 0, iter(range(_MOST_INCLUDES)))
+
+
+def _lines(read: ReadText, source: str, follow: bool, depth: int, includes: Iterator[int]) -> Iterator[str]:
     for full in (read(source) or "").splitlines():
         line = full.strip()[:LONGEST_LINE].rstrip()
         if not line or line.startswith("#"):
             continue
         if follow and (included := _INCLUDE.match(line)):
-            if depth < _DEEPEST_INCLUDE:
-                yield from with_includes(read, included[1], follow, depth + 1)
+            if depth < _DEEPEST_INCLUDE and next(includes, None) is not None:
+                yield from _lines(read, included[1], follow, depth + 1, includes)
         else:
             yield line
 

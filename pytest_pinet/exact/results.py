@@ -76,21 +76,27 @@ def _used(memory: int) -> Iterator[tuple[int, int]]:
 
 
 def read_results(text: str) -> GuestResults:
-    """Read the text of the result pages. Raises LabError if it is incomplete."""
+    """Read the text of the result pages. Raises LabError if it is incomplete or broken."""
     banner = driver = ""
     windows: list[ExactWindow] = []
     lines = iter(text.splitlines())
-    for line in lines:
-        kind, _, rest = line.partition(" ")
-        if kind == "banner":
-            banner = rest
-        elif kind == "driver":
-            driver = rest
-        elif kind == "window":
-            windows.append(_window(rest))
-        elif kind == "symbols":
-            symbols, start = _symbols(lines)
-            return GuestResults(banner, driver, tuple(windows), tuple(symbols), start)
+    try:
+        for line in lines:
+            kind, _, rest = line.partition(" ")
+            if kind == "banner":
+                banner = rest
+            elif kind == "driver":
+                driver = rest
+            elif kind == "window":
+                windows.append(_window(rest))
+            elif kind == "symbols":
+                symbols, start = _symbols(lines)
+                return GuestResults(banner, driver, tuple(windows), tuple(symbols), start)
+    except (ValueError, IndexError) as error:
+        raise LabError(
+            f"the results of the machine in QEMU are broken: {error}",
+            "repeat the gate; if this stays, report it with the version of QEMU",
+        ) from None
     raise LabError(
         f"the machine in QEMU ended after {len(windows)} measurements, before it wrote the table of its functions",
         "repeat the gate; if this stays, look at the console output in the folder of the run",

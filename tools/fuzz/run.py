@@ -9,6 +9,7 @@ from types import FrameType
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
+from hypothesis.errors import FlakyFailure
 
 from tools.fuzz.mangle import mangled
 from tools.fuzz.targets import Target
@@ -51,7 +52,11 @@ def fuzz(target: Target, examples: int, seconds: float, seed: int, hang_s: float
         count += 1
         read(target, data, hang_s)
 
-    run()
+    try:
+        run()
+    except FlakyFailure as flaky:
+        # A hang of one example that was not as slow again.
+        raise Finding("\n".join(map(str, flaky.exceptions))) from None
     return count
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pytest_pinet.builds.artefacts import read_artefacts
 from pytest_pinet.builds.image import Loader, read_image
@@ -57,37 +55,16 @@ from tests.support import build_files as made
 from tests.support.gate_records import gated_run
 from tests.support.history_records import day, kept
 from tests.support.report_records import NIGHT, run_record
-
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests" / "data"
-SCRATCH = Path(tempfile.mkdtemp(prefix="pinet-fuzz-"))
-
-
-@dataclass(frozen=True)
-class Target:
-    """A format. ``read`` gets the content of a file; ``refusals`` are the errors with which it may refuse it."""
-
-    samples: Callable[[], list[bytes]]
-    read: Callable[[bytes], object]
-    refusals: tuple[type[BaseException], ...] = (PinetError,)
-
-
-def _files(*patterns: str) -> Callable[[], list[bytes]]:
-    return lambda: [path.read_bytes() for pattern in patterns for path in sorted(ROOT.glob(pattern))]
-
-
-def _in_file(name: str, data: bytes) -> Path:
-    path = SCRATCH / name
-    path.write_bytes(data)
-    return path
+from tools.fuzz.more_targets import MORE
+from tools.fuzz.target import SCRATCH, Target, as_text, files, in_file
 
 
 def _lab(data: bytes) -> object:
-    return labfile.load(_in_file("lab.yaml", data))
+    return labfile.load(in_file("lab.yaml", data))
 
 
 def _results(data: bytes) -> None:
-    path = _in_file("results.json", data)
+    path = in_file("results.json", data)
     run = read_run(path)
     stored, points = points_of(run, "", str(path))
     for text in (*summary_table(run.results, run.skipped), summary_markdown(run), openmetrics(points)):
@@ -130,7 +107,7 @@ def _iperf3(data: bytes) -> None:
 def _families(data: bytes) -> None:
     for name in ("own", "cisco_ios", "mikrotik_routeros"):
         with suppress(PinetError):
-            cli_family.load(name, Where("lab.yaml", 1), str(_in_file("f.yaml", data)))
+            cli_family.load(name, Where("lab.yaml", 1), str(in_file("f.yaml", data)))
 
 
 def _build(data: bytes) -> object:
@@ -148,10 +125,6 @@ def _tree(data: bytes) -> object:
     with suppress(PinetError):
         load_build(str(folder))
     return read_device_tree(data)
-
-
-def _text(read_text: Callable[[str], object]) -> Callable[[bytes], object]:
-    return lambda data: read_text(data.decode("utf-8", "replace"))
 
 
 def _console(data: bytes) -> None:
@@ -205,57 +178,59 @@ KERNEL_LINES = (
 )
 
 TARGETS: Mapping[str, Target] = {
-    "lab file": Target(_files("lab/*.yaml", "tests/data/labs/*.yaml"), _lab),
+    "lab file": Target(files("lab/*.yaml", "tests/data/labs/*.yaml"), _lab),
     "results.json": Target(
-        lambda: [*_files("tests/data/results/*.json")(), *(json.dumps(one.dump()).encode() for one in RUNS)],
+        lambda: [*files("tests/data/results/*.json")(), *(json.dumps(one.dump()).encode() for one in RUNS)],
         _results,
     ),
     "history": Target(
-        lambda: [*_files("tests/data/history/*.jsonl")(), "\n".join(lines_of(kept([day(1), gated_run(2)]))).encode()],
+        lambda: [*files("tests/data/history/*.jsonl")(), "\n".join(lines_of(kept([day(1), gated_run(2)]))).encode()],
         _history,
     ),
-    "iperf3": Target(_files("tests/data/iperf3/*/*.json"), _iperf3),
+    "iperf3": Target(files("tests/data/iperf3/*/*.json"), _iperf3),
     "build.yaml": Target(
         lambda: [BUILD, b"kernel: Image\nsysctls: {net.ipv4.tcp_sack: 0}\nfirmware: {a/b: Image}\n"], _build
     ),
     "metadata.json": Target(
-        _files("tests/data/artefacts/*.json"), lambda data: read_artefacts(data, Where("metadata.json"), "folder")
+        files("tests/data/artefacts/*.json"), lambda data: read_artefacts(data, Where("metadata.json"), "folder")
     ),
     "kernel": Target(lambda: [made.image(), made.zboot(b"\x1f\x8b" * 9)], read_image, (Unreadable, Loader)),
     "module": Target(lambda: [made.module("e1000e")], lambda data: read_module(data, "x.ko"), (Unreadable,)),
     "package": Target(
         lambda: [made.package(made.tree())],
-        lambda data: list(deb_files(_in_file("x.deb", data))),
+        lambda data: list(deb_files(in_file("x.deb", data))),
         (Unreadable, OSError),
     ),
     "archive": Target(lambda: [made.tar(made.tree())], lambda data: list(tar_files(data)), (Unreadable,)),
-    "device tree": Target(lambda: [made.device_tree(), *_files("tests/data/**/*.dtb")()], _tree, (NotDeviceTree,)),
-    "baselines": Target(lambda: [BASELINES], lambda data: read_baselines(_in_file("b.yaml", data))),
-    "acknowledged": Target(lambda: [ACKNOWLEDGED], lambda data: read_acknowledged(_in_file("acknowledged.yaml", data))),
+    "device tree": Target(lambda: [made.device_tree(), *files("tests/data/**/*.dtb")()], _tree, (NotDeviceTree,)),
+    "baselines": Target(lambda: [BASELINES], lambda data: read_baselines(in_file("b.yaml", data))),
+    "acknowledged": Target(lambda: [ACKNOWLEDGED], lambda data: read_acknowledged(in_file("acknowledged.yaml", data))),
     "calibration": Target(
-        lambda: [*_files("lab/*.calibration.yaml", "pytest_pinet/labs/*.calibration.yaml")(), b"calibration: []\n"],
-        lambda data: read_calibration(_in_file("c.yaml", data)),
+        lambda: [*files("lab/*.calibration.yaml", "pytest_pinet/labs/*.calibration.yaml")(), b"calibration: []\n"],
+        lambda data: read_calibration(in_file("c.yaml", data)),
     ),
     "switch family": Target(
-        lambda: [b"own:\n  like: cisco_ios\n  title: x\n", *_files("pytest_pinet/catalogue/switch_families/*.yaml")()],
+        lambda: [b"own:\n  like: cisco_ios\n  title: x\n", *files("pytest_pinet/catalogue/switch_families/*.yaml")()],
         _families,
     ),
-    "ping": Target(_files("tests/data/ping/*"), _text(ping.parse), (ValueError,)),
-    "wrk": Target(_files("tests/data/wrk/*"), _text(wrk.parse), (PinetError, ValueError)),
-    "ss": Target(_files("tests/data/ss/*"), _text(lambda text: sockets.parse_sockets(text, 1))),
-    "board": Target(lambda: [BOARD], _text(parse_board)),
-    "management": Target(lambda: [MANAGED], _text(management.parse)),
-    "octets": Target(lambda: [MANAGED], _text(management_octets.parse_octets)),
+    "ping": Target(files("tests/data/ping/*"), as_text(ping.parse), (ValueError,)),
+    "wrk": Target(files("tests/data/wrk/*"), as_text(wrk.parse), (PinetError, ValueError)),
+    "ss": Target(files("tests/data/ss/*"), as_text(lambda text: sockets.parse_sockets(text, 1))),
+    "board": Target(lambda: [BOARD], as_text(parse_board)),
+    "management": Target(lambda: [MANAGED], as_text(management.parse)),
+    "octets": Target(lambda: [MANAGED], as_text(management_octets.parse_octets)),
     "temperature": Target(
         lambda: [b"temp=48.3'C\nthrottled=0x50005\n", b"48300\n"],
-        _text(lambda text: (parse_temperature(text), parse_throttled(text))),
+        as_text(lambda text: (parse_temperature(text), parse_throttled(text))),
     ),
     "evidence": Target(_readings, _evidence),
     "console": Target(lambda: [KERNEL_LINES], _console),
+    **MORE,
 }
 
 
 def prepare() -> None:
     """Keep what the readers write below a folder of this run."""
     os.environ["XDG_CACHE_HOME"] = str(SCRATCH / "cache")
+    logging.disable()
     atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from pytest_pinet.config.lab_path import lab_path
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.output_file import write_file
 from pytest_pinet.lab.labgrid.identity import machine, start_time
 from pytest_pinet.lab.switch.switchport import PortState
@@ -65,7 +66,8 @@ class _JournalFile:
             return _Content()
         except ValueError as error:
             # Our files are written by rename, so a broken file is not ours.
-            _log.warning("%s cannot be read, so its switch ports are not restored: %s", self.path, error)
+            why = " ".join(str(error).split())[:200]
+            _log.warning("%s cannot be read, so its switch ports are not restored: %s", self.path, quoted(why))
             return _Content()
 
     @property

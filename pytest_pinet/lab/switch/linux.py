@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pytest_pinet.config.switches import default_vlan
 from pytest_pinet.errors import SwitchError
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.ssh import SshConnection, ssh_words
 from pytest_pinet.lab.switch import kinds
@@ -119,8 +121,21 @@ class LinuxSwitch:
         names = " ".join(map(shlex.quote, wanted))
         out = self._run(f"read the state of {' and '.join(wanted)}", _PATH + _READ + _STATES.format(ports=names))
         lines = out.splitlines()
-        vlans = untagged_vlans("\n".join(lines[len(wanted) :]))
-        return {port: self._state(line, vlans.get(port)) for port, line in zip(wanted, lines, strict=False)}
+        with self._readable("states of its ports", out):
+            vlans = untagged_vlans("\n".join(lines[len(wanted) :]))
+            return {port: self._state(line, vlans.get(port)) for port, line in zip(wanted, lines, strict=False)}
+
+    @contextmanager
+    def _readable(self, what: str, answer: str) -> Iterator[None]:
+        """Turn the errors of an answer that has another form into one of this switch."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            first = answer.strip().partition("\n")[0][:80]
+            raise SwitchError(
+                f"switch {self._switch.name} gives no readable {what}; its answer begins with {quoted(first)}",
+                "the lab's admin: look at the versions of iproute2 and lldpd on the switch",
+            ) from None
 
     def _state(self, line: str, vlans: Mapping[int, bool] | None) -> PortState:
         flags, carrier, speed, duplex, bridge, filtering = line.split("|")
@@ -166,12 +181,15 @@ class LinuxSwitch:
             f' for file in {files}; do get $file; line="$line $value"; done; echo "$line"; done',
         )
         now = time.monotonic()
-        return {port: _counters(now, line) for port, line in zip(wanted, out.splitlines(), strict=True)}
+        with self._readable("counters", out):
+            return {port: _counters(now, line) for port, line in zip(wanted, out.splitlines(), strict=True)}
 
     def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
         command = "bridge -j fdb show 2>/dev/null; echo; echo ---; lldpcli -f json0 show neighbors 2>/dev/null; :"
-        fdb, _, lldp = self._run("read its neighbours", as_root(command)).partition("\n---\n")
-        return neighbours_by_port(ports, [*neighbours_by_fdb(fdb), *neighbours_by_lldp(lldp)])
+        out = self._run("read its neighbours", as_root(command))
+        fdb, _, lldp = out.partition("\n---\n")
+        with self._readable("neighbours", out):
+            return neighbours_by_port(ports, [*neighbours_by_fdb(fdb), *neighbours_by_lldp(lldp)])
 
     def close(self) -> None:
         if self._connection is not None:

@@ -48,8 +48,8 @@ def known_tests(results: Path) -> list[KnownTest]:
             result = parse_json(path.read_text(encoding="utf-8"))
             if not isinstance(result, dict):
                 continue
-            named = [(label["name"], label["value"]) for label in result.get("labels", ())]
-            combination = next(p["value"] for p in result.get("parameters", ()) if p["name"] == PARAMETER)
+            named = [(label["name"], str(label["value"])) for label in result.get("labels", ())]
+            combination = next(str(p["value"]) for p in result.get("parameters", ()) if p["name"] == PARAMETER)
         except (OSError, ValueError, KeyError, TypeError, StopIteration):
             continue
         figures = tuple(dict.fromkeys(value for name, value in named if name == "figure"))

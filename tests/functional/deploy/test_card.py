@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +13,15 @@ import pytest
 
 from pytest_pinet.builds.initramfs import archive
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import BuildError, BuildMismatch, ChangedBuildError, LabError, PinetError, UnsupportedError
+from pytest_pinet.errors import (
+    BuildError,
+    BuildMismatch,
+    ChangedBuildError,
+    ConfigError,
+    LabError,
+    PinetError,
+    UnsupportedError,
+)
 from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import put_back
@@ -20,6 +29,7 @@ from pytest_pinet.model.build import Build
 from tests.support import build_files as made
 from tests.support.card_board import KNOWN_RELEASE, KNOWN_VERSION, CardBoard, card_board
 from tests.support.device_tree_files import PI_4, blob, booted, changed
+from tests.support.hostile import HOSTILE
 
 pytestmark = pytest.mark.usefixtures("_cache")
 
@@ -313,52 +323,64 @@ def test_a_build_of_settings_boots_the_known_good_kernel(board: CardBoard, tmp_p
 
 # Each makes this file if a shell on the board reads it as more than a word.
 CANARY = "/run/canary"
-HOSTILE = (
-    f"$(>{CANARY})",
-    f"`>{CANARY}`",
-    f";>{CANARY};",
-    f"'$(>{CANARY})'",
-    f'"$(>{CANARY})"',
-    f"&>{CANARY}&",
-    "'",
-    "*",
-)
+TEXTS = [text.replace(">canary", f">{CANARY}") for text in HOSTILE]
+# Values of options, and words of a command line, have no blanks. The others are refused when the build is read.
+WORDS = [text for text in TEXTS if re.fullmatch(r"[!-~]{1,200}", text)]
+
+
+def canaries(board: CardBoard) -> str:
+    return board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_proved")
 def test_no_text_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path: Path) -> None:
-    words = [f"word{number}={text}" for number, text in enumerate(HOSTILE)]
-    name = "-".join(HOSTILE).replace("/", "_").replace(CANARY.replace("/", "_"), "canary")
-    settings: dict[str, object] = {"name": name, "cmdline": " ".join(words), "config": [f"#{word}" for word in words]}
-    settings["options"] = {"e1000e": dict(zip(("debug", "InterruptThrottleRate"), HOSTILE[:2], strict=True))}
-    build_of(tmp_path / "new")
-    kept = [line for line in (tmp_path / "new" / "build.yaml").read_text().splitlines() if not line.startswith("name:")]
-    (tmp_path / "new" / "build.yaml").write_text(
-        "\n".join([*kept, *(f"{k}: {json.dumps(v)}" for k, v in settings.items())])
-    )
+    assert len(WORDS) > 20
+    words = [f"word{number}={text}" for number, text in enumerate(WORDS)]
+    options = {f"p{number}": text for number, text in enumerate(WORDS)}
+    parameters = tuple(f"{name}:charp" for name in options)
+    made.write(tmp_path / "new", {"Image": made.image()})
+    made.write(tmp_path / "new", made.tree(made.RELEASE, e1000e=made.module("e1000e", parameters=parameters)))
+    settings: dict[str, object] = {
+        "name": "-".join(HOSTILE[:8]),
+        "kernel": "Image",
+        "modules": ".",
+        "cmdline": " ".join(words),
+        "config": [f"#{text}" for text in TEXTS if text.isprintable() and len(text) < 90],
+        "options": {"e1000e": options},
+    }
+    (tmp_path / "new" / "build.yaml").write_text(json.dumps(settings))
     build = load_build(str(tmp_path / "new"))
     deployment = Deployment(board)
     deployment.check(build)
     running = deployment.start(build)
     assert [word for word in running.cmdline.split() if word.startswith("word")] == words
-    assert {f"e1000e.debug={HOSTILE[0]}", f"e1000e.InterruptThrottleRate={HOSTILE[1]}"} <= {*running.cmdline.split()}
-    assert board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout == ""
+    assert {f"e1000e.{name}={text}" for name, text in options.items()} <= {*running.cmdline.split()}
+    assert canaries(board) == ""
     deployment.take_back()
     board.power_cycle()
-    assert board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout == ""
+    assert canaries(board) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_proved")
-def test_no_sysctl_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path: Path) -> None:
+def test_no_sysctl_or_name_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path: Path) -> None:
     deployment = Deployment(board)
-    for text in HOSTILE:
-        (tmp_path / "build.yaml").write_text(f"sysctls: {{net.ipv4.tcp_sack: {json.dumps(text)}}}\n")
-        # The kernel refuses each of these values.
-        with suppress(PinetError):
-            deployment.start(load_build(str(tmp_path / "build.yaml")))
-        assert board.shell.run(f"ls {CANARY} /canary ~/canary 2>/dev/null").stdout == "", text
+    reached = 0
+    for text in TEXTS:
+        for settings in ({"name": "x", "sysctls": {"net.ipv4.tcp_sack": text}}, {"name": text.replace("/", "_")}):
+            own = {"sysctls": {"net.ipv4.tcp_sack": 1}, **settings}
+            (tmp_path / "build.yaml").write_text(json.dumps(own))
+            try:
+                build = load_build(str(tmp_path / "build.yaml"))
+            except ConfigError:
+                continue
+            reached += 1
+            # The kernel refuses each of these values.
+            with suppress(PinetError):
+                deployment.start(build)
+            assert canaries(board) == "", text
+    assert reached > 40
     deployment.take_back()
 
 

@@ -173,3 +173,9 @@ def test_the_kernels_that_a_firmware_may_start(board: str, config: str, kernels:
 def test_the_files_of_a_boot(config: str, files: str, expected: tuple[str, tuple[str, ...], str]) -> None:
     (boot,) = evaluate({"config.txt": config}.get, pi_models()["pi4b"]).files(files.split().__contains__)
     assert (boot.kernel, boot.initramfs, boot.prefix) == expected
+
+
+def test_a_file_that_includes_itself_often_ends() -> None:
+    """Fifty includes in each of five levels are 300 million files."""
+    found = evaluate({"config.txt": "include config.txt\n" * 50 + "arm_64bit=1\n"}.get, pi_models()["pi4b"])
+    assert found.settings == {"arm_64bit": "1"}

@@ -77,6 +77,23 @@ def test_incomplete_results_are_an_error(end: str) -> None:
         read_results(TEXT[: TEXT.index(end)])
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (" pktgen tx 60 2500 130225000 50", ""),
+        ("pktgen tx 60", "pktgen tx nan"),
+        ("pktgen tx", "pktgen xt"),
+        ("ffff800008010400 net_rx_action", "ffff800008010400"),
+        ("ffff800008010400", "xyz"),
+        ("ffff800008010400 net_rx_action\n", "\n"),
+    ],
+)
+def test_broken_results_are_an_error(old: str, new: str) -> None:
+    assert old in TEXT
+    with pytest.raises(LabError, match="the results of the machine in QEMU are broken"):
+        read_results(TEXT.replace(old, new))
+
+
 def test_counts_belong_to_the_function_before_the_address() -> None:
     counts = {
         0x5500000100: 7,

@@ -39,6 +39,18 @@ def test_a_reader_that_only_waits_for_a_processor_is_no_hang() -> None:
     read(Target(lambda: [b""], lambda data: time.sleep(0.3)), b"", hang_s=0.1)
 
 
+def test_a_failure_that_does_not_come_again_is_reported() -> None:
+    seen: list[bytes] = []
+
+    def reader(data: bytes) -> None:
+        seen.append(data)
+        if len(seen) == 1:
+            raise KeyError("b")
+
+    with pytest.raises(Finding, match="KeyError: 'b'"):
+        fuzz(Target(lambda: [b"abc"], reader), 20, 60.0, seed=1)
+
+
 def test_a_refusal_is_no_finding() -> None:
     def reader(data: bytes) -> None:
         raise ConfigError("no")

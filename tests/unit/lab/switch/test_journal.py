@@ -142,3 +142,10 @@ def test_a_broken_journal_file_is_ignored(tmp_path: Path, lab: str) -> None:
     journal.record("sw", {"p1": UP})
     assert journal.original("sw", "p1") == UP
     assert journal.left_behind() == ({}, [])
+
+
+def test_a_broken_file_is_named_on_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "999999-1-0.json").write_text('{"host": {"a\\n::error::x": 1}}')
+    assert Journal("/lab.yaml", tmp_path).left_behind() == ({}, [])
+    assert "999999-1-0.json cannot be read, so its switch ports are not restored: '1 validation error" in caplog.text
+    assert {line.count("\n") for line in caplog.messages} == {0}

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.lab.switch.linux import Bridges, access_vlan, neighbours_by_fdb, neighbours_by_lldp, untagged_vlans
+from pytest_pinet.errors import SwitchError, Where
+from pytest_pinet.execution.shell import Completed
+from pytest_pinet.lab.switch.linux import (
+    Bridges,
+    LinuxSwitch,
+    access_vlan,
+    neighbours_by_fdb,
+    neighbours_by_lldp,
+    untagged_vlans,
+)
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour
+from pytest_pinet.model.lab import Switch
 
 # bridge -j vlan show, iproute2 6.1 on a DSA switch.
 VLANS = """\
@@ -78,3 +88,40 @@ def test_neighbours_from_lldp() -> None:
         ("lan3", Neighbour(Capability.LLDP)),
     ]
     assert neighbours_by_lldp("") == []
+
+
+class Answering:
+    """A switch that answers every command with the same text."""
+
+    name = "sw"
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        return Completed(0, self.answer, "")
+
+
+@pytest.mark.parametrize(
+    ("act", "answer"),
+    [
+        ("states", "x"),
+        ("states", "0x1003|1|1000|full|lan|1|"),
+        ("states", "zz|1|1000|full|lan|1"),
+        ("states", "0x1003|1|1000|full|lan|1\n{"),
+        ("states", '0x1003|1|1000|full|lan|1\n[{"vlans": 1}]'),
+        ("counters", "boot 1 2"),
+        ("counters", "boot 1 2 3 4 5 6\nboot 1 2 3 4 5 6"),
+        ("neighbours", "{"),
+        ("neighbours", "[" * 5000),
+        ("neighbours", '[{"master": "lan"}]'),
+        ("neighbours", '\n---\n{"lldp": [{"interface": [1]}]}'),
+        ("neighbours", "\n---\n[]"),
+    ],
+)
+def test_an_answer_of_another_form_is_an_error_of_the_switch(act: str, answer: str) -> None:
+    switch = Switch("sw1", "linux", ("lan1",), {}, Where("lab.yaml", 3))
+    linux = LinuxSwitch(switch, Answering(answer), Bridges(1, "lan"))  # type: ignore[arg-type]
+    with pytest.raises(SwitchError, match=r"switch sw1 gives no readable .*; its answer begins with '") as caught:
+        getattr(linux, act)(["lan1"])
+    assert len(str(caught.value)) < 300

@@ -104,6 +104,16 @@ def test_tests_are_read_from_results_and_what_is_none_of_ours_is_passed_over(tmp
     assert known_tests(tmp_path) == [KnownTest(SUBJECT.id, "measured", str(SUBJECT.combination), (TX.figure,))]
 
 
+def test_a_result_with_values_of_other_types_is_read(tmp_path: Path) -> None:
+    labels = [{"name": "figure", "value": {"a": []}}, {"name": "figure", "value": 1}]
+    (tmp_path / "a-result.json").write_text(
+        json.dumps({"testCaseId": "c", "parameters": [{"name": "combination", "value": []}], "labels": labels})
+    )
+    (found,) = known_tests(tmp_path)
+    assert (found.combination, found.figures) == ("[]", ("{'a': []}", "1"))
+    assert found.allure3_id
+
+
 def test_a_lab_error_keeps_the_history_of_its_test(tmp_path: Path) -> None:
     memory = tmp_path / "allure-tests.json"
     failed = replace(TEST, figures=())
