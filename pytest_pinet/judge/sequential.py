@@ -303,8 +303,7 @@ def _on_levels(
     own, bound = standing.level, math.log(limit.bps)
     values = [math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None]
     found = explanations(values, levels, error_rate)
-    # Connections of one run on both levels: not all of them share that of their boot or day.
-    each = levels.unit is Unit.CONNECTION or 0 < found[0].lower < own.n
+    each = levels.unit is Unit.CONNECTION or levels.shows_both(values, found[0])
     if not each:
         found = explanations([fmean(values)], levels, error_rate)
     freedom = levels.count - 2 + own.n - 1 if each else own.freedom

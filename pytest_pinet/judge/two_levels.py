@@ -85,6 +85,16 @@ class TwoLevels:
         low, high = self.low + shift, self.high + shift
         return low if abs(value - low) < abs(value - high) else high
 
+    def shows_both(self, values: Sequence[float], best: Explanation) -> bool:
+        """Return whether the connections of a run lie on both levels, and near them: they do not share one level.
+
+        Connections that scatter over both levels show none of them.
+        """
+        if not 0 < best.lower < len(values) or (self.proven and self.unit is not Unit.LINK_UP):
+            return False
+        squares = math.fsum((value - self.level_of(value, best.shift)) ** 2 for value in values)
+        return math.sqrt(squares / len(values)) <= self.gap / APART
+
     def misses_one(self, connections: int, lower: bool) -> bool:
         """Return whether so many connections on one level are improbable if connections have the levels."""
         share = self.lower / self.count if lower else 1 - self.lower / self.count

@@ -190,3 +190,17 @@ def test_connections_on_both_levels_are_no_draw_of_a_boot(slower: float) -> None
         assert found.verdict is not (Verdict.PASS if slower else Verdict.FAIL)
         right += found.verdict is (Verdict.FAIL if slower else Verdict.PASS)
     assert right >= 36
+
+
+def test_connections_that_scatter_over_both_levels_of_boots_show_neither() -> None:
+    """Then the mean of the boot is judged, not each connection by the small spread of the means of boots."""
+    own = of_boots(0.02, random.Random(2), 3, 1)
+    levels = two_levels(own)
+    assert levels is not None
+    values = [math.log(HIGH * 1e6 * (1 - part)) for part in (0.0, 0.004, 0.009, 0.013, 0.02)]
+    assert not levels.shows_both(values, explanations(values, levels, 0.01)[0])
+    values = [math.log(HIGH * 1e6 * (1 - part)) for part in (0.0, 0.02, 0.0, 0.019, 0.001)]
+    assert levels.shows_both(values, explanations(values, levels, 0.01)[0])
+    proven = two_levels(of_boots(0.02, random.Random(2), 2, 2))
+    assert proven is not None
+    assert not proven.shows_both(values, explanations(values, proven, 0.01)[0])
