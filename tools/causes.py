@@ -43,9 +43,9 @@ def page(found: Sequence[tuple[Scenario, Cause]]) -> str:
     if not wrong:
         return "\n".join([*lines, "None.", ""])
     lines += ["| scenario | source | cause | named | how often |", "|---|---|---|---|---|"]
-    for (name, source, cause, named), times in sorted(_counted(wrong).items()):
+    for (name, source, right_cause, named), times in sorted(_counted(wrong).items()):
         of = sum(one.name == name for one, _ in found)
-        lines.append(f"| {name} | {source} | `{cause}` | `{named}` | {times} of {of} |")
+        lines.append(f"| {name} | {source} | `{right_cause}` | `{named}` | {times} of {of} |")
     return "\n".join([*lines, ""])
 
 

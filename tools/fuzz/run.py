@@ -12,7 +12,7 @@ from hypothesis import seed as with_seed
 from hypothesis.errors import FlakyFailure
 
 from tools.fuzz.mangle import mangled
-from tools.fuzz.targets import Target
+from tools.fuzz.target import Target
 
 # Of processor time. No reader needs a tenth of this for a file of the samples' size.
 HANG_S = 20.0

@@ -342,7 +342,7 @@ def test_no_text_of_a_build_is_executed_on_the_board(board: CardBoard, tmp_path:
     made.write(tmp_path / "new", {"Image": made.image()})
     made.write(tmp_path / "new", made.tree(made.RELEASE, e1000e=made.module("e1000e", parameters=parameters)))
     settings: dict[str, object] = {
-        "name": "-".join(HOSTILE[:8]),
+        "name": "-".join(HOSTILE[:7]),
         "kernel": "Image",
         "modules": ".",
         "cmdline": " ".join(words),

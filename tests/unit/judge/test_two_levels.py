@@ -162,8 +162,12 @@ def test_one_boot_on_a_level_is_one_draw(boots: int, runs: int, slower: float) -
     source = random.Random(f"boots {boots} {slower}")
     found: Counter[Verdict] = Counter()
     for _ in range(100):
-        of_boot = level(0.1)(source)
-        found[gate(of_boots(0.1, source, boots, runs), lambda _, one=of_boot: one, source, slower).verdict] += 1
+        own, rate = of_boots(0.1, source, boots, runs), level(0.1)(source)
+
+        def of_boot(_: random.Random, rate: float = rate) -> float:
+            return rate
+
+        found[gate(own, of_boot, source, slower).verdict] += 1
     wrong = Verdict.PASS if slower else Verdict.FAIL
     assert found[wrong] + found[Verdict.MARGINAL] + found[Verdict.IMPROVED] <= 1
     assert found[Verdict.FAIL if slower else Verdict.PASS] >= 35

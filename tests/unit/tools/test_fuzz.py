@@ -9,7 +9,8 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from tools.fuzz.run import Finding, fuzz, read
-from tools.fuzz.targets import TARGETS, Target
+from tools.fuzz.target import Target
+from tools.fuzz.targets import TARGETS
 
 
 @pytest.mark.parametrize("name", TARGETS)
