@@ -121,3 +121,18 @@ def test_what_a_queue_still_holds_at_the_end_is_no_wrong_clock() -> None:
     parsed("tcp-3.12-3.12", lambda report, role: longer(report, role, 0.1))
     with pytest.raises(TrafficError, match=r"its intervals last 2\.50 s of 2 s"):
         parsed("tcp-3.12-3.12", lambda report, role: longer(report, role, 0.5))
+
+
+def test_a_last_interval_that_ends_late_is_no_wrong_clock() -> None:
+    """As on a machine that takes the processor from iperf3 when its time is over."""
+
+    def later(report: Any, by_s: float) -> None:
+        last = report["intervals"][-1]
+        for part in (last["sum"], *last["streams"]):
+            part |= {"end": part["end"] + by_s, "seconds": part["seconds"] + by_s}
+        for total in ("sum_sent", "sum_received"):
+            report["end"][total]["seconds"] += by_s
+
+    parsed("tcp-3.12-3.12", lambda report, _: later(report, 0.25))
+    with pytest.raises(TrafficError, match="its intervals last"):
+        parsed("tcp-3.12-3.12", lambda report, _: later(report, 0.5))
