@@ -35,6 +35,8 @@ _WORTH = 20
 _MOST_ALIKE = 0.9
 # In a short series, noise and correlation are not well known: with so many runs, a level must move 1.4 times as much.
 _SHORT = 20.0
+# In a long series, this share of the standard errors is enough; with so many runs, twice as much.
+_LONG, _LONG_FROM = 0.933, 25.0
 # Goodput is never measured more precisely. Without this bound every change of a constant series would be certain.
 LEAST_NOISE = 2e-4
 
@@ -216,7 +218,8 @@ def _settled(series: Readings, cuts: list[int]) -> list[int]:
 
 def _reduced(series: Readings, cuts: list[int], certain: float, matters: float) -> list[int]:
     """Remove the cuts that are not certain or too small, weakest first."""
-    needed = certain * math.sqrt(1 + _SHORT / len(series.values))
+    length = len(series.values)
+    needed = certain * min(math.sqrt(1 + _SHORT / length), _LONG * (1 + (_LONG_FROM / length) ** 2))
     while cuts:
         noise, alike = noise_of(series.values, cuts)
         found = [_strength(series, cuts, index, noise, alike) for index in range(len(cuts))]

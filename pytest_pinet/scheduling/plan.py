@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
+
+from pytest_pinet.execution.json_text import parse_json
 
 FILE = "plan.json"
 WORKER_INPUT = "pinet_run_folder"
@@ -106,11 +109,11 @@ def _read(file: Path) -> dict[str, Estimate]:
         return found
     for line in text.splitlines():
         try:
-            result = json.loads(line)
+            result: Any = parse_json(line)
             nodeid, seconds, traffic_s = result["test"], float(result["seconds"]), float(result["traffic_seconds"])
         except (ValueError, KeyError, TypeError):
             continue
-        if traffic_s > 0:
+        if isinstance(nodeid, str) and traffic_s > 0:
             before = found.get(nodeid, Estimate(AROUND_S, 0.0))
             found[nodeid] = Estimate(before.total_s + seconds, before.traffic_s + traffic_s)
     return found

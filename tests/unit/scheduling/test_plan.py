@@ -54,3 +54,18 @@ def test_an_unreadable_run_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "2" / "results.jsonl").mkdir(parents=True)
     run(tmp_path, "1", ("a", 10, 8))
     assert Estimates.of_earlier_runs(tmp_path)["a"].total_s == AROUND_S + 10
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        '{"test": [], "seconds": 5, "traffic_seconds": 3}',
+        '{"test": "b", "seconds": NaN, "traffic_seconds": 3}',
+        '{"test": "b", "seconds": 1' + 400 * "0" + ', "traffic_seconds": 3}',
+    ],
+)
+def test_a_line_with_values_of_other_types_is_ignored(result: str, tmp_path: Path) -> None:
+    run(tmp_path, "20260101-000000", ("a", 10, 8))
+    (tmp_path / "20260102-000000").mkdir()
+    (tmp_path / "20260102-000000" / "results.jsonl").write_text(f"{result}\n")
+    assert dict(Estimates.of_earlier_runs(tmp_path)).keys() == {"a"}
