@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pytest_pinet.execution.json_text import parse_json
 
@@ -109,7 +108,9 @@ def _read(file: Path) -> dict[str, Estimate]:
         return found
     for line in text.splitlines():
         try:
-            result: Any = parse_json(line)
+            result = parse_json(line)
+            if not isinstance(result, dict):
+                continue
             nodeid, seconds, traffic_s = result["test"], float(result["seconds"]), float(result["traffic_seconds"])
         except (ValueError, KeyError, TypeError):
             continue
