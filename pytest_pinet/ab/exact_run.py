@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -17,7 +17,8 @@ from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.exact import ExactLimits, differs_beside_build, judge_exact
 from pytest_pinet.judge.interleaved import Side
-from pytest_pinet.model.exact import MadeExactBoot
+from pytest_pinet.model.build import Build
+from pytest_pinet.model.exact import Function, MadeExactBoot
 from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.report.change_head import change_head
@@ -80,10 +81,10 @@ class ExactRun:
             raise InvalidMeasurement(f"{nic}: the boots have no window of traffic in common")
         turns = [_turn(number, side, made) for number, (side, made) in enumerate(zip(Side, (a, b), strict=True), 1)]
         names = options.name(Side.A), options.name(Side.B)
-        changed = [one.function.name for window in found.windows for one in window.functions[:MOST_FUNCTIONS]]
-        places = find_functions(sources_of(options.new), changed)
+        changed = {one.function for window in found.windows for one in window.functions[:MOST_FUNCTIONS]}
+        places = _places(options.new, changed)
         boots = a.boot, b.boot
-        records = exact_records(names, boots, found, turns, started, lambda function: places.get(function.name, ""))
+        records = exact_records(names, boots, found, turns, started, lambda function: places.get(function, ""))
         finished = [session.results.finished(item, record) for record in records]
         item.stash[RESULTS_KEY] += finished
         return finished
@@ -125,6 +126,15 @@ class ExactRun:
         # A boot of an earlier run takes no time. Workers made the boots of their results.
         made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
         return change_head(a, b, results, False, max(made, self._made), failed, interrupted, exact=True)
+
+
+def _places(build: Build, functions: Collection[Function]) -> dict[Function, str]:
+    """Return file and line of each function whose definition is found."""
+    found: dict[Function, str] = {}
+    for module in sorted({function.module for function in functions}):
+        own = {function.name: function for function in functions if function.module == module}
+        found |= {own[name]: place for name, place in find_functions(sources_of(build, module), own).items()}
+    return found
 
 
 def _turn(number: int, side: Side, made: MadeExactBoot) -> TurnRecord:

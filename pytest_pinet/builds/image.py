@@ -103,6 +103,12 @@ def is_arm64(plain: bytes) -> bool:
     return _by_magic(plain) == "arm64"
 
 
+def page_kib(plain: bytes) -> int | None:
+    """Return the page size of a raw Image for arm64 in KiB (flags, bits 1 and 2), or None if it does not say it."""
+    flags = int.from_bytes(plain[24:32], "little")
+    return {1: 4, 2: 16, 3: 64}.get(flags >> 1 & 3)
+
+
 def _by_magic(plain: bytes) -> str | None:
     return next((arch for arch, (magic, at) in _MAGICS.items() if plain.startswith(magic, at)), None)
 

@@ -15,15 +15,21 @@ _LARGEST = 2 << 20
 _DEFINITION = r"^(?:[A-Za-z_][\w \t*]*[ \t*])?({names})\((?![^;{{]*\);)"
 
 
-def sources_of(build: Build) -> list[Path]:
-    """Return the folders with the sources of a build, the nearest first; none for a build without sources."""
+def sources_of(build: Build, module: str = "") -> list[Path]:
+    """Return the folders with the sources of a build, the nearest first; none for a build without sources.
+
+    The nearest folder to a function of ``module`` is that of this module: drivers have functions of one name.
+    """
     folders: dict[Path, None] = {}
+    own = build.modules.get(module)
     for file in build.files:
         path = Path(file.path).resolve()
         if file.role is BuildFileRole.MODULE and any(path.parent.glob("*.c")):
             folders[path.parent] = None
         if (root := _tree_above(file)) is not None:
-            folders |= {root / part: None for part in _PARTS if (root / part).is_dir()}
+            place = root / Path(own.path.removeprefix("kernel/")).parent if own is not None else root
+            near = [place] if place != root and place.is_dir() else []
+            folders |= dict.fromkeys([*near, *(root / part for part in _PARTS if (root / part).is_dir())])
     return list(folders)
 
 
@@ -34,9 +40,10 @@ def tree_of(build: Build) -> Path | None:
 
 def _tree_above(file: BuildFile) -> Path | None:
     path = Path(file.path).resolve()
-    if file.role is BuildFileRole.MODULES and (path / "build").is_dir():
-        path = (path / "build").resolve() / "any"
-    return next((one for one in path.parents if _is_tree(one)), None)
+    # With O=, kbuild leaves a link to the sources in the folder of the output.
+    folders = [path, *path.parents] + ([(path / "build").resolve()] if file.role is BuildFileRole.MODULES else [])
+    places = (place for folder in folders for place in (folder, folder / "source"))
+    return next((place.resolve() for place in places if _is_tree(place)), None)
 
 
 def _is_tree(folder: Path) -> bool:

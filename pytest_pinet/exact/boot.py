@@ -101,7 +101,14 @@ def boot(
         cmdline=payload.cmdline,
         modules=payload.modules,
     )
-    return ExactBoot(identity, joined_turns(windows))
+    joined = joined_turns(windows)
+    if (empty := next((window for window in joined if not window.packets), None)) is not None:
+        raise BuildError(f"{_what(board, payload)} moved no packet in {empty.name}", "no traffic")
+    return ExactBoot(identity, joined)
+
+
+def _what(board: ExactBoard, payload: Payload) -> str:
+    return f"kernel {payload.release} on the exact board {board.name}"
 
 
 def _checked(board: ExactBoard, payload: Payload, ran: _Ran) -> GuestResults:
@@ -110,7 +117,7 @@ def _checked(board: ExactBoard, payload: Payload, ran: _Ran) -> GuestResults:
     if _END in lines:
         return read_results(ran.results)
     excerpt = "\n".join(lines[-_EXCERPT_LINES:])
-    what = f"kernel {payload.release} on the exact board {board.name}"
+    what = _what(board, payload)
     if panic := _PANIC.search(ran.console):
         raise BuildError(f"{what} panicked: {panic[1].strip()}", "panic", excerpt)
     failed = next((line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)), None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from pytest_pinet.builds.image import page_kib
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.emulated.kernel_package import arm64_image
@@ -68,6 +69,11 @@ def make_payload(
         arch = build.arch or (kernel_of.kernel and kernel_of.kernel.arch)
         raise BuildError(f"{build} is for {arch}, but exact boards are arm64", "wrong architecture")
     image = _image(kernel_of)
+    if (pages := page_kib(image)) not in (4, None):
+        raise CapabilityError(
+            f"{kernel_of} has pages of {pages} KiB, but exact boards need pages of 4 KiB: build it with "
+            "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
+        )
     require_config(kernel_of, image, SLOT if board.machine.slot else {})
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}

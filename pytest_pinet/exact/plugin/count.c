@@ -5,7 +5,7 @@
  * them. At `hint #0x72` the plugin writes one octet to the socket with the descriptor `hold`, and the guest stops until
  * the host has answered with one. pytest_pinet/exact/qemu.py builds this file when it is first needed:
  *
- *   cc -shared -fPIC -O2 -DAPI=1 -o count.so count.c      (-DAPI=4 for QEMU 9.2 and later)
+ *   cc -shared -fPIC -O2 -DAPI=1 -o count.so count.c      (-DAPI=2 for QEMU 9.0, 3 for 9.1, 4 for 9.2 and later)
  *   qemu-system-aarch64 -plugin ./count.so,out=counts,hold=7 -icount shift=4 ...
  *
  * Output, in the machine's byte order, for each window: "SNAP", number of entries n (uint64), then n times { address
@@ -41,10 +41,13 @@ extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin
 extern uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 #if API < 3
 extern const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
+#else
+extern size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t size);
+#endif
+#if API < 2
 extern void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int op, void *at, uint64_t add);
 #else
 struct cell { struct qemu_plugin_scoreboard *board; size_t offset; };
-extern size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *insn, void *to, size_t size);
 extern struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t size);
 extern void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *board, unsigned cpu);
 extern void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, int op,
@@ -61,7 +64,7 @@ static uint32_t cells;              /* in use */
 static FILE *out;
 static int hold = -1;
 
-#if API < 3
+#if API < 2
 static uint64_t *chunks[CHUNKS];
 #else
 /* QEMU reserves 16 processors in a scoreboard and clears all of it. Therefore, cells are made as they are needed. */
@@ -77,7 +80,7 @@ static void stop(const char *why)
 /* Returns the counts of a processor in a chunk, or NULL if there is no such processor. */
 static uint64_t *counts_of(int cpu, size_t chunk)
 {
-#if API < 3
+#if API < 2
     return cpu ? NULL : chunks[chunk];
 #else
     return cpu < qemu_plugin_num_vcpus() ? qemu_plugin_scoreboard_find(chunks[chunk], (unsigned)cpu) : NULL;
@@ -92,7 +95,7 @@ static uint32_t new_cell(uint64_t address)
         stop("the guest ran too many instructions");
     if (!addresses[chunk]) {
         addresses[chunk] = calloc(CELLS, sizeof(uint64_t));
-#if API < 3
+#if API < 2
         chunks[chunk] = calloc(CELLS, sizeof(uint64_t));
 #else
         chunks[chunk] = qemu_plugin_scoreboard_new(CELLS * sizeof(uint64_t));
@@ -192,9 +195,12 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 
 #if API < 3
         memcpy(&word, qemu_plugin_insn_data(insn), 4);
-        qemu_plugin_register_vcpu_insn_exec_inline(insn, 0 /* add */, &chunks[chunk][place], 1);
 #else
         qemu_plugin_insn_data(insn, &word, 4);
+#endif
+#if API < 2
+        qemu_plugin_register_vcpu_insn_exec_inline(insn, 0 /* add */, &chunks[chunk][place], 1);
+#else
         qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
             insn, 0, (struct cell){chunks[chunk], place * sizeof(uint64_t)}, 1);
 #endif

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.sources import find_functions, sources_of
-from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 
 MAIN = """\
 static int gem_rx(struct macb_queue *queue, struct napi_struct *napi,
@@ -63,6 +63,31 @@ def test_installed_modules_lead_to_their_tree(tree: Path, tmp_path: Path) -> Non
     (modules / "build").symlink_to(tree)
     build = Build("modules", (a_file(BuildFileRole.MODULES, modules),))
     assert "gem_rx" in find_functions(sources_of(build), ["gem_rx"])
+
+
+def test_a_function_is_that_of_its_own_driver(tree: Path, tmp_path: Path) -> None:
+    other = tree / "drivers/net/ethernet/broadcom"
+    other.mkdir()
+    (other / "bcmgenet.c").write_text(MAIN)
+    modules = tmp_path / "lib/modules/6.1.0"
+    modules.mkdir(parents=True)
+    (modules / "build").symlink_to(tree)
+    macb = ModuleId("macb", "kernel/drivers/net/ethernet/cadence/macb.ko", "", "arm64")
+    build = Build("modules", (a_file(BuildFileRole.MODULES, modules),), modules={"macb": macb})
+    found = find_functions(sources_of(build, "macb"), ["gem_rx", "net_rx_action"])
+    assert found == {"gem_rx": "drivers/net/ethernet/cadence/macb_main.c:5", "net_rx_action": "net/core/dev.c:1"}
+
+
+@pytest.mark.parametrize("role", [BuildFileRole.KERNEL, BuildFileRole.MODULES])
+def test_a_build_in_a_folder_of_its_own_leads_to_the_tree(tree: Path, tmp_path: Path, role: BuildFileRole) -> None:
+    """``make O=out`` leaves the link out/source; the modules have build, which leads to out."""
+    out, modules = tmp_path / "out", tmp_path / "lib/modules/6.1.0"
+    for folder in (out / "arch/arm64/boot", modules):
+        folder.mkdir(parents=True)
+    (out / "source").symlink_to(tree)
+    (modules / "build").symlink_to(out)
+    path = modules if role is BuildFileRole.MODULES else out / "arch/arm64/boot/Image"
+    assert "gem_rx" in find_functions(sources_of(Build("out", (a_file(role, path),))), ["gem_rx"])
 
 
 def test_a_build_without_sources_has_no_places(tmp_path: Path) -> None:

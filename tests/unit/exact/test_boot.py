@@ -7,10 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import BuildError, LabError
 from pytest_pinet.exact import boot
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.payload import Payload
+from pytest_pinet.exact.qemu import Plugin, Qemu
 
 BUSY = "echo begun; while :; do :; done"
 HALTED = "echo begun; exec sleep 60"
@@ -45,3 +47,12 @@ def test_the_line_of_a_failure_is_read_whole_though_it_comes_in_parts() -> None:
     line = "exact-failed: write /proc/sys/a 1: no such parameter (errno 2)\n"
     text, end = run(f"echo; printf '{line[:30]}'; sleep 0.3; printf '{line[30:-1]}\\n'; exec sleep 60", cpu_s=600.0)
     assert (text, end) == (f"\n{line}", 0)
+
+
+def test_a_window_without_packets_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = "banner Linux\ndriver macb\nwindow pktgen rx 60 0 130225000 50\nsymbols\nffff800008000000 _text\nend\n"
+    monkeypatch.setattr(boot, "_run", lambda *_: boot._Ran("\nexact-end\n", results, b"", 0))
+    payload = Payload("", "6.12.25", b"", b"", "", {}, "", "pktgen")
+    qemu, plugin = Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
+    with pytest.raises(BuildError, match=r"^kernel 6.12.25 on the exact board macb moved no packet in pktgen-60-rx$"):
+        boot.boot(exact_boards()["macb"], payload, qemu, plugin)

@@ -129,3 +129,15 @@ def test_a_board_with_a_slot_needs_a_kernel_with_hot_plug(base: Build, tmp_path:
     make_payload(VIRTIO, base, None)
     with pytest.raises(CapabilityError, match=r"devices that are plugged in \(CONFIG_HOTPLUG_PCI_PCIE\)"):
         make_payload(BOARDS["virtio-net-slot"], base, None)
+
+
+@pytest.mark.parametrize(("flags", "size"), [(2 << 1, 16), (3 << 1, 64)])
+def test_a_kernel_with_larger_pages_is_one_sentence(base: Build, tmp_path: Path, flags: int, size: int) -> None:
+    data = bytearray(image())
+    data[24] = flags
+    build = load_build(str(write(tmp_path / "b", {"Image": bytes(data), **tree(RELEASE, e1000e=module("e1000e"))})))
+    with pytest.raises(CapabilityError, match=rf" has pages of {size} KiB, but exact boards need pages of 4 KiB: "):
+        make_payload(E1000E, base, build)
+    data[24] = 1 << 1
+    same = load_build(str(write(tmp_path / "c", {"Image": bytes(data), **tree(RELEASE, e1000e=module("e1000e"))})))
+    make_payload(E1000E, base, same)
