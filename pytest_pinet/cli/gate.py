@@ -39,6 +39,8 @@ SPELLED = {
 OPTIONS = ("--against", "--lab", "--boots", "--exact", "--yes", "--bisect", "--help")
 # What an exact gate runs if no test is named.
 EXACT_SUITE = ("--pyargs", "pytest_pinet.suites.test_exact")
+# The longest name of a file on Linux (NAME_MAX).
+_LONGEST_NAME = 255
 
 
 @renamed({"--baseline": "--against"})
@@ -118,8 +120,17 @@ def gate(
 
 
 def _names_tests(words: Sequence[str]) -> bool:
-    """Return whether a word of the command line is the path of a test, or of a package of tests."""
-    return "--pyargs" in words or any(Path(word.partition("::")[0]).exists() for word in words)
+    """Return whether a word of the command line is the path of a test, or of a package of tests.
+
+    The value of an option can be the name of a file or folder, too: ``--pinet-nic igb`` beside the driver igb.
+    """
+    for before, word in zip(("", *words), words, strict=False):
+        is_value = before.startswith("--") and "=" not in before
+        path = Path(word.partition("::")[0])
+        # For a longer name, ``exists`` raises an error.
+        if len(word) <= _LONGEST_NAME and path.exists() and (path.suffix == ".py" or (path.is_dir() and not is_value)):
+            return True
+    return "--pyargs" in words
 
 
 class RunWatcher:

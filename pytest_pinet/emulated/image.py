@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
+from typing import TextIO
 
 from pytest_pinet.emulated.card import make_card
 from pytest_pinet.emulated.kernel_package import WANTED, KernelPackage
@@ -39,6 +40,9 @@ _RECIPE = ("card.py", "image.py", "kernel_package.py", "managers.py", "packages.
 
 # Cards of other recipes that the cache keeps.
 KEPT = 4
+# Longer than a card, a download or two exact boots take on a slow machine.
+LOCK_S = 3600.0
+_POLL_S = 0.1
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 # A card of a board that was not written to for this time is abandoned. A running lab writes to the cards of its
 # boards, and a lab that ends removes them.
@@ -64,7 +68,7 @@ def card_image(report: Report, system: System = BUSYBOX) -> Path:
     folder = cache() / recipe(system)
     image = folder / "card.img"
     if not image.exists():
-        with locked(cache()):
+        with locked(cache(), report):
             if not image.exists():
                 try:
                     _make(folder, system, report)
@@ -79,7 +83,7 @@ def card_image(report: Report, system: System = BUSYBOX) -> Path:
 
 def kernel_package(name: str, report: Report) -> Path:
     """Fetch a Debian kernel package. ``linux-image-arm64``, without a version, is the newest. Raises LabError."""
-    with locked(cache()):
+    with locked(cache(), report):
         apt = _updated_apt(report)
         fetched = apt.fetch(name)
         if fetched.stat().st_size > LARGEST_META:
@@ -90,7 +94,7 @@ def kernel_package(name: str, report: Report) -> Path:
 
 def kernels(report: Report) -> list[str]:
     """Return the newest kernel of each series and flavour in the machine's sources, the oldest series first."""
-    with locked(cache()):
+    with locked(cache(), report):
         apt = _updated_apt(report)
         names = apt.names(r"^linux-image-[0-9][^ ]*-arm64$")
     found = {}
@@ -107,21 +111,49 @@ def cache() -> Path:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder of the cache for this process; other processes wait. Raises LabError if it cannot be written."""
+def locked(folder: Path, say: Report = lambda _: None, timeout_s: float = LOCK_S) -> Iterator[None]:
+    """Lock a folder of the cache for this process. ``say`` gets the process for which this one waits.
+
+    Raises LabError if the folder cannot be written, or if another process keeps the lock for ``timeout_s``.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
+        lock = (folder / "lock").open("a+")
     except OSError as error:
         raise _unwritable(folder, error) from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _take(lock, folder, say, timeout_s)
         try:
             yield
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
             raise _unwritable(folder, error) from None
+
+
+def _take(lock: TextIO, folder: Path, say: Report, timeout_s: float) -> None:
+    """Lock an open file, and write the number of this process into it."""
+    until, holder = time.monotonic() + timeout_s, ""
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            lock.seek(0)
+            who = f"process {lock.read().strip() or 'of another user'}"
+        if who != holder:
+            holder = who
+            say(f"waiting for {holder}, which fills {folder}")
+        if time.monotonic() > until:
+            raise LabError(
+                f"waited {timeout_s:.0f} s for {folder}, which {holder} fills",
+                "wait until this process has ended, or end it",
+            )
+        time.sleep(_POLL_S)
+    with suppress(OSError):  # no space is left: only the number is missing
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
 
 
 def _unwritable(folder: Path, error: OSError) -> LabError:

@@ -76,7 +76,7 @@ class ExactBench:
                 )
             return first
 
-        return boot_once(self._key("proved", payload), proved)
+        return boot_once(self._key("proved", payload), proved, say)
 
     def measured(self, payload: Payload, say: Say) -> MadeExactBoot:
         """Return what a build measures in one boot. ``say`` is called if it boots. Raises BuildError, LabError.
@@ -90,7 +90,7 @@ class ExactBench:
             say(f"{self.board.name}: booting {payload.build}")
             return boot(self.board, payload, self.qemu, self.plugin)
 
-        return boot_once(self._key("once", payload), booted)
+        return boot_once(self._key("once", payload), booted, say)
 
     def _key(self, kind: str, payload: Payload) -> str:
         argv = arguments(self.board, Path("kernel"), Path("initramfs"), payload.cmdline, 0)

@@ -20,7 +20,7 @@ UNPACK_S = 300.0
 def unpack_newer_qemu(report: Callable[[str], None]) -> Path:
     """Return the folder of a QEMU from Debian's backports. It uses the installed libraries. Raises LabError."""
     folder = unpacked_folder()
-    with locked(exact_cache()):
+    with locked(exact_cache(), report):
         apt = Apt(exact_cache() / "apt", report, _machine_architecture())
         apt.update()
         backports = f"{machine_sources()[0].release.partition('-')[0]}-backports"

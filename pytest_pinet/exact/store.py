@@ -43,14 +43,17 @@ def known_boot(key: str) -> ExactBoot | None:
     return boot
 
 
-def boot_once(key: str, run: Callable[[], ExactBoot]) -> MadeExactBoot:
+def boot_once(
+    key: str, run: Callable[[], ExactBoot], say: Callable[[str], None] = lambda _: None
+) -> MadeExactBoot:
     """Return the boot with this key. If the cache lacks it, ``run`` makes it; another process waits for that.
 
-    Raises LabError if the cache cannot be written.
+    ``say`` gets the process for which this one waits. Raises LabError if the cache cannot be written, or if the other
+    process does not end.
     """
     if (known := known_boot(key)) is not None:
         return MadeExactBoot(known, 0.0, cached=True)
-    with locked(_file(key).parent):
+    with locked(_file(key).parent, say):
         if (known := known_boot(key)) is not None:
             return MadeExactBoot(known, 0.0, cached=True)
         started = time.monotonic()

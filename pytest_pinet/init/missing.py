@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -53,8 +54,8 @@ def next_steps(file: str, text: str) -> list[str]:
     return [
         "Next:",
         *(f"  export {name}=..." for name in dict.fromkeys(variables)),
-        f"  pinet doctor --lab {file}",
-        f"  pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab={file}",
+        f"  pinet doctor --lab {shlex.quote(file)}",
+        f"  pytest --pyargs pytest_pinet.suites.test_line_rate --pinet-lab={shlex.quote(file)}",
     ]
 
 

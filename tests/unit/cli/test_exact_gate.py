@@ -12,6 +12,7 @@ import pytest
 
 from pytest_pinet.ab.options import STOCK
 from pytest_pinet.cli import run
+from pytest_pinet.cli.gate import _names_tests
 from tests.support.gate_project import PINET
 from tests.support.user_command import run_command
 
@@ -171,3 +172,25 @@ def test_workers_run_nics_side_by_side(tmp_path: Path, monkeypatch: pytest.Monke
     assert code == 0, out
     assert "2 unchanged; 2 boots" in out
     assert with_workers("--pinet-nic=igb", "--bisect")[0] == 131
+
+
+@pytest.mark.parametrize(
+    ("words", "has_tests"),
+    [
+        (["--pinet-nic", "igb"], False),
+        (["--junitxml", "junit.xml"], False),
+        (["-k", "x" * 300], False),
+        (["-v", "tests"], True),
+        (["test_own.py::test_it"], True),
+        (["--pyargs", "package"], True),
+    ],
+)
+def test_the_value_of_an_option_is_no_test(
+    words: list[str], has_tests: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("igb", "tests"):
+        Path(name).mkdir()
+    for name in ("junit.xml", "test_own.py"):
+        Path(name).touch()
+    assert _names_tests(words) is has_tests
