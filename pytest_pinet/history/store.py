@@ -105,6 +105,11 @@ class HistoryStore:
         added = 0
         series, contexts = dict(self._series), dict(self._contexts)
         with self._database.writing() as connection:
+            # Before the first row: a new table that refers to another one needs a lock on it, for which two runners with
+            # rows of their own would wait forever.
+            _make_tables(connection, GATES, GATED)
+            if _make_tables(connection, BEST):
+                fill(connection)
             rows: list[dict[str, Any]] = []
             gates: dict[int, StoredGate] = {}
             for run, points in runs:
@@ -123,12 +128,9 @@ class HistoryStore:
                     for point, context in zip(points, shared, strict=True)
                 ]
             if gates:
-                _make_tables(connection, GATES, GATED)
                 add_gates(connection, gates)
             if rows:
                 rows.sort(key=lambda row: (row["series"], row["time"]))
-                if _make_tables(connection, BEST):
-                    fill(connection)
                 connection.execute(insert(POINTS), rows)
                 _count(connection, rows)
                 keep_best(connection, [(row["series"], row["goodput"], row["verdict"]) for row in rows])

@@ -12,9 +12,9 @@ from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
 from pytest_pinet.traffic.iperf3_trouble import ProcessRole
 
 TOLERANCE = 0.03
-# After the end of the time, a receiver still gets what queues and buffers hold: it reports this as one more interval,
-# of up to 0.1 s in the recordings, and more on slow links. A process that waits for a processor ends its last interval
-# late.
+# After the end of the time, a receiver still gets what queues and buffers hold, at the rate of the link: it reports this
+# as one more interval, of up to 0.1 s in the recordings, and of a second behind a deep queue. Its length is checked by its
+# bytes if it is longer than this. A process that waits for a processor ends its last interval late.
 DRAIN_S = LATE_S = 0.3
 # An interval that begins less than this before the end of the time begins after it.
 JITTER_S = 0.05
@@ -63,16 +63,19 @@ def _check_own(report: Iperf3Report, of_interval: str, of_end: str, is_timed: bo
         if _differ(seconds, lasted):
             raise BadJson(f"its intervals last {seconds:.2f} s, and its final sum {lasted:.2f} s")
     wanted = iperf3_json.number(report.test, "duration")
-    timed = [iperf3_json.number(one, "seconds") for one in mine if _begin(one) < wanted - JITTER_S]
-    drain = seconds - sum(timed)
-    late = min(max(timed[-1] - median(timed), 0.0), LATE_S) if timed else 0.0
-    if is_timed and (_differ(seconds - drain - late, wanted) or drain > DRAIN_S):
+    timed = _timed(report, mine)
+    each = _seconds(timed)
+    drain = seconds - sum(each)
+    late = min(max(each[-1] - median(each), 0.0), LATE_S) if each else 0.0
+    # What a clock adds has no bytes at the rate of the link.
+    drained = (_bytes(mine) - _bytes(timed)) * sum(each) / max(_bytes(timed), 1)
+    if is_timed and (_differ(seconds - drain - late, wanted) or drain > max(DRAIN_S, drained * (1 + TOLERANCE))):
         raise BadJson(f"its intervals last {seconds:.2f} s of {wanted:g} s")
 
 
 def _check_clocks(client: Iperf3Report, server: Iperf3Report, of_interval: str) -> None:
     """Compare the clocks of both ends, which report at the same interval."""
-    each = [[iperf3_json.number(one, "seconds") for one in _intervals(end, of_interval)] for end in (client, server)]
+    each = [_seconds(_timed(end, _intervals(end, of_interval))) for end in (client, server)]
     if min(map(len, each)) < CLOCK_INTERVALS:
         return
     here, there = map(median, each)
@@ -86,8 +89,14 @@ def _intervals(report: Iperf3Report, key: str) -> list[Json]:
     return [one for one in found if isinstance(one, Mapping) and one.get("omitted") is not True]
 
 
-def _begin(interval: Json) -> float:
-    return iperf3_json.number(interval, "start")
+def _timed(report: Iperf3Report, intervals: Sequence[Json]) -> list[Json]:
+    """Return the intervals that begin within the requested time."""
+    until = iperf3_json.number(report.test, "duration") - JITTER_S
+    return [one for one in intervals if iperf3_json.number(one, "start") < until]
+
+
+def _seconds(intervals: Sequence[Json]) -> list[float]:
+    return [iperf3_json.number(one, "seconds") for one in intervals]
 
 
 def _check_ends(traffic: Traffic, suffix: str, sender: Iperf3Report, receiver: Iperf3Report) -> None:

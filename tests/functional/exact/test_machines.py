@@ -105,10 +105,10 @@ def test_interrupts_on_the_other_processor_are_seen(stock: Build, tmp_path: Path
     moved = load_build(str(write(tmp_path / "b", {"build.yaml": b"cmdline: irqaffinity=1"})))
     a, b = (measured(with_two_processors(E1000E), stock, one) for one in (None, moved))
     found = {one.a.name: one for one in judge_exact(a, b, ExactLimits()).windows}
-    # The processor that waits for the answer need not handle the interrupt first: 14.2 % with QEMU 7.2.22, 2.9 % with
-    # 10.0.2.
+    # The processor that waits for the answer need not handle the interrupt first.
     assert found["request-tx"].result is Relation.FASTER
-    assert found["request-tx"].change > 0.02
+    # 14.2 % with QEMU 7.2.22, and 2.9 % with 10.0.2.
+    assert found["request-tx"].change > (0.1 if a.identity.qemu.startswith("7.") else 0.02)
 
 
 def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:

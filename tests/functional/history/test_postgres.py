@@ -183,6 +183,18 @@ def test_several_runners_write_at_once_into_tables_that_are_not_there_yet(url: s
     write_at_once(url)
 
 
+def test_several_runners_write_at_once_into_the_tables_of_an_earlier_release(url: str) -> None:
+    import psycopg
+
+    with HistoryStore.open(url, create=True) as store:
+        store.add_all(kept([day(0)]))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE pinet_best, pinet_gated, pinet_gates")
+    write_at_once(url)
+    with HistoryStore.open(url) as store:
+        assert len(store.best_levels()) == 1
+
+
 def test_gates_are_kept_also_in_the_tables_of_an_earlier_release(url: str) -> None:
     import psycopg
 

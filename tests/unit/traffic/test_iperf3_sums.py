@@ -136,3 +136,23 @@ def test_a_last_interval_that_ends_late_is_no_wrong_clock() -> None:
     parsed("tcp-3.12-3.12", lambda report, _: later(report, 0.25))
     with pytest.raises(TrafficError, match="its intervals last"):
         parsed("tcp-3.12-3.12", lambda report, _: later(report, 0.5))
+
+
+def test_a_deep_queue_that_empties_at_the_rate_of_the_link_is_no_wrong_clock() -> None:
+    """As a switch that holds 0.5 s of a link that fell to 10 Mbit/s."""
+
+    def slower(report: Any, role: str) -> None:
+        if role == "server":
+            for interval in report["intervals"]:
+                for part in (interval["sum"], *interval["streams"]):
+                    part["bytes"] = round(part["bytes"] * 2 / 2.5)
+            last = report["intervals"][-1]
+            more = json.loads(json.dumps(last))
+            for part in (more["sum"], *more["streams"]):
+                own = {"bytes": round(part["bytes"] / part["seconds"] * 0.5)}
+                part |= {"start": part["end"], "end": part["end"] + 0.5, "seconds": 0.5, **own}
+            report["intervals"].append(more)
+            for total in ("sum_sent", "sum_received"):
+                report["end"][total]["seconds"] += 0.5
+
+    parsed("tcp-3.12-3.12", slower)
