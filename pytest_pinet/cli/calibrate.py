@@ -13,6 +13,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, renamed, sections
+from pytest_pinet.cli.exit_codes import INTERRUPTED
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
@@ -79,7 +80,7 @@ def calibrate(
     The noise, tolerance and repeats of each result are written to the lab's calibration file. The gate reads them from
     there. Each COMBINATION is an id or a glob ('pi4b:*/pair'; default: all pairs).
 
-    Exit code: 0 if all are calibrated; 1 after an error of the lab; 4 for wrong arguments.
+    Exit code: 0 if all are calibrated; 1 after an error of the lab; 4 for wrong arguments; 130 if interrupted.
     """
     from pytest_pinet.calibration.attempts import Levels
     from pytest_pinet.calibration.outcome import table
@@ -118,20 +119,23 @@ def calibrate(
         return
     if not yes and sys.stdin.isatty():
         click.confirm("Begin?", default=True, abort=True, err=True)
-    done, errors = _calibrate(
+    done, errors, interrupted = _calibrate(
         lab, {one: {way: traffic(way) for way in directions} for one, directions in wanted.items()}, levels
     )
     for error in errors:
         echo(f"pinet: {error}", err=True)
     print_result(as_json, lambda: [one.as_json() for one in done], lambda: table(done) if done else [])
     if errors:
-        sys.exit(FAILED)
+        sys.exit(INTERRUPTED if interrupted else FAILED)
 
 
 def _calibrate(
     lab: LabOfFile, wanted: dict[Combination, dict[Direction, Traffic]], levels: Levels
-) -> tuple[list[CalibrationOutcome], list[str]]:
-    """Measure the combinations. Return the outcomes and the errors. Complete outcomes are saved at once."""
+) -> tuple[list[CalibrationOutcome], list[str], bool]:
+    """Measure the combinations. Return outcomes, errors, and whether a user interrupted it.
+
+    Complete outcomes are saved at once.
+    """
     from pytest_pinet.calibration.attempts import calibrate as measure
     from pytest_pinet.calibration.outcome import outcome
     from pytest_pinet.config.calibration import write_calibration
@@ -141,6 +145,7 @@ def _calibrate(
     profile = PROFILES[lab.profile]
     done: list[CalibrationOutcome] = []
     errors: list[str] = []
+    interrupted = False
     steps = Steps()
     try:
         with visit(lab, "calibrate", steps.say, errors.extend) as here:
@@ -161,9 +166,10 @@ def _calibrate(
                 for note in course.notes:
                     steps.say(f"{combination.id}: {note}")
     except KeyboardInterrupt:
+        interrupted = True
         errors.append(f"interrupted: {len(done)} results are complete and saved")
     steps.end()
-    return done, errors
+    return done, errors, interrupted
 
 
 def check_writable(path: Path) -> None:

@@ -12,6 +12,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.exit_codes import INTERRUPTED
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_lines
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
@@ -57,7 +58,8 @@ def selftest(
     Each COMBINATION is the id of a pair or a glob ('pi4b:*/pair'; default: the first pair of the lab, which takes about
     3 minutes).
 
-    Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments.
+    Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments; 130
+    if interrupted.
     """
     from pytest_pinet.calibration.selftest import SelftestPlan, SelftestReport
     from pytest_pinet.config.calibration import load_calibration
@@ -93,16 +95,16 @@ def selftest(
         f"{names}: {(len(plan.reductions) + 1) * repeats} gates each, seed {plan.seed}, about {total_s / 60:.0f} min",
         err=True,
     )
-    errors = _run(lab, plan, reports)
+    errors, interrupted = _run(lab, plan, reports)
     wrong = _show(reports, as_json)
     for error in errors:
         echo(f"pinet: {error}", err=True)
     if errors or wrong:
-        sys.exit(WRONG)
+        sys.exit(INTERRUPTED if interrupted else WRONG)
 
 
-def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> list[str]:
-    """Fill the reports. Return a message for each error."""
+def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> tuple[list[str], bool]:
+    """Fill the reports. Return a message for each error, and whether a user interrupted it."""
     from pytest_pinet.calibration.selftest_run import Selftest
     from pytest_pinet.config.reference_data import ReferenceData
     from pytest_pinet.lab.access import visit
@@ -111,6 +113,7 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
     known = ReferenceData(lab, gated=False)
     steps = Steps()
     errors: list[str] = []
+    interrupted = False
     try:
         with visit(lab, "selftest", steps.say, errors.extend) as here:
             for report in reports:
@@ -122,9 +125,10 @@ def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> l
                 finally:
                     here.keep_only(())
     except KeyboardInterrupt:
+        interrupted = True
         errors.append("interrupted: only the gates before the interruption are counted")
     steps.end()
-    return errors
+    return errors, interrupted
 
 
 def _show(reports: list[SelftestReport], as_json: bool) -> bool:

@@ -8,13 +8,18 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pytest_pinet.history.store as history_store
 from pytest_pinet.doctor import memory
 from pytest_pinet.doctor.finding import Status
 from pytest_pinet.history.gates import gate_of
@@ -183,16 +188,30 @@ def test_several_runners_write_at_once_into_tables_that_are_not_there_yet(url: s
     write_at_once(url)
 
 
-def test_several_runners_write_at_once_into_the_tables_of_an_earlier_release(url: str) -> None:
+def test_two_runners_make_the_tables_that_an_earlier_release_lacks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had written a row before it made a table that refers to the table of this row: both waited forever."""
     import psycopg
 
     with HistoryStore.open(url, create=True) as store:
         store.add_all(kept([day(0)]))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP TABLE pinet_best, pinet_gated, pinet_gates")
-    write_at_once(url)
+    both, make_keys = threading.Barrier(2), history_store._make_keys
+
+    def make_keys_together(*arguments: Any) -> None:
+        make_keys(*arguments)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1)
+
+    def add(number: int) -> int:
+        with HistoryStore.open(url) as store:
+            return store.add_all(kept([day(number)]))
+
+    monkeypatch.setattr(history_store, "_make_keys", make_keys_together)
+    with ThreadPoolExecutor(2) as runners:
+        assert list(runners.map(add, (1, 2))) == [1, 1]
     with HistoryStore.open(url) as store:
-        assert len(store.best_levels()) == 1
+        assert len(store.runs()) == 3
 
 
 def test_gates_are_kept_also_in_the_tables_of_an_earlier_release(url: str) -> None:
