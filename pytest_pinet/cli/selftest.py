@@ -58,8 +58,8 @@ def selftest(
     Each COMBINATION is the id of a pair or a glob ('pi4b:*/pair'; default: the first pair of the lab, which takes about
     3 minutes).
 
-    Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments; 130
-    if interrupted.
+    Exit code: 0 if all verdicts are right; 1 for wrong verdicts or after an error of the lab; 4 for wrong arguments;
+    130 if interrupted.
     """
     from pytest_pinet.calibration.selftest import SelftestPlan, SelftestReport
     from pytest_pinet.config.calibration import load_calibration

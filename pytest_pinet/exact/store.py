@@ -43,9 +43,7 @@ def known_boot(key: str) -> ExactBoot | None:
     return boot
 
 
-def boot_once(
-    key: str, run: Callable[[], ExactBoot], say: Callable[[str], None] = lambda _: None
-) -> MadeExactBoot:
+def boot_once(key: str, run: Callable[[], ExactBoot], say: Callable[[str], None] = lambda _: None) -> MadeExactBoot:
     """Return the boot with this key. If the cache lacks it, ``run`` makes it; another process waits for that.
 
     ``say`` gets the process for which this one waits. Raises LabError if the cache cannot be written, or if the other

@@ -105,8 +105,8 @@ class HistoryStore:
         added = 0
         series, contexts = dict(self._series), dict(self._contexts)
         with self._database.writing() as connection:
-            # Before the first row: a new table that refers to another one needs a lock on it, for which two runners with
-            # rows of their own would wait forever.
+            # Before the first row: a new table that refers to another one needs a lock on it, and two runners with rows
+            # of their own in it would wait for each other.
             _make_tables(connection, GATES, GATED)
             if _make_tables(connection, BEST):
                 fill(connection)

@@ -12,9 +12,9 @@ from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
 from pytest_pinet.traffic.iperf3_trouble import ProcessRole
 
 TOLERANCE = 0.03
-# After the end of the time, a receiver still gets what queues and buffers hold, at the rate of the link: it reports this
-# as one more interval, of up to 0.1 s in the recordings, and of a second behind a deep queue. Its length is checked by its
-# bytes if it is longer than this. A process that waits for a processor ends its last interval late.
+# After the end of the time, a receiver still gets what queues and buffers hold, at the rate of the link. It reports
+# this as one more interval, of up to 0.1 s in the recordings, and of a second behind a deep queue. If it is longer than
+# this, its bytes must fit. A process that waits for a processor ends its last interval late.
 DRAIN_S = LATE_S = 0.3
 # An interval that begins less than this before the end of the time begins after it.
 JITTER_S = 0.05

@@ -20,8 +20,10 @@ TX = f"{PAIR}/tcp-P1-tx"
 
 
 @pytest.fixture
-def lab_file(full_rate_lab: GateLab, tmp_path: Path) -> Path:
-    """Return the running lab's file in its own folder, where its calibration is written."""
+def lab_file(full_rate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the running lab's file in its own folder, where its calibration is written. It names the coordinator."""
+    for name, value in full_rate_lab.environment.items():
+        monkeypatch.setenv(name, value)
     return copy_with(full_rate_lab, tmp_path, [])
 
 

@@ -34,9 +34,13 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_wait_names_the_process_and_ends(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
     said: list[str] = []
-    with pytest.raises(LabError, match=rf"^waited 0 s for {tmp_path}, which process {holder.pid} fills\n  -> wait until"):
-        with locked(tmp_path, said.append, timeout_s=0.3):
-            pass
+    with (
+        pytest.raises(
+            LabError, match=rf"^waited 0 s for {tmp_path}, which process {holder.pid} fills\n  -> wait until"
+        ),
+        locked(tmp_path, said.append, timeout_s=0.3),
+    ):
+        pass
     assert said == [f"waiting for process {holder.pid}, which fills {tmp_path}"]
 
 
