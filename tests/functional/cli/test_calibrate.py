@@ -45,7 +45,7 @@ def test_connections_link_ups_and_boots_are_measured_written_and_read(full_rate_
     assert list(calibration) == [TX]
     assert calibration[TX].noise.runs == 4 + freedom["connections"]
     assert calibration[TX].tolerance.fraction == pytest.approx(found["tolerance"])
-    assert calibration[TX].noise.connections == pytest.approx(found["noise"]["connections"]["sd"], abs=1e-8)
+    assert calibration[TX].noise.connections.fraction == pytest.approx(found["noise"]["connections"]["sd"], abs=1e-8)
     assert str(calibration[TX].build["uname"]).startswith("Linux ")
     assert full_rate_lab.nodes_on() == on
     assert full_rate_lab.holders() == []
