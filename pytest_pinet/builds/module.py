@@ -13,6 +13,7 @@ from pytest_pinet.evidence.elf import NotElf
 from pytest_pinet.model.build import ModuleId
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+PARAMETER_KEYS = ("parm", "parmtype")
 ENDINGS = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
 
@@ -29,6 +30,18 @@ def is_name(text: str) -> bool:
 def name_of(path: str) -> str:
     """Return ``lan78xx`` for ``kernel/drivers/net/usb/lan78xx.ko.xz``. The kernel treats - and _ as equal."""
     return path.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
+
+
+def names_parameter(data: bytes, parameter: str) -> bool:
+    """Return whether a module's file has the name of a parameter, or cannot be read.
+
+    A parameter may have neither type nor description (module_param_call). Its name is a text of the file.
+    """
+    try:
+        plain = unpacked(data)
+    except Unreadable:
+        return True
+    return re.search(rb"\0(?:__param_(?:str_)?)?" + re.escape(parameter.encode()) + rb"\0", plain) is not None
 
 
 def read_module(data: bytes, path: str) -> ModuleId:
@@ -64,8 +77,8 @@ def read_module(data: bytes, path: str) -> ModuleId:
         build_id=elf.build_id(notes) if notes else None,
         depends=depends,
         aliases=tuple(values.get("alias", ())),
-        # "debug:int" (include/linux/moduleparam.h). Some parameters have no description, but all have a type.
-        parameters=tuple(sorted({value.partition(":")[0] for value in values.get("parmtype", ())})),
+        # "debug:int" (include/linux/moduleparam.h). Some parameters have only a type, others only a description.
+        parameters=tuple(sorted({value.partition(":")[0] for key in PARAMETER_KEYS for value in values.get(key, ())})),
         # "pre: a b post: c"
         softdeps=tuple(
             word.replace("-", "_")

@@ -27,7 +27,7 @@ _SYSTEM = (
 )
 _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]*")
 _WILDCARD = re.compile(r"[*?\[]")
-_INDEX = "index-4.json"
+_INDEX = "index-5.json"
 
 
 def find_trees(root: Path) -> list[Path]:

@@ -11,11 +11,11 @@ from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.config_txt import LONGEST_LINE
 from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart
 from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
-from pytest_pinet.builds.module import read_module
+from pytest_pinet.builds.module import PARAMETER_KEYS, names_parameter, read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.builds.tree import built_in_texts, read_tree
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import nearest, quoted
+from pytest_pinet.execution.names import misspelled, quoted
 from pytest_pinet.model.build import MARKER, Build, BuildFile, BuildFileRole, KernelId, ModuleId
 from pytest_pinet.model.forms import BOARD_PATH
 
@@ -199,30 +199,40 @@ def _check_settings(parts: BuildContents) -> None:
 def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> None:
     """Check the options of the build's own modules, and of code that is built into its kernel.
 
-    The kernel ignores a parameter that it does not know, so the build would be judged without the option.
+    The kernel ignores a parameter that it does not know, so the build would be judged without the option. What is built
+    in has names that no list has (module_param_cb, __setup, MODULE_PARAM_PREFIX): only a misspelled name is an error.
     """
     built_in: dict[str, set[str]] = {}
     for tree in parts.of(BuildFileRole.MODULES):
         for module, key, value in built_in_texts(tree.path):
             known = built_in.setdefault(module, set())
-            known |= {value.partition(":")[0]} if key == "parmtype" else set()
-    named = {name: module.parameters for name, module in modules.items()}
+            known |= {value.partition(":")[0]} if key in PARAMETER_KEYS else set()
     for module, parameter, _ in parts.options:
-        has = named.get(module, built_in.get(module))
-        if has is not None and not has_parameter(has, parameter):
-            raise ConfigError(f"options: {no_parameter(module, parameter, has)}", parts.where)
+        if module in modules:
+            _check_parameter("options", parts, modules[module], parameter)
+        elif module in built_in:
+            has = built_in[module]
+            if not has_parameter(has, parameter) and misspelled(parameter, has):
+                raise ConfigError(f"options: {no_parameter(module, parameter, has)}", parts.where)
         # Without the list of what is built in, the module may be part of the kernel.
-        if has is None and built_in:
-            near = nearest(module, [*named, *built_in])
-            hint = f"; did you mean {near!r}?" if near else ""
-            message = f"options: the build has no module {module!r}, and its kernel has none built in{hint}"
-            raise ConfigError(message, parts.where)
+        elif built_in and (near := misspelled(module, [*modules, *built_in])):
+            message = f"options: the build has no module {module!r}, and its kernel has none built in"
+            raise ConfigError(f"{message}; did you mean {near!r}?", parts.where)
     for word in parts.cmdline:
         module, dot, parameter = word.partition("=")[0].replace("-", "_").partition(".")
-        has = named.get(module, built_in.get(module))
         # Other words with a dot are for programs, such as net.ifnames=0.
-        if dot and has is not None and not has_parameter(has, parameter):
-            raise ConfigError(f"cmdline: {no_parameter(module, parameter, has)}", parts.where)
+        if dot and module in modules:
+            _check_parameter("cmdline", parts, modules[module], parameter)
+
+
+def _check_parameter(key: str, parts: BuildContents, module: ModuleId, parameter: str) -> None:
+    """Check whether a module that can be loaded has this parameter. Raises ConfigError."""
+    if has_parameter(module.parameters, parameter):
+        return
+    singles = [part for part in parts.of(BuildFileRole.MODULE) if part.path.name == module.path]
+    trees = [replace(tree, path=tree.path / module.path) for tree in parts.of(BuildFileRole.MODULES)]
+    if not any(names_parameter(_read(part), parameter) for part in singles or trees):
+        raise ConfigError(f"{key}: {no_parameter(module.name, parameter, module.parameters)}", parts.where)
 
 
 def has_parameter(known: Iterable[str], parameter: str) -> bool:

@@ -47,6 +47,24 @@ def nearest(name: str, accepted: Iterable[str]) -> str | None:
     return max(candidates, key=rank, default=None)
 
 
+def misspelled(name: str, accepted: Iterable[str]) -> str | None:
+    """Return the accepted name that differs from this one by one letter, two swapped letters or capitals, or None.
+
+    ``nearest`` only gives hints: it takes even pciehp for pcie_aspm. This is for names that may be right although no
+    list has them. Names of up to three letters are never misspelled.
+    """
+    return next((one for one in sorted(accepted) if len(name) > 3 and _differ_by_one(name.lower(), one.lower())), None)
+
+
+def _differ_by_one(a: str, b: str) -> bool:
+    if len(a) != len(b):
+        short, long = sorted((a, b), key=len)
+        return any(long[:index] + long[index + 1 :] == short for index in range(len(long)))
+    wrong = [index for index in range(len(a)) if a[index] != b[index]]
+    swapped = len(wrong) == 2 and wrong[1] - wrong[0] == 1 and sorted(a) == sorted(b)
+    return len(wrong) < 2 or swapped
+
+
 def unknown(kind: str, name: str, accepted: Iterable[str], inside: str = "") -> str:
     """Return ``unknown NIC 'rtl8135', did you mean 'rtl8153'?``.
 

@@ -162,7 +162,7 @@ class Setup:
         if self.root_free is not None:
             other = commands.get("df", 'exec /bin/df "$@"')
             root = f"echo /dev/mmcblk0p2 30368972 0 {self.root_free // 1024} 99% /"
-            commands["df"] = f'case "$*" in *" /lib/modules") {root} ;; *) {other} ;; esac'
+            commands["df"] = f'case "$*" in *" /lib/modules"|*" /var/lib") {root} ;; *) {other} ;; esac'
         for name, script in commands.items():
             _make(place / "bin" / name, f"#!/bin/sh\n{script}\n".encode())
             (place / "bin" / name).chmod(0o755)

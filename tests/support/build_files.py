@@ -44,12 +44,14 @@ def module(
     parameters: tuple[str, ...] = ("InterruptThrottleRate:array of int", "debug:int"),
     softdep: str = "",
     firmware: tuple[str, ...] = (),
+    parm: tuple[str, ...] = (),
 ) -> bytes:
     """Return a 64-bit relocatable ELF file with the sections that modpost writes."""
     info = {"name": name, "vermagic": vermagic, "srcversion": srcversion, "depends": depends, "softdep": softdep}
     modinfo = b"".join(f"{key}={value}\0".encode() for key, value in info.items() if value or key == "depends")
     modinfo += b"".join(f"alias={alias}\0".encode() for alias in aliases)
     modinfo += b"".join(f"parmtype={parameter}\0".encode() for parameter in parameters)
+    modinfo += b"".join(f"parm={text}\0".encode() for text in parm)
     modinfo += b"".join(f"firmware={name}\0".encode() for name in firmware)
     sections = {"": b"", ".modinfo": modinfo, ".note.gnu.build-id": note(), ".shstrtab": b""}
     names = b"\0".join(key.encode() for key in sections) + b"\0"

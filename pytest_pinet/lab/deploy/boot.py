@@ -115,12 +115,9 @@ class Booted:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
             )
-        words = len(cmdline_text(known, build)) - 1
-        if words > LONGEST_CMDLINE:
-            raise Refused(
-                f"the command line of {build} has {words} characters with the words of {name}, and the firmware passes "
-                f"at most {LONGEST_CMDLINE} to the kernel: shorten it"
-            )
+        lines = self._guard.lines(NO_LINES) if self._guard is not None else NO_LINES
+        if why := self._excess(build, cmdline_text(known, build, lines)):
+            raise Refused(f"{why}: shorten it")
         self._root.check(build, self._makes_initramfs(build, known), bool(self._initramfs_names(build, known)))
         where, act = f"{card.folder} of {name}", "delete files that are not needed there"
         needed, alone = self._needed_bytes(build, card, known), build is COPY
@@ -129,6 +126,16 @@ class Booted:
         if build.key not in self._warned and (warning := about_trees(build, known, name)):
             self._warned.add(build.key)
             self._board.warn(warning)
+
+    def _excess(self, build: Build, cmdline: str) -> str:
+        """Return the sentence about a command line that is too long, or nothing."""
+        length = len(cmdline.rstrip("\n"))
+        if length <= LONGEST_CMDLINE:
+            return ""
+        return (
+            f"the command line of {build} has {length} characters with the words of {self._board.name}, and the "
+            f"firmware passes at most {LONGEST_CMDLINE} to the kernel"
+        )
 
     @property
     def proof(self) -> Path:
@@ -281,12 +288,16 @@ class Booted:
             raise LabError(f"{why}; when {build} was checked, pinet could read the boot files", act) from None
         known = replace(known, cmdline=card.text(known.names.cmdline) or known.cmdline)
         if self._guard is not None:
-            self._board.lock_for_trial()
             more = self._guard.lines(more)
+        cmdline = cmdline_text(known, build, more)
+        if excess := self._excess(build, cmdline):
+            raise LabError(excess, "shorten it, or test with fewer boot settings")
+        if self._guard is not None:
+            self._board.lock_for_trial()
             run_as_root(self._board.shell, self._guard.installed(), "write the guard of a trial", WRITE_TIMEOUT_S)
         texts: dict[str, Content] = {
             f"{DRAFT}": self.tryboot(build, card, known, more).encode(),
-            f"{folder_of(build)}/{CMDLINE}": cmdline_text(known, build, more).encode(),
+            f"{folder_of(build)}/{CMDLINE}": cmdline.encode(),
         }
         upload(access.shell, card.folder, texts)
         steps = f"cd {card.folder} && mv {DRAFT} {TRYBOOT} && sync"

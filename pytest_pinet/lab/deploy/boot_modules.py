@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pytest_pinet.builds.module import name_of
 from pytest_pinet.builds.tree import matching_modules, with_dependencies
 from pytest_pinet.evidence.build import marked, split_marked
+from pytest_pinet.evidence.nfs_root import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.build import ModuleId
 
@@ -23,12 +24,6 @@ _UP = (
     " [ ! -r $p/modalias ] || cat $p/modalias; p=${p%/*}; done; };"
     " nics() { up $root/sys/class/net/$1/device; for l in $root/sys/class/net/$1/lower_*; do"
     " [ ! -e $l ] || nics ${l##*/lower_}; done; }"
-)
-# The NFS server of / as the kernel mounted it, else of nfsroot=; "unknown" if there is none but root is on NFS.
-_SERVER = (
-    r"server=$(sed -n 's/^[^ ]* \/ nfs4* .*,addr=\([^, ]*\).*/\1/p' $root/proc/self/mounts);"
-    r' [ -n "$server" ] || server=$(tr " " "\n" <$root/proc/cmdline | sed -n "s/^nfsroot=\([0-9.]*\):.*/\1/p;'
-    r' s/^nfsroot=\/.*/unknown/p; s/^root=\/dev\/nfs$/unknown/p" | sort | head -n 1)'
 )
 _PARTS = {
     "loaded": "cut -d' ' -f1 /proc/modules",
@@ -40,8 +35,7 @@ _PARTS = {
     "root": (
         f"{_UP}; n=$(mountpoint -d /); for p in /sys/dev/block/$n /sys/dev/block/$n/slaves/*; do up $p; done;"
         # An NFS root: the NICs of the route to its server, also below a bridge or VLAN. Without a known server, all.
-        f" {_SERVER}; [ -z \"$server\" ] || {{ d=$(ip -o route get $server | sed -n 's/.* dev \\([^ ]*\\).*/\\1/p');"
-        " for d in ${d:-$(ls $root/sys/class/net)}; do nics $d; done; }"
+        f" {NFS_ROOT}; for d in $nics; do nics $d; done"
     ),
 }
 

@@ -24,7 +24,7 @@ OURS = "pytest-pinet"
 FIRST_UTS = "uts:[4026531838]"
 LARGEST_TEXT = 65536
 READ_TIMEOUT_S = 60.0
-VCLOG_S = 10
+FIRMWARE_S = 10
 # Endings of files in the firmware's log that are neither kernel nor initramfs.
 _NEITHER = (".dtb", ".dtbo", ".bin", ".elf", ".dat", ".txt", ".fd")
 _CARD = f"""\
@@ -41,7 +41,9 @@ done
 """
 _NAMES_TEXT = re.compile(r"(?:include\s+|cmdline=)(\S+)")
 # Prints a file in hexadecimal. The words of a device-tree property are 32-bit numbers with the highest byte first.
-_SHOW = f"""{HEX}; show() {{ [ ! -r "$1" ] || hex < "$1"; }}"""
+# A firmware that does not answer must not delay the rest.
+_SHOW = f"""{HEX}; show() {{ [ ! -r "$1" ] || hex < "$1"; }}
+timed() {{ if command -v timeout >/dev/null; then timeout {FIRMWARE_S} "$@"; else "$@"; fi; }}"""
 _BOOT = {
     **{name: PARTS[name] for name in ("model", "serial", "version", "notes", "cmdline", "firmware")},
     "revision": "show /proc/device-tree/system/linux,revision",
@@ -55,9 +57,9 @@ _BOOT = {
     "uts": "readlink /proc/self/ns/uts",
     "init": "[ ! -d /run/systemd/system ] || echo systemd",
     # From this section to the end, the firmware appends the text to each config.txt and tryboot.txt.
-    "appended": r"vcgencmd bootloader_config | sed -n '/^\[config\.txt\]/,$p'",
-    # The log of the firmware (package raspi-utils). It must not delay the rest if the firmware does not answer.
-    "vclog": f"if command -v timeout >/dev/null; then timeout {VCLOG_S} vclog --msg; else vclog --msg; fi",
+    "appended": r"timed vcgencmd bootloader_config | sed -n '/^\[config\.txt\]/,$p'",
+    # The log of the firmware (package raspi-utils).
+    "vclog": "timed vclog --msg",
 }
 
 

@@ -14,6 +14,7 @@ from pytest_pinet.builds.validate import has_parameter, no_parameter
 from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
 from pytest_pinet.evidence.build import sysctl_path
 from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.execution.names import misspelled
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.card import FIRST_UTS, OURS
 from pytest_pinet.lab.deploy.commands import upload
@@ -24,14 +25,19 @@ from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 
 # Enough time for drivers to load their firmware and start their PHY.
 SWAP_TIMEOUT_S = 60.0
+READ_S = 30.0
 _FIND = "PATH=$PATH:/usr/sbin:/sbin; modprobe -n -q {}"
-# Prints the parameters of a module. modinfo does not know all code that is built in.
-_ABSENT = 4
-_PARAMETERS = (
-    "PATH=$PATH:/usr/sbin:/sbin; command -v modinfo >/dev/null || exit 1; modinfo -F parmtype {0} 2>/dev/null && exit;"
-    " b=/lib/modules/$(uname -r)/modules.builtin; [ ! -d /sys/module/{0} ] && [ -e $b ] &&"
-    f" ! tr - _ <$b | grep -q /{{0}}.ko && exit {_ABSENT}; exit 1"
-)
+# Prints the parameters of a module, and what its file says about one of them: a parameter may have neither type nor
+# description. modinfo does not know all code that is built in, and that of busybox knows no fields.
+_PARAMETERS = r"""
+PATH=$PATH:/usr/sbin:/sbin; LC_ALL=C; export LC_ALL
+[ ! -e /sys/module/{0}/parameters/{1} ] || echo "parm {1}:"
+for k in parm parmtype; do modinfo -F $k {0} | sed -n 's/^\([A-Za-z0-9_]*\):.*/parm \1:/p'; done
+f=$(modinfo -F filename {0}); [ ! -f "$f" ] || case $f in *.xz) xzcat $f ;; *.zst) zstdcat $f ;; *.gz) zcat $f ;;
+  *) cat $f ;; esac | tr '\000' '\n' | grep -oE 'vermagic=|^(__param_(str_)?)?{1}$' | sed 's/^/file /'
+d=/lib/modules/$(uname -r); [ -d /sys/module/{0} ] || [ ! -e $d/modules.builtin ] ||
+  cat $d/modules.builtin $d/modules.dep | sed -n 's/^\([^:]*\/\)*\([^/:]*\)\.ko.*/module \2/p' | tr - _
+"""
 _SYS_MODULE = 1 << 16
 # The NICs of a module that VLANs, bridges or bonds use. They would end with the NIC, and nothing makes them again.
 _USED = (
@@ -147,17 +153,23 @@ class Live:
     def check_options(self, build: Build) -> None:
         """Check the options of modules that the build does not bring. Raises ConfigError, SshError.
 
-        A module is not checked if the board has no modinfo, or if the build brings another kernel.
+        Nothing is checked if the build brings another kernel. Without modinfo, only the names of modules are checked.
         """
         for module, parameter, _ in () if build.kernel is not None else build.options:
             if module in build.modules:
                 continue
-            done = self._board.shell.run(_PARAMETERS.format(module))
-            has = {line.partition(":")[0] for line in done.stdout.split()}
-            if done.returncode == 0 and not has_parameter(has, parameter):
+            done = self._board.shell.run(_PARAMETERS.format(module, parameter), timeout_s=READ_S)
+            pairs = {tuple(line.partition(" ")[::2]) for line in done.stdout.splitlines()}
+            has = {text.rstrip(":") for kind, text in pairs if kind == "parm"}
+            file = {text for kind, text in pairs if kind == "file"}
+            modules = {text for kind, text in pairs if kind == "module"}
+            # The file of a module proves what the module does not have. Nothing proves this of code that is built in.
+            lacks = file == {"vermagic="} or (not file and misspelled(parameter, has))
+            if lacks and not has_parameter(has, parameter):
                 raise ConfigError(f"{build}: options: {no_parameter(module, parameter, has)}")
-            if done.returncode == _ABSENT:
-                raise ConfigError(f"{build}: options: {self._board.name} has no module {module!r}")
+            if module not in modules and (near := misspelled(module, modules)):
+                message = f"{build}: options: {self._board.name} has no module {module!r}; did you mean {near!r}?"
+                raise ConfigError(message)
 
     @staticmethod
     def _swapped(build: Build) -> dict[str, str]:

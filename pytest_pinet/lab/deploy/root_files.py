@@ -49,7 +49,9 @@ class RootFiles:
 
     def __init__(self, board: DeployableBoard) -> None:
         self._board = board
-        self._space = DiskSpace()
+        # By mount. ``_owners`` are the keys of the builds that have put their modules onto the board.
+        self._spaces: dict[str, DiskSpace] = {}
+        self._owners: set[str] = set()
 
     def check(self, build: Build, mkinitramfs: bool, initramfs: bool) -> None:
         """Check whether the board can take the files. Raises Refused, SshError.
@@ -89,15 +91,20 @@ class RootFiles:
         """Check whether modules and driver firmware have room. Raises Refused, SshError."""
         modules = sum(map(size_of, self._files(build).values()))
         firmware = sum(file.size for file in build.of(BuildFileRole.FIRMWARE))
-        what = [name for name, size in (("modules", modules), ("driver firmware", firmware)) if size]
-        if not what:
-            return
-        lines = self._board.shell.run("df -kP /var/lib /lib/modules").stdout.splitlines()
-        left = min((free for line in lines if (free := free_bytes(line)) is not None), default=None)
-        act = "delete files that are not needed there"
-        act += ", or strip the modules (INSTALL_MOD_STRIP=1)" if modules else ""
-        words = f"the {' and '.join(what)} of {build} take"
-        self._space.check(build, modules + firmware, left, words, self._board.name, act)
+        left: dict[str, int | None] = {}
+        sizes: dict[str, dict[str, int]] = {}
+        for what, size, folder in (("modules", modules, "/lib/modules"), ("driver firmware", firmware, "/var/lib")):
+            if size:
+                df = self._board.shell.run(f"{{ df -kP {folder} || df -kP /; }} 2>/dev/null | tail -n 1").stdout
+                mount = " ".join(df.split()[5:])
+                left[mount] = free_bytes(df)
+                sizes.setdefault(mount, {})[what] = size
+        for mount, parts in sizes.items():
+            act = "delete files that are not needed there"
+            act += ", or strip the modules (INSTALL_MOD_STRIP=1)" if "modules" in parts else ""
+            words = f"the {' and '.join(parts)} of {build} take"
+            space = self._spaces.setdefault(mount, DiskSpace())
+            space.check(build, sum(parts.values()), left[mount], words, self._board.name, act)
 
     def _before_root(self, build: Build) -> list[str]:
         """Return the modules of the build without which its kernel cannot mount the root file system."""
@@ -172,17 +179,19 @@ class RootFiles:
         """Put the files onto the board. Raises ChangedBuildError, LabError, SshError."""
         shell = self._board.shell
         if build.of(BuildFileRole.MODULES) and not self._is_known_good(build):
-            self._space.deployed.add(build.key)
+            self._owners.add(build.key)
             self.claim(build)
             upload(shell, f"/lib/modules/{build.release}", self._file_contents(build))
             self._run(f"{_TOOLS}; depmod {shlex.quote(build.release or '')}", "run depmod")
         if build.of(BuildFileRole.FIRMWARE):
             firmware = {file.name: BuildSnapshot.of(file) for file in build.of(BuildFileRole.FIRMWARE)}
             upload(shell, firmware_folder(build), firmware)
+        for space in self._spaces.values():
+            space.deployed.add(build.key)
 
     def claim(self, build: Build) -> None:
         """Make the folder of its release contain this build's modules for the next boot. Raises LabError, SshError."""
-        if build.key not in self._space.deployed:
+        if build.key not in self._owners:
             return
         folder, own = f"/lib/modules/{build.release}", parked(build.key)
         # The folder gets its mark before it gets its name. A recovery can thus recognise even an incomplete folder.
@@ -195,7 +204,8 @@ class RootFiles:
 
     def forget(self) -> None:
         """Forget the files after all builds were removed."""
-        self._space.clear()
+        self._spaces.clear()
+        self._owners.clear()
 
     def make_initramfs(self, build: Build, path: str) -> None:
         """Make an initramfs with the board's own tool. Raises LabError, SshError.
@@ -211,7 +221,7 @@ class RootFiles:
             f"{_TOOLS}; rm -rf {conf} && mkdir -p {conf} &&"
             f" {{ [ ! -d /etc/initramfs-tools ] || cp -a /etc/initramfs-tools/. {conf}; }} &&"
             f" printf '\\n%s\\n' {shlex.quote(chr(10).join(needed))} >> {conf}/modules &&"
-            f" {{ [ -e {config} ] || echo {shlex.quote(_CONFIG)} > {config}; }} &&"
+            f" {{ grep -qs . {config} || echo {shlex.quote(_CONFIG)} > {config}; }} &&"
             f" mkinitramfs -o {path} -d {conf} {shlex.quote(build.release or '')}; made=$?;"
             f" {config_undo(build.release or '')}; [ $made = 0 ] && rm -rf {conf} && sync",
             "make an initramfs",

@@ -6,10 +6,12 @@ A root file system over NFS needs its devices as much, so they count, too.
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.nfs_root import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import Management, ManagementMode
@@ -22,10 +24,9 @@ _COMMAND = r"""
 PATH=$PATH:/usr/sbin:/sbin; command -v ip >/dev/null || exit 127
 set -- $SSH_CONNECTION; echo "server $3"
 if [ -n "$3" ]; then echo "route $(ip -o route get ${1%%%*} from ${3%%%*} 2>/dev/null)"; fi
-a=$(sed -n 's/^[^ ]* \/ nfs4* .*,addr=\([^, ]*\).*/\1/p' /proc/self/mounts)
-[ -z "$a" ] || echo "root $(ip -o route get $a 2>/dev/null)"
+NFS_ROOT; for d in $nics; do echo "root $d"; done
 ip -o addr show 2>/dev/null | while read -r number device family address rest; do echo "address $device $address"; done
-cd /sys/class/net
+cd $root/sys/class/net
 for l in */lower_*; do [ ! -e "$l" ] || echo "lower ${l%%/*} ${l#*/lower_}"; done
 for p in */brport */bonding_slave; do [ ! -e "$p" ] || echo "part ${p%%/*} $(readlink -f "${p%%/*}/master")"; done
 for u in */device; do u=$(readlink -f "$u")" ${u%%/*}"; case $u in */usb[0-9]*) echo "usb $u";; esac; done
@@ -33,7 +34,7 @@ for w in */phy80211 */wireless; do [ ! -e "$w" ] || echo "wifi ${w%%/*}"; done
 ip -d -o link show type vlan 2>/dev/null
 grep -hs VID: /proc/net/vlan/*
 :
-"""
+""".replace("NFS_ROOT", NFS_ROOT)
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class FoundManagement:
     ``device`` has the address that we connect to; it is empty if no device of the node has this address, such as behind
     a relay. ``carriers`` are all devices that share hardware with the way in or out. ``vlan`` is the number of the VLAN
     that the connection is tagged with. ``parts`` maps ports of bridges and bonds to the bridge or bond, ``usb`` maps
-    the NICs on USB to the root of their bus (``usb1``). ``root`` is the device of a root file system over NFS.
+    the NICs on USB to the root of their bus (``usb1``). ``root`` names the devices of a root file system over NFS.
     """
 
     device: str = ""
@@ -77,13 +78,15 @@ class FoundManagement:
         )
 
 
-def find_management(shell: Shell, facts: MutableMapping[str, object]) -> FoundManagement:
+def find_management(shell: Shell, facts: MutableMapping[str, object], root: str = "") -> FoundManagement:
     """Return the way of our ssh connection. It is read once per boot and kept in ``facts``.
+
+    ``root`` is put before the paths of mounts, command line and devices.
 
     Raises LinkError for a node without ``ip``, and SshError.
     """
     if _FACT not in facts:
-        done = shell.run(_COMMAND)
+        done = shell.run(f"root={shlex.quote(root)}; {_COMMAND}")
         if done.returncode == NOT_FOUND:
             raise missing(shell.name, "ip", "iproute2")
         facts[_FACT] = parse(done.stdout)
@@ -99,7 +102,8 @@ def missing(node: str, command: str, package: str) -> LinkError:
 
 def parse(text: str) -> FoundManagement:
     """Parse the output of a node."""
-    server, route, root = "", "", ""
+    server, route = "", ""
+    roots: list[str] = []
     addresses: dict[str, str] = {}
     lower: dict[str, set[str]] = {}
     parts: dict[str, str] = {}
@@ -112,8 +116,8 @@ def parse(text: str) -> FoundManagement:
                 server = address
             case ["route", *words] if "dev" in words[:-1]:
                 route = words[words.index("dev") + 1]
-            case ["root", *words] if "dev" in words[:-1]:
-                root = words[words.index("dev") + 1]
+            case ["root", device] if device != "lo":
+                roots.append(device)
             case ["address", device, address]:
                 addresses[_plain(address.partition("/")[0])] = device.partition("@")[0]
             case ["lower", device, part]:
@@ -131,7 +135,7 @@ def parse(text: str) -> FoundManagement:
     # The address of a link has the device after a percent sign: fe80::1%eth0.
     host, _, scope = server.partition("%")
     way_in = scope or addresses.get(_plain(host), "")
-    ends = {way_in, route, root} - {"", "lo"}
+    ends = {way_in, route, *roots} - {"", "lo"}
     below = _below(ends, lower)
     known = {*addresses.values(), *lower, *below}
     device = "" if way_in == "lo" else way_in
@@ -140,13 +144,13 @@ def parse(text: str) -> FoundManagement:
         frozenset(one for one in known if _below([one], lower) & below),
         # Without the VLAN of ssh, the root file system uses the same frames as a test.
         next(
-            (vlans[one] for one in _below([way_in], lower) if one in vlans and one in _below([root or one], lower)),
+            (vlans[one] for one in _below([way_in], lower) if one in vlans and one in _below(roots or [one], lower)),
             None,
         ),
         bool(_below([way_in], lower) & wifi),
         parts,
         usb,
-        root,
+        " and ".join(roots),
     )
 
 

@@ -79,10 +79,12 @@ def test_an_option_that_the_installed_module_does_not_have_is_an_error(board: Ca
 
 def test_an_option_of_a_module_that_the_board_does_not_have_is_an_error(board: CardBoard, tmp_path: Path) -> None:
     built_in = board.folder / f"modules/{RELEASE}/modules.builtin"
-    built_in.write_text("kernel/drivers/other.ko\n")
+    built_in.write_text("kernel/drivers/no-such1.ko\n")
     for text in ("options: {no_such: {debug: 1}}\n", "options: {no-such: {debug: 1}}\ncmdline: quiet\n"):
         (tmp_path / "build.yaml").write_text(f"name: new\n{text}")
-        with pytest.raises(ConfigError, match=r"^build new: options: pi4b-1 has no module 'no_such'$"):
+        with pytest.raises(
+            ConfigError, match=r"^build new: options: pi4b-1 has no module 'no_such'; did you mean 'no_such1'\?$"
+        ):
             Deployment(board).check(load_build(str(tmp_path / "build.yaml")))
     built_in.write_text("kernel/drivers/no-such.ko\n")
     Deployment(board).check(load_build(str(tmp_path / "build.yaml")))

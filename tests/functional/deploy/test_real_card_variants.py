@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.errors import LabError
+from pytest_pinet.tuning.boot_lines import NO_LINES
 from tests.functional.deploy.test_real_cards import (
     Builds,
     expected_tryboot,
@@ -505,7 +507,11 @@ def test_a_command_line_that_is_too_long_with_the_words_of_the_board_is_refused(
         "1024 to the kernel: shorten it"
     )
     (folder / "build.yaml").write_text(f"name: long\ncmdline: {'x' * 887}\n")
-    disk.booted().check(build_of(folder, "made"))
+    booted, build = disk.booted(), build_of(folder, "made")
+    booted.check(build)
+    with pytest.raises(LabError, match="the command line of build long has 1042 characters") as caught:
+        booted.start(build, NO_LINES.with_parameters(["maxcpus=1", "nohlt=y"]))
+    assert caught.value.act == "shorten it, or test with fewer boot settings"
 
 
 def test_an_initramfs_that_the_board_cannot_make_must_be_in_the_build(tmp_path: Path, made_build: Builds) -> None:

@@ -47,15 +47,60 @@ def refused_yaml(tmp_path: Path, text: str) -> str:
 
 def test_an_option_that_the_module_does_not_have_is_an_error_of_the_build(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image(), **made.tree()})
-    built_in = b"mii.license=GPL\0usb_net.parmtype=msg_level:int\0"
+    built_in = b"mii.license=GPL\0usb_net.parmtype=msg_level:int\0usb_net.parm=quiet:no messages\0"
     made.write(tmp_path, {f"lib/modules/{made.RELEASE}/modules.builtin.modinfo": built_in})
     text = "kernel: Image\nmodules: .\noptions: {%s: {%s: 1}}\n"
     for module, parameter in (("e1000e", "debug"), ("usb_net", "msg_level"), ("mii", "dyndbg")):
         assert of_yaml(tmp_path, text % (module, parameter)).options == ((module, parameter, "1"),)
-    for module, accepted in (("e1000e", "InterruptThrottleRate, debug"), ("usb_net", "msg_level"), ("mii", "none")):
-        (tmp_path / "build.yaml").write_text(text % (module, "NoSuchParameter"))
+    for module, wrong, accepted in (
+        ("e1000e", "NoSuchParameter", "InterruptThrottleRate, debug"),
+        ("usb_net", "msg_levl", "msg_level, quiet"),
+    ):
+        (tmp_path / "build.yaml").write_text(text % (module, wrong))
         message = refused(tmp_path / "build.yaml")
-        assert message.endswith(f"options: {module} has no parameter 'NoSuchParameter'; accepted: {accepted}")
+        assert message.endswith(f"options: {module} has no parameter {wrong!r}; accepted: {accepted}")
+
+
+# Texts of Debian's kernel 6.1 (modules.builtin.modinfo). None names printk.devkmsg (__setup), random.trust_cpu,
+# zswap.enabled (module_param_cb) or a parameter of pcie_aspm and rcutree (MODULE_PARAM_PREFIX).
+BUILT_IN = (
+    b"printk.parmtype=ignore_loglevel:bool\0printk.parmtype=time:bool\0printk.parmtype=console_suspend:bool\0"
+    b"random.parmtype=ratelimit_disable:int\0zswap.parmtype=max_pool_percent:uint\0zswap.parmtype=zpool:charp\0"
+    b"workqueue.parmtype=power_efficient:bool\0workqueue.parmtype=debug_force_rr_cpu:bool\0"
+    b"memory_hotplug.parmtype=online_policy:online_policy\0pciehp.parmtype=pciehp_poll_mode:bool\0"
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "parameter"),
+    [
+        ("printk", "devkmsg"),
+        ("random", "trust_cpu"),
+        ("zswap", "enabled"),
+        ("workqueue", "watchdog_thresh"),
+        ("memory_hotplug", "memmap_on_memory"),
+        ("pcie_aspm", "policy"),
+        ("rcutree", "kthread_prio"),
+        ("usbcore", "quirks"),
+        ("nf_conntrack", "hashsize"),
+        ("netback", "symbol"),
+    ],
+)
+def test_a_parameter_that_the_kernel_accepts_is_never_refused(tmp_path: Path, module: str, parameter: str) -> None:
+    # usbcore has a description of "quirks" and no type, nf_conntrack neither of "hashsize".
+    modules = {
+        "usbcore": made.module("usbcore", parameters=(), parm=("quirks:A list of device quirks",)),
+        "nf_conntrack": made.module("nf_conntrack", parameters=()) + b"\xff\0hashsize\0",
+        "netback": lzma.compress(made.module("netback") + b"\0__param_str_symbol\0"),
+    }
+    made.write(tmp_path, {"Image": made.image(), **made.tree(made.RELEASE, **modules)})
+    made.write(tmp_path, {f"lib/modules/{made.RELEASE}/modules.builtin.modinfo": BUILT_IN})
+    begin = "kernel: Image\nmodules: .\n"
+    assert of_yaml(tmp_path, f"{begin}cmdline: {module}.{parameter}=1\n").cmdline == (f"{module}.{parameter}=1",)
+    assert of_yaml(tmp_path, f"{begin}options: {{{module}: {{{parameter}: 1}}}}\n").options
+    if module in modules:
+        wrong = f"{parameter[1:]}x"
+        assert f"{module} has no parameter '{wrong}'" in refused_yaml(tmp_path, f"{begin}cmdline: {module}.{wrong}=1\n")
 
 
 def test_an_option_of_a_module_that_a_complete_build_does_not_have_is_an_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from pytest_pinet.builds.config_txt import BootFileNames, pi_models
 from pytest_pinet.lab.deploy.boot_undo import undo_script
-from pytest_pinet.lab.deploy.card import Card, loaded_files, mount_below, parse_boot_report
+from pytest_pinet.lab.deploy.card import Card, loaded_files, mount_below, parse_boot_report, read_boot_report
 from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
 from pytest_pinet.lab.deploy.live import swap_script
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
+from tests.support.local_shell import LocalShell
 
 KERNEL = KernelId("arm64", "6.12.25", "Linux version 6.12.25 (x) (y) #1")
 BUILD = Build("new", (BuildFile(BuildFileRole.KERNEL, "kernel8.img", "/x/Image", "0" * 64, 1),), KERNEL)
@@ -116,6 +118,16 @@ def test_the_reply_of_vcmailbox_says_whether_the_firmware_knows_the_tag(code: st
 @pytest.mark.parametrize(("head", "bits"), [("7f454c4601", 32), ("7f454c4602", 64), ("2321", None), ("", None)])
 def test_the_class_of_a_program_says_its_bits(head: str, bits: int | None) -> None:
     assert parse_boot_report(f"=====8<=====programs\n{head}\n").bits == bits
+
+
+def test_programs_of_the_firmware_cannot_delay_the_report(tmp_path: Path) -> None:
+    for name, script in (("id", "echo 0"), ("timeout", "echo '[config.txt]'; echo \"$*: Loaded '$1'\"")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    shell = LocalShell("pi", {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    done = read_boot_report(shell)
+    assert done.appended == "[config.txt]\n10 vcgencmd bootloader_config: Loaded '10'"
+    assert done.loaded == ("10",)
 
 
 def test_names_on_fat_are_not_case_sensitive() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LinkError
-from pytest_pinet.lab.node.management import FoundManagement, check_declared, parse
+from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management, parse
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import Management
+from tests.support.board_tree import BoardTree
 
 ADDRESSES = (
     "address lo 127.0.0.1/8\naddress eth0 192.168.1.7/24\naddress eth0 fe80::1/64\naddress wlan0 192.168.1.8/24\n"
@@ -42,7 +43,7 @@ def test_a_bridge_is_carried_by_all_its_ports() -> None:
 
 
 def test_the_nic_of_an_nfs_root_carries_the_node_as_much_as_ssh(node: Node) -> None:
-    root = "root 10.0.0.1 dev eth0 src 10.0.0.2 uid 0     cache\n"
+    root = "root eth0\n"
     by_wifi = found("192.168.1.8", f"{root}wifi wlan0\n")
     assert (by_wifi.device, by_wifi.carriers) == ("wlan0", frozenset({"wlan0", "eth0"}))
     assert (str(by_wifi.of(node)), str(found("192.168.1.8", "wifi wlan0\n").of(node))) == ("same", "wifi")
@@ -50,7 +51,31 @@ def test_the_nic_of_an_nfs_root_carries_the_node_as_much_as_ssh(node: Node) -> N
     vlan = "address eth0.7 10.7.0.7/24\nlower eth0.7 eth0\neth0.7  VID: 7\t REORDER_HDR: 1\n"
     assert str(found("10.7.0.7", vlan).of(node)) == "vlan:7"
     assert str(found("10.7.0.7", vlan + root).of(node)) == "same"
-    assert str(found("10.7.0.7", vlan + root.replace("dev eth0", "dev eth0.7")).of(node)) == "vlan:7"
+    assert str(found("10.7.0.7", vlan + root.replace("eth0", "eth0.7")).of(node)) == "vlan:7"
+
+
+@pytest.mark.parametrize(
+    ("mount", "words", "devices"),
+    [
+        ("10.0.0.1:/srv / nfs4 rw,vers=4.2,addr=10.0.0.1 0 0", "", {"eth0"}),
+        ("overlayroot / overlay rw,lowerdir=/nfs 0 0", "root=/dev/nfs nfsroot=10.0.0.1:/srv", {"eth0"}),
+        ("overlayroot / overlay rw,lowerdir=/nfs 0 0", "root=/dev/nfs", {"eth0", "eth1", "wlan0"}),
+        ("overlayroot / overlay rw,lowerdir=/sd 0 0", "root=/dev/mmcblk0p2", set()),
+    ],
+)
+def test_the_nic_of_an_nfs_root_is_found_also_below_an_overlay(
+    tmp_path: Path, mount: str, words: str, devices: set[str]
+) -> None:
+    tree = BoardTree(tmp_path)
+    for device in ("eth0", "eth1", "wlan0", "lo"):
+        tree.plain(device, "b8:27:eb:00:00:01")
+    (tmp_path / "proc/self").mkdir()
+    (tmp_path / "proc/self/mounts").write_text(f"{mount}\n")
+    (tmp_path / "proc/cmdline").write_text(f"{words} rootwait\n")
+    ip = tmp_path / "bin/ip"
+    ip.write_text('#!/bin/sh\n[ "$*" != "-o route get 10.0.0.1" ] || echo "10.0.0.1 dev eth0 src 10.0.0.2 uid 0"\n')
+    ip.chmod(0o755)
+    assert find_management(tree.shell(), {}, str(tmp_path)).carriers == devices
 
 
 def test_a_vlan_on_a_bond_is_carried_by_the_nics_of_the_bond() -> None:

@@ -1,0 +1,100 @@
+"""The space that modules and driver firmware need, and the configuration that mkinitramfs of Debian 12 needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
+
+import pytest
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.execution.shell import Completed
+from pytest_pinet.lab.deploy import root_files as module
+from pytest_pinet.lab.deploy.deploy_target import Refused
+from pytest_pinet.lab.deploy.known_good import firmware_folder
+from pytest_pinet.lab.deploy.root_files import RootFiles
+from pytest_pinet.model.build import Build
+from tests.support import build_files as made
+
+
+class Shell:
+    """Answers to df with these free kilobytes by mount. Every other command works and prints nothing."""
+
+    name = "pi"
+    fence = ""
+
+    def __init__(self, free: dict[str, int]) -> None:
+        self.free = free
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        if "df -kP" not in command:
+            return Completed(0, "", "")
+        mount = next(one for one in self.free if f" {one}" in command)
+        return Completed(0, f"/dev/x 9000 0 {self.free[mount]} 1% {mount}\n", "")
+
+    def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
+        return Completed(0, "", "")
+
+
+def files_on(free: dict[str, int]) -> RootFiles:
+    board: Any = SimpleNamespace(name="pi", shell=Shell(free), has_power=True)
+    return RootFiles(board)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def build_of(folder: Path, text: str) -> Build:
+    made.write(folder, {"Image": made.image(), **made.tree(r8169=made.module("r8169") + bytes(50_000))})
+    made.write(folder, {"fw.bin": folder.name.encode() * 1000, "build.yaml": f"name: {folder.name}\n{text}".encode()})
+    return load_build(str(folder / "build.yaml"))
+
+
+MODULES = "kernel: Image\nmodules: .\n"
+FIRMWARE = "firmware: {rtl_nic/new.fw: fw.bin}\n"
+
+
+def test_each_part_needs_space_in_its_own_file_system(tmp_path: Path) -> None:
+    both = build_of(tmp_path / "both", MODULES + FIRMWARE)
+    files_on({"/var": 5, "/": 60}).check(both, False, True)
+    with pytest.raises(Refused, match=r"^the driver firmware of build both take 0 MB, but pi has only 0 MB left"):
+        files_on({"/var": 3, "/": 60}).check(both, False, True)
+    with pytest.raises(Refused, match=r"^the modules of build both take"):
+        files_on({"/var": 60, "/": 45}).check(both, False, True)
+    files_on({"/": 60}).check(both, False, True)
+    with pytest.raises(Refused, match=r"^the modules and driver firmware of build both take"):
+        files_on({"/": 51}).check(both, False, True)
+
+
+def test_the_firmware_of_a_deployed_build_is_not_counted_again(tmp_path: Path) -> None:
+    files = files_on({"/": 5})
+    first, second = (build_of(tmp_path / name, FIRMWARE) for name in ("aaaa", "bbbb"))
+    files.check(first, False, True)
+    with pytest.raises(Refused, match="beside 0 MB of another build"):
+        files.check(second, False, True)
+    files.deploy(first)
+    files.check(second, False, True)
+
+
+def test_an_empty_configuration_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[str] = []
+    monkeypatch.setattr(module, "run_as_root", lambda shell, command, what, timeout_s: commands.append(command))
+    build = build_of(tmp_path / "new", MODULES)
+    files_on({"/": 60}).make_initramfs(build, str(tmp_path / "initramfs"))
+    tool = tmp_path / "mkinitramfs"
+    tool.write_text(f"#!/bin/sh\ngrep -h CONFIG {tmp_path}/config-* >{tmp_path}/seen\n")
+    tool.chmod(0o755)
+    script = commands[0].replace("/boot/config-", f"{tmp_path}/config-")
+    script = script.replace(str(Path(firmware_folder(build)).parent), str(tmp_path / "conf"))
+    script = script.replace("/etc/initramfs-tools", str(tmp_path / "etc"))
+    config = tmp_path / f"config-{build.release}"
+    for text, seen, kept in (("", "CONFIG_RD_GZIP=y\n", False), ("CONFIG_OWN=y\n", "CONFIG_OWN=y\n", True)):
+        config.write_text(text)
+        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-c", script], env=env, check=True)
+        assert ((tmp_path / "seen").read_text(), config.exists()) == (seen, kept)
