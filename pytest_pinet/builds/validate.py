@@ -214,8 +214,9 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
             has = built_in[module]
             if not has_parameter(has, parameter) and misspelled(parameter, has):
                 raise ConfigError(f"options: {no_parameter(module, parameter, has)}", parts.where)
-        # Without the list of what is built in, the module may be part of the kernel.
-        elif built_in and (near := misspelled(module, [*modules, *built_in])):
+        # Without the list of what is built in, the module may be part of the kernel. A prefix that no list has may be
+        # like a name that is built in: rcutree and srcutree.
+        elif built_in and (near := misspelled(module, modules)):
             message = f"options: the build has no module {module!r}, and its kernel has none built in"
             raise ConfigError(f"{message}; did you mean {near!r}?", parts.where)
     for word in parts.cmdline:

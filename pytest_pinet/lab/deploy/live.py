@@ -36,7 +36,7 @@ for k in parm parmtype; do modinfo -F $k {0} | sed -n 's/^\([A-Za-z0-9_]*\):.*/p
 f=$(modinfo -F filename {0}); [ ! -f "$f" ] || case $f in *.xz) xzcat $f ;; *.zst) zstdcat $f ;; *.gz) zcat $f ;;
   *) cat $f ;; esac | tr '\000' '\n' | grep -oE 'vermagic=|^(__param_(str_)?)?{1}$' | sed 's/^/file /'
 d=/lib/modules/$(uname -r); [ -d /sys/module/{0} ] || [ ! -e $d/modules.builtin ] ||
-  cat $d/modules.builtin $d/modules.dep | sed -n 's/^\([^:]*\/\)*\([^/:]*\)\.ko.*/module \2/p' | tr - _
+  for k in builtin dep; do sed -n "s/^\([^:]*\/\)*\([^/:]*\)\.ko.*/$k \2/p" $d/modules.$k | tr - _; done
 """
 _SYS_MODULE = 1 << 16
 # The NICs of a module that VLANs, bridges or bonds use. They would end with the NIC, and nothing makes them again.
@@ -162,12 +162,13 @@ class Live:
             pairs = {tuple(line.partition(" ")[::2]) for line in done.stdout.splitlines()}
             has = {text.rstrip(":") for kind, text in pairs if kind == "parm"}
             file = {text for kind, text in pairs if kind == "file"}
-            modules = {text for kind, text in pairs if kind == "module"}
+            # A module that can be loaded. A prefix of built-in code may be like other built-in code: rcutree, srcutree.
+            modules = {text for kind, text in pairs if kind == "dep"}
             # The file of a module proves what the module does not have. Nothing proves this of code that is built in.
             lacks = file == {"vermagic="} or (not file and misspelled(parameter, has))
             if lacks and not has_parameter(has, parameter):
                 raise ConfigError(f"{build}: options: {no_parameter(module, parameter, has)}")
-            if module not in modules and (near := misspelled(module, modules)):
+            if not {("builtin", module), ("dep", module)} & pairs and (near := misspelled(module, modules)):
                 message = f"{build}: options: {self._board.name} has no module {module!r}; did you mean {near!r}?"
                 raise ConfigError(message)
 

@@ -79,7 +79,8 @@ def test_an_option_that_the_installed_module_does_not_have_is_an_error(board: Ca
 
 def test_an_option_of_a_module_that_the_board_does_not_have_is_an_error(board: CardBoard, tmp_path: Path) -> None:
     built_in = board.folder / f"modules/{RELEASE}/modules.builtin"
-    built_in.write_text("kernel/drivers/no-such1.ko\n")
+    built_in.write_text("kernel/drivers/no-suc.ko\n")
+    (built_in.parent / "modules.dep").write_text("kernel/drivers/no-such1.ko.xz: kernel/lib/other.ko.xz\n")
     for text in ("options: {no_such: {debug: 1}}\n", "options: {no-such: {debug: 1}}\ncmdline: quiet\n"):
         (tmp_path / "build.yaml").write_text(f"name: new\n{text}")
         with pytest.raises(

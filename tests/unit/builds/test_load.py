@@ -68,6 +68,7 @@ BUILT_IN = (
     b"random.parmtype=ratelimit_disable:int\0zswap.parmtype=max_pool_percent:uint\0zswap.parmtype=zpool:charp\0"
     b"workqueue.parmtype=power_efficient:bool\0workqueue.parmtype=debug_force_rr_cpu:bool\0"
     b"memory_hotplug.parmtype=online_policy:online_policy\0pciehp.parmtype=pciehp_poll_mode:bool\0"
+    b"srcutree.parmtype=exp_holdoff:ulong\0"
 )
 
 
