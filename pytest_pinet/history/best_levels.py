@@ -1,4 +1,8 @@
-"""The best level that each metric ever had, kept with every run: to find it among all points takes a second."""
+"""The best level that each metric ever had. Stored because a search of all points takes a second.
+
+A runner of an earlier release that writes to the same history does not update the table: the levels of its runs are
+missing here.
+"""
 
 from __future__ import annotations
 

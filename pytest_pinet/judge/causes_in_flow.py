@@ -158,9 +158,15 @@ def _busy(end: EndFacts) -> bool:
 
 
 def _full_of_traffic(end: EndFacts) -> bool:
-    """Return whether the traffic itself may need the busy CPU of this end: its interrupts and the traffic tool."""
+    """Return whether the traffic may need the busy CPU: all but what user processes beside the traffic tool used.
+
+    The time of kernel threads is the traffic's, too: threaded NAPI and the interrupt threads of PREEMPT_RT receive.
+    """
     assert end.load is not None
-    return end.tool_percent is None or end.load.interrupts + end.tool_percent / 100 >= IDLE
+    if end.tool_percent is None:
+        return True
+    beside = max(end.load.user - end.tool_percent / 100, 0.0)
+    return end.load.busy - beside >= IDLE
 
 
 def _held(facts: DiagnosisFacts, steady: float) -> Diagnosis | None:

@@ -44,6 +44,7 @@ class End:
     pcie: PcieLink | None = None
     loads: tuple[float, ...] = IDLE
     softirq: float = 0.05
+    user: float = 0.0
     heat: Heat | None = None
     ceiling: float | None = None
     others: OtherWork | None = None
@@ -118,7 +119,14 @@ class Scenario:
 
 def _evidence(name: str, end: End) -> EndEvidence:
     loads = tuple(
-        ProcessorLoad(cpu, busy, system=busy / 2, softirq=busy * (end.softirq if cpu == 0 else 0.05), steal=end.steal)
+        ProcessorLoad(
+            cpu,
+            busy,
+            user=busy * end.user,
+            system=busy * (1 - end.user) / 2,
+            softirq=busy * (end.softirq if cpu == 0 else 0.05),
+            steal=end.steal,
+        )
         for cpu, busy in enumerate(end.loads)
     )
     return EndEvidence(
@@ -337,7 +345,7 @@ def _flows(dice: random.Random, number: int) -> Iterator[Scenario]:
     yield _tcp(
         "shaper that fills the window", Cause.SHAPER, Bottleneck(rate, rtt_s, 10 * window, window=window), number, dice
     )
-    own_work = End(loads=(dice.uniform(0.95, 1.0), 0.9, 0.9, 0.8), tool_percent=dice.uniform(5, 40))
+    own_work = End(loads=(dice.uniform(0.95, 1.0), 0.9, 0.9, 0.8), user=0.8, tool_percent=dice.uniform(5, 40))
     yield _tcp(
         "shaper beside own work",
         Cause.SHAPER,

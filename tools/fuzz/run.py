@@ -55,7 +55,7 @@ def fuzz(target: Target, examples: int, seconds: float, seed: int, hang_s: float
     try:
         run()
     except FlakyFailure as flaky:
-        # A hang of one example that was not as slow again.
+        # The example hung once, but not when it was repeated.
         raise Finding("\n".join(map(str, flaky.exceptions))) from None
     return count
 

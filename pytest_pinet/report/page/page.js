@@ -128,6 +128,8 @@
           first.set(name, Math.min(first.get(name) ?? Infinity, time));
       }
     }
+    // The build of a board that reports no driver is named like its kernel.
+    for (const name of kernels.keys()) builds.delete(name);
     const names = [kernels, builds].flatMap((first) => [...first.keys()].sort((a, b) => first.get(b) - first.get(a)));
     const select = (name, chosen) => make("select", { name }, ...names.map((value, at) => make("option", { value, textContent: value, selected: at === chosen })));
     const newest = kernels.size > 1 || names.length < 3 ? 0 : 1;

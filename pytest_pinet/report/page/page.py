@@ -151,7 +151,7 @@ def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
 
 
 def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
-    """Return what was measured, since when, how new it is, and whether it is known what users decided."""
+    """Return what was measured, since when, how new it is, and whether decisions of users were read."""
     if not shown:
         return ""
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -69,11 +70,15 @@ def test_it_tells_the_receive_rate_while_traffic_runs(link: ShapedLink) -> None:
         deadline = time.monotonic() + 20
         while len(observer.text.splitlines()) < 10:
             assert time.monotonic() < deadline
-            rates.append(observer.rate() or 0.0)
+            rate = observer.rate()
+            # A rate of readings that are close together has a large error: the uptime has steps of 0.01 s.
+            times = [float(line.split()[0]) for line in observer.text.splitlines() if line[0].isdigit()]
+            if rate is not None and times[-1] - times[0] >= 0.3:
+                rates.append(rate)
             time.sleep(0.05)
     traffic.stop()
-    # A busy machine sends fewer. The first readings may be less than 0.1 s apart.
-    assert 0.5e6 < max(rates) < 12e6
+    # A busy machine sends fewer.
+    assert 0.5e6 < median(rates) < 6.5e6
     assert observer.events(0.0) == ()
 
 

@@ -1,4 +1,4 @@
-"""The files of the CI walks follow the schemas of their services, and actionlint finds nothing in them."""
+"""The files of the step-by-step CI examples follow the schemas of their services; actionlint finds nothing in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walks for CI run as their services run them: in a clean clone, with the service's shells and variables.
+"""The step-by-step CI examples run as their services run them: in a clean clone, with their shells and variables.
 
 The workflow of the page, the action (action.yml) and the component (templates/gate.yml) are executed step by step. The
 kernel tree is a stand-in whose ``make`` copies files of a build. pytest, gate, merge and reports are real. The boards

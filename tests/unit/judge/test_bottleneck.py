@@ -408,6 +408,10 @@ def test_a_shaper_beside_a_cpu_that_is_busy_with_work_of_its_own_is_the_cause() 
     assert found(Cause.CPU, facts(470.7, replace(working, tool_percent=None), **queued))
     interrupts = ProcessorLoad(0, 1.0, user=0.3, softirq=0.65)
     assert found(Cause.IRQ, facts(470.7, replace(working, load=interrupts), **queued))
+    # Kernel threads receive with threaded NAPI and on PREEMPT_RT.
+    threads = replace(working, load=ProcessorLoad(0, 1.0, user=0.1, system=0.85, softirq=0.05), tool_percent=10.0)
+    assert found(Cause.CPU, facts(470.7, threads, spread=0.001))
+    assert found(Cause.CPU, facts(470.7, threads, **queued))
     # A receiver that gets no processor keeps its window closed.
     assert found(Cause.CPU, facts(470.7, working, receiver_limited=0.7, sender_limited=0.0, **queued))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from pytest_pinet.judge.attempts import Try
 from pytest_pinet.measure.traffic_runner import _printed
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, StreamStart
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic import concurrent
+from pytest_pinet.traffic.clock import Clock
 from pytest_pinet.traffic.concurrent import measure_together
 from pytest_pinet.traffic.tool import TrafficJob
 from tests.support import link_stand_in
@@ -44,16 +47,19 @@ def measured(*late_s: float | None) -> list[Measurement]:
     return measure_together(Tool(dict(zip(names, late_s, strict=True))), jobs, lead_s=0.0)
 
 
-def test_the_skew_has_its_uncertainty_and_source() -> None:
+def test_the_skew_has_its_uncertainty_and_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = {"10.0.0.0": Clock(50.0, 0.002), "10.0.0.1": Clock(-70.0, 0.02)}
+    monkeypatch.setattr(concurrent, "read_clock", lambda shell: clocks.get(shell.name[1:], Clock(0.0, 0.5)))
     found = measured(0.0, 0.12, 0.03)
     (window,) = {one.window for one in found}
     assert window is not None
     assert window.skew_s is not None
     assert window.skew_within_s is not None
-    # All clocks are this machine's own, with errors below the reported uncertainty.
-    assert window.skew_s == pytest.approx(0.12, abs=2 * window.skew_within_s)
-    # At least the uncertainty of /proc/uptime and of the server's readings.
-    assert 0.015 < window.skew_within_s < 2
+    # Each begin is rounded to 0.01 s.
+    assert window.skew_s == pytest.approx(0.12, abs=0.011)
+    # Of the clocks of the first and the last flow, of /proc/uptime and of the servers' looks at their streams.
+    bounds = (0.002, 0.005, 0.0075, 0.02, 0.005, 0.0075)
+    assert window.skew_within_s == pytest.approx(2 * math.hypot(*bounds) / math.sqrt(3))
     assert [one.raw["start.txt"].splitlines()[0].split(" reported ")[0] for one in found] == [
         f"b10.0.0.{number}" for number in range(3)
     ]
