@@ -141,6 +141,7 @@ def _calibrate(
     from pytest_pinet.config.calibration import write_calibration
     from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.lab.access import visit
+    from pytest_pinet.report.diagrams.facts import count
 
     profile = PROFILES[lab.profile]
     done: list[CalibrationOutcome] = []
@@ -167,7 +168,7 @@ def _calibrate(
                     steps.say(f"{combination.id}: {note}")
     except KeyboardInterrupt:
         interrupted = True
-        errors.append(f"interrupted: {len(done)} results are complete and saved")
+        errors.append(f"interrupted: {count(len(done), 'complete result')} saved")
     steps.end()
     return done, errors, interrupted
 

@@ -247,6 +247,7 @@ def _child(argv: Sequence[str], folder: Path) -> int:
 
 def _remove(yes: bool) -> None:
     """Undo all demos of this user. What could not be undone stays known."""
+    from pytest_pinet.report.diagrams.facts import count
     from pytest_pinet.virtual.launcher import stop
     from pytest_pinet.virtual.system_packages import remove_packages
 
@@ -270,4 +271,4 @@ def _remove(yes: bool) -> None:
     Traces((), traces.packages).write()
     removed = remove_packages(traces.packages)
     Traces().write()
-    click.echo(f"removed: {len(traces.folders)} folders, {len(removed)} system packages")
+    click.echo(f"removed: {count(len(traces.folders), 'folder')}, {count(len(removed), 'system package')}")

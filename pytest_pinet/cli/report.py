@@ -87,6 +87,8 @@ def report(
         return
     if run is not None or tree is not None:
         raise ConfigError("--run and --tree belong to --email; add --email, or remove them")
+    from pytest_pinet.report.diagrams.facts import count
+
     began = time.monotonic()
     # A page has a million values, none of which becomes garbage: looking for garbage takes a third of the time.
     gc.disable()
@@ -131,7 +133,7 @@ def report(
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
     series = sum(bool(one.measured) for one in found)
-    echo(f"report: {place} ({size / 1e6:.1f} MB, {series} results, {seconds:.1f} s, {made_by})")
+    echo(f"report: {place} ({size / 1e6:.1f} MB, {count(series, 'result')}, {seconds:.1f} s, {made_by})")
     if lab is None and any(one.level.loss is not None for one in found):
         echo("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab", err=True)
     if place.is_dir():

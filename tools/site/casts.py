@@ -200,7 +200,7 @@ def part(rows: list[tuple[float, str]], cast: Cast) -> list[tuple[float, str]]:
     """Return the rows of one picture."""
 
     def find(text: str, start: int = 0) -> int:
-        return next(number for number in range(start, len(rows)) if text in rows[number][1])
+        return next(number for number in range(start, len(rows)) if text in SGR.sub("", rows[number][1]))
 
     start = find(cast.since)
     first = find(cast.skip[0], start)

@@ -76,7 +76,7 @@ def test_an_interrupted_calibration_keeps_complete_results_and_restores_the_lab(
         process.kill()
     assert process.returncode == 130
     assert "Traceback" not in errors
-    assert "interrupted: 1 results are complete and saved" in errors
+    assert "interrupted: 1 complete result saved" in errors
     assert f"{TX}, " in output
     assert list(read_calibration(calibration)) == [TX]
     wait_until("the end of the traffic", lambda: full_rate_lab.processes("iperf3") == [])

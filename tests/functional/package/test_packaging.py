@@ -201,7 +201,7 @@ def test_an_installed_demo_passes_fails_and_passes_and_is_removed(installed: Ins
     assert "\n  scale: 0.1 " in Path(report[1]).with_name("lab.yaml").read_text()
     assert files_of(package) == before
     assert installed.run("pinet", "lab", "status", "--lab", ".pinet/demo/lab.yaml", code=1).endswith("is down\n")
-    assert "removed: 1 folders, 0 system packages" in installed.run("pinet", "demo", "--remove", "--yes", state=state)
+    assert "removed: 1 folder, 0 system packages" in installed.run("pinet", "demo", "--remove", "--yes", state=state)
     assert not Path(report[1]).parent.exists()
     assert not list(Path(state).iterdir())
 

@@ -67,5 +67,5 @@ def test_nothing_is_left_of_a_demo_that_ends_while_it_measures(tmp_path: Path, e
     done = subprocess.run(
         [PINET, "demo", "--remove", "--yes"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, "removed: 1 folders, 0 system packages" in done.stdout) == (0, True), done.stdout
+    assert (done.returncode, "removed: 1 folder, 0 system packages" in done.stdout) == (0, True), done.stdout
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["output", "state"]
