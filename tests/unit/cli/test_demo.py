@@ -100,7 +100,7 @@ def test_packages_are_known_before_they_are_installed(place: Path, monkeypatch: 
     monkeypatch.setattr(system_packages, "remove_packages", sorted)
     done = run("--remove", "--yes").output
     assert "removes the system packages that were installed for demos: " in done
-    assert "removed: 1 folders, 2 system packages" in done
+    assert "removed: 1 folder, 2 system packages" in done
     assert not (place / "state" / "pytest-pinet-demo.json").exists()
     assert run("--remove").output == "no demo of this user left anything\n"
 
