@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.ab.options import ABOptions, read_ab_options
-from pytest_pinet.builds.sources import find_functions, sources_of
+from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
@@ -131,10 +131,13 @@ class ExactRun:
 def _places(build: Build, functions: Collection[Function]) -> dict[Function, str]:
     """Return file and line of each function whose definition is found."""
     found: dict[Function, str] = {}
-    for module in sorted({function.module for function in functions}):
+    for module in {function.module for function in functions}:
         own = {function.name: function for function in functions if function.module == module}
-        found |= {own[name]: place for name, place in find_functions(sources_of(build, module), own).items()}
-    return found
+        found |= {own[name]: place for name, place in find_functions(sources_of_module(build, module), own).items()}
+    # The whole tree is read once, for all others.
+    rest = [function for function in functions if function not in found]
+    places = find_functions(sources_of(build), {function.name for function in rest})
+    return found | {function: places[function.name] for function in rest if function.name in places}
 
 
 def _turn(number: int, side: Side, made: MadeExactBoot) -> TurnRecord:

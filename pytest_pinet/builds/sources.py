@@ -15,22 +15,26 @@ _LARGEST = 2 << 20
 _DEFINITION = r"^(?:[A-Za-z_][\w \t*]*[ \t*])?({names})\((?![^;{{]*\);)"
 
 
-def sources_of(build: Build, module: str = "") -> list[Path]:
-    """Return the folders with the sources of a build, the nearest first; none for a build without sources.
-
-    The nearest folder to a function of ``module`` is that of this module: drivers have functions of one name.
-    """
+def sources_of(build: Build) -> list[Path]:
+    """Return the folders with the sources of a build, the nearest first; none for a build without sources."""
     folders: dict[Path, None] = {}
-    own = build.modules.get(module)
     for file in build.files:
         path = Path(file.path).resolve()
         if file.role is BuildFileRole.MODULE and any(path.parent.glob("*.c")):
             folders[path.parent] = None
         if (root := _tree_above(file)) is not None:
-            place = root / Path(own.path.removeprefix("kernel/")).parent if own is not None else root
-            near = [place] if place != root and place.is_dir() else []
-            folders |= dict.fromkeys([*near, *(root / part for part in _PARTS if (root / part).is_dir())])
+            folders |= {root / part: None for part in _PARTS if (root / part).is_dir()}
     return list(folders)
+
+
+def sources_of_module(build: Build, module: str) -> list[Path]:
+    """Return the folder of a module in the kernel tree of a build, if there is one.
+
+    Drivers have functions of one name, so it is searched before `sources_of`.
+    """
+    own, root = build.modules.get(module), tree_of(build)
+    place = Path(own.path.removeprefix("kernel/")).parent if own is not None else Path()
+    return [root / place] if root is not None and place != Path() and (root / place).is_dir() else []
 
 
 def tree_of(build: Build) -> Path | None:

@@ -23,6 +23,7 @@ from pytest_pinet.emulated.machine import MACHINES
 from pytest_pinet.emulated.packages import Apt
 from pytest_pinet.emulated.rootfs import BUSYBOX, System, initramfs, make_root
 from pytest_pinet.errors import LabError
+from pytest_pinet.execution.deadline import Deadline
 
 # Debian's name for the newest kernel of its release. A board boots this kernel until another one is deployed.
 KERNEL = "linux-image-arm64"
@@ -133,7 +134,7 @@ def locked(folder: Path, say: Report = lambda _: None, timeout_s: float = LOCK_S
 
 def _take(lock: TextIO, folder: Path, say: Report, timeout_s: float) -> None:
     """Lock an open file, and write the number of this process into it."""
-    until, holder = time.monotonic() + timeout_s, ""
+    deadline, holder = Deadline(timeout_s), ""
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,7 +145,7 @@ def _take(lock: TextIO, folder: Path, say: Report, timeout_s: float) -> None:
         if who != holder:
             holder = who
             say(f"waiting for {holder}, which fills {folder}")
-        if time.monotonic() > until:
+        if deadline.expired:
             raise LabError(
                 f"waited {timeout_s:.0f} s for {folder}, which {holder} fills",
                 "wait until this process has ended, or end it",

@@ -37,7 +37,7 @@ _END_S = 20.0
 _EXCERPT_LINES = 30
 _END, _FAILED = "exact-end", "exact-failed: "
 # The last line of the traffic program. Its whole line: QEMU 10 passes a line on in parts.
-_LAST_LINE = re.compile(rb"\n(?:exact-end|exact-failed: [^\n]*)\n")
+_LAST_LINE = re.compile(rf"\n(?:{_END}|{_FAILED}[^\n]*)\n".encode())
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 
 

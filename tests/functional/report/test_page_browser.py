@@ -205,11 +205,15 @@ def test_the_table_of_runs_and_the_tip_have_whole_versions(page: Path, seen: Bro
     assert "tcp-P1-rx: 2.3" in tip
 
 
+def open_comparison(seen: Browser) -> None:
+    seen.run("document.getElementById('compare').open = true")
+    seen.until(lambda: seen.run("return document.querySelectorAll('#compare tbody tr').length"), "a comparison")
+
+
 @pytest.mark.slow
 def test_any_two_builds_can_be_compared(page: Path, seen: Browser) -> None:
     seen.open(page)
-    seen.run("document.getElementById('compare').open = true")
-    seen.until(lambda: seen.run("return document.querySelectorAll('#compare tbody tr').length"), "a comparison")
+    open_comparison(seen)
     for name, number in (("A", 0), ("B", 179)):
         seen.run(
             f"const one = document.querySelector('#compare [name={name}]'); one.value = '{kernel_of(number)}';"
@@ -224,8 +228,7 @@ def test_any_two_builds_can_be_compared(page: Path, seen: Browser) -> None:
 @pytest.mark.smoke
 def test_two_builds_of_one_kernel_can_be_compared(firmwares: Path, seen: Browser) -> None:
     seen.open(firmwares)
-    seen.run("document.getElementById('compare').open = true")
-    seen.until(lambda: seen.run("return document.querySelectorAll('#compare tbody tr').length"), "a comparison")
+    open_comparison(seen)
     names = seen.run("return [...document.querySelectorAll('#compare [name=A] option')].map(e => e.value)")
     kernel = "6.12.9-v8+"
     # The run without a driver is no further option: its build is named like the kernel.

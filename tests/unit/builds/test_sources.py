@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.sources import find_functions, sources_of
+from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 
 MAIN = """\
@@ -74,7 +74,8 @@ def test_a_function_is_that_of_its_own_driver(tree: Path, tmp_path: Path) -> Non
     (modules / "build").symlink_to(tree)
     macb = ModuleId("macb", "kernel/drivers/net/ethernet/cadence/macb.ko", "", "arm64")
     build = Build("modules", (a_file(BuildFileRole.MODULES, modules),), modules={"macb": macb})
-    found = find_functions(sources_of(build, "macb"), ["gem_rx", "net_rx_action"])
+    folders = [*sources_of_module(build, "macb"), *sources_of(build)]
+    found = find_functions(folders, ["gem_rx", "net_rx_action"])
     assert found == {"gem_rx": "drivers/net/ethernet/cadence/macb_main.c:5", "net_rx_action": "net/core/dev.c:1"}
 
 
