@@ -6,14 +6,12 @@ Each finished cell is kept in a file, so a run that was stopped goes on where it
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,26 +21,22 @@ from benchmarks.verdicts.harder_links import ALL, HARDER
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.page import UNSEEN, page
 from benchmarks.verdicts.rivals import RIVALS, Ending
-from benchmarks.verdicts.trials import OURS, STALL, Cell, Turns, cases, flags, trial, turns
+from benchmarks.verdicts.store import GATES, SEED, STORE, Part, as_cell, as_turns, count, keep, kept
+from benchmarks.verdicts.trials import OURS, STALL, Cell, cases, trial
 from benchmarks.verdicts.unseen import EIGHT_DAYS, WITHIN_PRIOR
-from pytest_pinet.judge.difference import Relation
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "error-rates.md"
-STORE = Path(__file__).parents[2] / ".pinet" / "verdicts.jsonl"
-GATES, QUICK_GATES = 600, 20
-# Seeds 1 to 14 were used to choose thresholds, or for pages that were read between changes.
-SEED = 21
+QUICK_GATES = 20
 # Rivals cost more and need less precision.
 PARTS = 10
 FLAGGED_LINKS = ("quiet", "busy", "host", "s1", "s2")
 TURNED_LINKS = ("quiet", "host", "s2", "s3", "drift", "unshaped")
 TURNED = (0, 1, 5)
-Job = tuple[str, ...]
 
 
-def jobs() -> list[Job]:
-    """Return everything that the page shows: kind, link, case, and rule."""
-    found: list[Job] = [("cell", link, case, "pinet, 8 days") for link in ALL for case in ("0", "1", "5", "10")]
+def parts() -> list[Part]:
+    """Return everything that the page shows."""
+    found: list[Part] = [("cell", link, case, "pinet, 8 days") for link in ALL for case in ("0", "1", "5", "10")]
     found += [("cell", link, case, "pinet, 1 day") for link in ALL for case in ("0", "5", "10")]
     found += [("cell", link, case, "pinet, 2 days") for link in HARDER if "days" in link for case in ("0", "5")]
     found += [("cell", link, case, "pinet, 8 days") for link in LINKS for case in cases() if case not in "0 1 5 10"]
@@ -53,14 +47,12 @@ def jobs() -> list[Job]:
     return found
 
 
-def _done(work: tuple[Job, int, int]) -> Any:
-    (kind, link, case, rule), gates, seed = work
-    fewer = max(gates // PARTS, 2)
-    if kind == "flags":
-        return flags(link, case, gates, seed)
+def _gates(part: Part, gates: int) -> int:
+    """Return how many gates a part has if a cell of ours has ``gates``."""
+    kind, _link, _case, rule = part
     if kind == "turns":
-        return asdict(turns(link, int(case), max(gates // 4, 2), rule == "yes", seed))
-    return asdict(trial(link, case, rule, fewer if rule in RIVALS else gates, seed))
+        return max(gates // 4, 2)
+    return max(gates // PARTS, 2) if rule in RIVALS else gates
 
 
 def main() -> None:
@@ -84,8 +76,8 @@ def main() -> None:
             UNSEEN.write_text("\n".join(lines) + "\n")
         return
     found = _run(gates, chosen.seed, None if chosen.quick else chosen.store, chosen.seconds, chosen.processes)
-    if len(found) < len(jobs()) and not chosen.partial:
-        print(f"{len(found)} of {len(jobs())} parts are finished; run the same command again")
+    if len(found) < len(parts()) and not chosen.partial:
+        print(f"{len(found)} of {len(parts())} parts are finished; run the same command again")
         sys.exit(3)
     text = _page(found, gates, chosen.seed)
     if chosen.quick:
@@ -117,43 +109,29 @@ def _unseen_cell(work: tuple[str, str, str, int, int]) -> Cell:
     return trial(*work)
 
 
-def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: int) -> dict[Job, Any]:
-    """Return the results by job, as far as they were finished within the time."""
-    found: dict[Job, Any] = {}
-    known: dict[Job, int] = {}
-    if store is not None and store.exists():
-        for line in store.read_text().splitlines():
-            entry = json.loads(line)
-            # A cell with more gates than wanted is better.
-            if entry["gates"] >= max(gates, known.get(tuple(entry["job"]), 0)) and entry["seed"] == seed:
-                known[tuple(entry["job"])] = entry["gates"]
-                found[tuple(entry["job"])] = entry["found"]
-    missing = [job for job in jobs() if job not in found]
-
-    def keep(entry: dict[str, Any]) -> None:
-        if store is not None:
-            store.parent.mkdir(parents=True, exist_ok=True)
-            with store.open("a") as file:
-                file.write(json.dumps(entry) + "\n")
-
+def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: int) -> dict[Part, Any]:
+    """Return the results by part, as far as they were finished within the time."""
+    known = kept(store, seed) if store is not None else {}
+    found = {part: known[part, _gates(part, gates)] for part in parts() if (part, _gates(part, gates)) in known}
     with ProcessPoolExecutor(processes) as pool:
-        waiting = {pool.submit(_done, (job, gates, seed)): job for job in missing}
+        waiting = {pool.submit(count, part, _gates(part, gates), seed): part for part in parts() if part not in found}
         with suppress(TimeoutError):
             for finished in as_completed(waiting, seconds):
-                job, result = waiting[finished], finished.result()
-                found[job] = json.loads(json.dumps(result))
-                keep({"gates": gates, "seed": seed, "job": job, "found": result})
+                part = waiting[finished]
+                found[part] = finished.result()
+                if store is not None:
+                    keep(store, part, _gates(part, gates), seed, found[part])
         pool.shutdown(cancel_futures=True)
     return found
 
 
-def _page(found: dict[Job, Any], gates: int, seed: int) -> str:
-    cells = [Cell(**one) for job, one in found.items() if job[0] == "cell"]
-    turned = [_turns(one) for job, one in found.items() if job[0] == "turns"]
-    flagged = {(job[1], job[2]): one for job, one in found.items() if job[0] == "flags"}
-    order = {job: index for index, job in enumerate(jobs())}
+def _page(found: dict[Part, Any], gates: int, seed: int) -> str:
+    cells = [as_cell(one) for part, one in found.items() if part[0] == "cell"]
+    turned = [as_turns(one) for part, one in found.items() if part[0] == "turns"]
+    flagged = {(part[1], part[2]): one for part, one in found.items() if part[0] == "flags"}
+    order = {part: index for index, part in enumerate(parts())}
     cells.sort(key=lambda cell: order["cell", cell.link, cell.case, cell.rule])
-    missing = sum(job[0] == "cell" and job[3] in OURS and job not in found for job in jobs())
+    missing = sum(part[0] == "cell" and part[3] in OURS and part not in found for part in parts())
     return page(cells, turned, flagged, shown(seed), max(gates // PARTS, 2), seed, _made(), missing)
 
 
@@ -168,10 +146,6 @@ def _made() -> str:
     ).stdout.strip()
     machine = f"{os.cpu_count()} processors, {platform.machine()}, Python {platform.python_version()}"
     return f"on {date.today()}, commit {commit} ({machine})"
-
-
-def _turns(plain: dict[str, Any]) -> Turns:
-    return Turns(**plain | {"results": {Relation(name): share for name, share in plain["results"].items()}})
 
 
 if __name__ == "__main__":

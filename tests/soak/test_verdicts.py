@@ -1,6 +1,7 @@
 """Verdicts on recorded and modelled links, 600 gates per cell.
 
-A cell is a link, a rule and a change: unchanged, 1, 5 or 10 % slower, 10 % faster.
+A cell is a link, a rule and a change: unchanged, 1, 5 or 10 % slower, 10 % faster. What
+``python -m benchmarks.verdicts`` has counted for its page is not counted again.
 """
 
 from __future__ import annotations
@@ -11,18 +12,28 @@ import pytest
 
 from benchmarks.verdicts.harder_links import ALL
 from benchmarks.verdicts.rivals import Ending
-from benchmarks.verdicts.trials import STALL, flags, trial, turns
+from benchmarks.verdicts.store import GATES, as_cell, as_turns, result
+from benchmarks.verdicts.trials import STALL, Cell
 from pytest_pinet.judge.difference import Relation
 
-GATES = 600
-# Seeds 1 to 12 were used to choose thresholds or to make pages.
-SEED = 15
 # Cases that must pass and cases that must fail. At 2 and 3 % slower no verdict is wrong.
 CASES = {"0": "unchanged", "1": "1 % slower", "5": "5 % slower", "10": "10 % slower", "-10": "10 % faster"}
 Count = Callable[[int, int, str], None]
 DAYS_8 = "pinet, 8 days"
 # A connection of 3 s of the other link may be all start without a sign of it (docs/explanation/error-rates.md).
 JUDGED = [link for link in ALL if link != "slow starts that jump"]
+
+
+def trial(link: str, case: str, rule: str) -> Cell:
+    return as_cell(result(("cell", link, case, rule)))
+
+
+def flags(link: str, case: str) -> float:
+    return float(result(("flags", link, case, "soak")))
+
+
+def turns(link: str, slower: str) -> Mapping[Relation, float]:
+    return as_turns(result(("turns", link, slower, "yes"))).results
 
 
 def text(shares: Mapping[Relation, float]) -> str:
@@ -38,7 +49,7 @@ def sentence(link: str) -> str:
     [pytest.param(link, marks=pytest.mark.soak(sentence(link), runs=GATES, allowed=10)) for link in JUDGED],
 )
 def test_verdicts_of_a_link(soak_count: Count, link: str) -> None:
-    wrong = {name: trial(link, case, DAYS_8, GATES, SEED).wrong for case, name in CASES.items()}
+    wrong = {name: trial(link, case, DAYS_8).wrong for case, name in CASES.items()}
     cells = ", ".join(f"{name}: {share:.2g} %" for name, share in wrong.items())
     soak_count(GATES, round(GATES * max(wrong.values()) / 100), f"wrong verdicts: {cells}")
 
@@ -47,7 +58,7 @@ def test_verdicts_of_a_link(soak_count: Count, link: str) -> None:
 @pytest.mark.parametrize("link", ["quiet", "busy"])
 def test_one_day_is_enough_for_a_quiet_link(link: str) -> None:
     for case in ("0", "5"):
-        assert trial(link, case, "pinet, 1 day", GATES, SEED).percent(Ending.INCONCLUSIVE) <= 5
+        assert trial(link, case, "pinet, 1 day").percent(Ending.INCONCLUSIVE) <= 5
 
 
 @pytest.mark.soak(
@@ -56,15 +67,15 @@ def test_one_day_is_enough_for_a_quiet_link(link: str) -> None:
 @pytest.mark.parametrize("link", ["quiet", "busy", "host"])
 def test_a_verdict_takes_3_or_9_seconds(link: str) -> None:
     for rule in ("pinet, 1 day", DAYS_8):
-        assert trial(link, "0", rule, GATES, SEED).median_s == pytest.approx(3)
-        assert trial(link, "5", rule, GATES, SEED).median_s == pytest.approx(9)
+        assert trial(link, "0", rule).median_s == pytest.approx(3)
+        assert trial(link, "5", rule).median_s == pytest.approx(9)
 
 
 @pytest.mark.soak(
     "Profile `standard` passes 30 to 70 % of 600 gates on link quiet if a fifth of its seconds runs at half rate."
 )
 def test_three_seconds_cannot_see_every_stall() -> None:
-    assert 30 < trial("quiet", STALL, DAYS_8, GATES, SEED).percent(Ending.PASS) < 70
+    assert 30 < trial("quiet", STALL, DAYS_8).percent(Ending.PASS) < 70
 
 
 @pytest.mark.soak(
@@ -75,7 +86,7 @@ def test_three_seconds_cannot_see_every_stall() -> None:
 )
 @pytest.mark.parametrize("link", ["quiet", "busy", "host", "s1", "s2"])
 def test_stalls_are_flagged(soak_count: Count, link: str) -> None:
-    flagged = flags(link, STALL, GATES, SEED)
+    flagged = flags(link, STALL)
     soak_count(GATES, round(GATES * (1 - flagged / 100)), f"{flagged:.1f} % flagged")
 
 
@@ -86,7 +97,7 @@ def test_stalls_are_flagged(soak_count: Count, link: str) -> None:
 )
 @pytest.mark.parametrize("link", ["quiet", "busy", "s1", "s2"])
 def test_a_steady_link_is_not_flagged(soak_count: Count, link: str) -> None:
-    flagged = flags(link, "0", GATES, SEED)
+    flagged = flags(link, "0")
     soak_count(GATES, round(GATES * flagged / 100), f"{flagged:.1f} % flagged")
 
 
@@ -97,7 +108,7 @@ def test_a_steady_link_is_not_flagged(soak_count: Count, link: str) -> None:
 )
 @pytest.mark.parametrize("link", ["quiet", "host", "s2", "s3", "drift", "unshaped"])
 def test_equal_states_are_not_called_different(soak_count: Count, link: str) -> None:
-    shares = turns(link, 0, GATES, known=True, seed=SEED).results
+    shares = turns(link, "0")
     soak_count(GATES, round(GATES * (shares[Relation.SLOWER] + shares[Relation.FASTER]) / 100), text(shares))
 
 
@@ -108,5 +119,5 @@ def test_equal_states_are_not_called_different(soak_count: Count, link: str) -> 
 )
 @pytest.mark.parametrize("link", ["quiet", "host", "s2", "s3", "drift", "unshaped"])
 def test_a_slower_state_is_not_called_equal_or_faster(soak_count: Count, link: str) -> None:
-    shares = turns(link, 5, GATES, known=True, seed=SEED).results
+    shares = turns(link, "5")
     soak_count(GATES, round(GATES * (shares[Relation.SAME] + shares[Relation.FASTER]) / 100), text(shares))

@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 import pytest
 
 import benchmarks.verdicts.__main__ as verdicts
+from benchmarks.verdicts import store
 from benchmarks.verdicts.faults import FAULTS, shown
 from benchmarks.verdicts.harder_links import Changing
 from benchmarks.verdicts.links import LINKS, Session, Stalling
@@ -155,13 +156,13 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = [("cell", "quiet", case, "pinet, 8 days") for case in ("0", "5", "10")]
-    monkeypatch.setattr(verdicts, "jobs", lambda: few)
-    store = tmp_path / "cells.jsonl"
-    assert verdicts._run(2, 1, store, -1.0, 1) == {}
-    whole = verdicts._run(2, 1, store, 1e9, 1)
+    monkeypatch.setattr(verdicts, "parts", lambda: few)
+    file = tmp_path / "cells.jsonl"
+    assert verdicts._run(2, 1, file, -1.0, 1) == {}
+    whole = verdicts._run(2, 1, file, 1e9, 1)
     assert list(whole) == few
-    assert verdicts._run(2, 1, store, -1.0, 1) == whole
-    assert verdicts._run(2, 2, store, -1.0, 1) == {}
+    assert verdicts._run(2, 1, file, -1.0, 1) == whole
+    assert verdicts._run(2, 2, file, -1.0, 1) == {}
 
 
 def test_soak_finds_a_change_in_mid_run_that_standard_cannot_see() -> None:
@@ -177,3 +178,22 @@ def test_the_reference_has_the_table_of_profiles_and_no_other_page_has_one() -> 
     pages = {path.name: path.read_text() for path in DOCS.rglob("*.md")}
     assert profiles() in pages["tests.md"]
     assert [name for name, text in pages.items() if "\n| profile |" in text] == ["tests.md"]
+
+
+def test_a_part_is_counted_once_until_the_code_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "verdicts.jsonl"
+    for part in (("cell", "quiet", "0", "pinet, 1 day"), ("turns", "quiet", "5", "no")):
+        first = store.result(part, 2, file)
+        assert store.result(part, 2, file) == first
+        store.result(part, 3, file)
+    assert len(file.read_text().splitlines()) == 4
+    assert store.as_turns(first).slower == 5
+    assert set(store.kept(file, store.SEED)) == {
+        (("cell", "quiet", "0", "pinet, 1 day"), 2),
+        (("cell", "quiet", "0", "pinet, 1 day"), 3),
+        (("turns", "quiet", "5", "no"), 2),
+        (("turns", "quiet", "5", "no"), 3),
+    }
+    assert not store.kept(file, store.SEED + 1)
+    monkeypatch.setattr(store, "code", lambda: "other")
+    assert not store.kept(file, store.SEED)

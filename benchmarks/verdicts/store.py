@@ -1,0 +1,80 @@
+"""Counted parts, kept in a file: the page and the statements of ``make soak`` share them, so each is counted once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.verdicts.trials import Cell, Turns, flags, trial, turns
+from pytest_pinet.judge.difference import Relation
+
+ROOT = Path(__file__).parents[2]
+STORE = ROOT / ".pinet" / "verdicts.jsonl"
+GATES = 600
+# Seeds 1 to 15 were used to choose thresholds, or for pages that were read between changes.
+SEED = 21
+# They show results, and have no influence on them.
+SHOWING = ("__main__.py", "page.py", "store.py")
+# Kind ("cell", "flags" or "turns"), link, case, and rule; for turns "yes" or "no" in place of the rule: calibrated.
+Part = tuple[str, str, str, str]
+
+
+@cache
+def code() -> str:
+    """Return a digest of the files that decide about the results: the judge, the links and the rules."""
+    files = sorted((ROOT / "pytest_pinet" / "judge").rglob("*.py"))
+    files += [file for file in sorted(Path(__file__).parent.glob("*.py")) if file.name not in SHOWING]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def count(part: Part, gates: int, seed: int) -> Any:
+    """Count one part. The result is what ``kept`` returns: of types that JSON has."""
+    kind, link, case, rule = part
+    if kind == "flags":
+        return flags(link, case, gates, seed)
+    counted = (
+        trial(link, case, rule, gates, seed) if kind == "cell" else turns(link, int(case), gates, rule == "yes", seed)
+    )
+    return json.loads(json.dumps(asdict(counted)))
+
+
+def kept(file: Path, seed: int) -> dict[tuple[Part, int], Any]:
+    """Return the results in a file, by part and gates, that today's code counted with this seed."""
+    if not file.exists():
+        return {}
+    entries = [json.loads(line) for line in file.read_text().splitlines()]
+    return {
+        (tuple(one["part"]), one["gates"]): one["found"]
+        for one in entries
+        if (one["code"], one["seed"]) == (code(), seed)
+    }
+
+
+def keep(file: Path, part: Part, gates: int, seed: int, found: Any) -> None:
+    """Append a result. A line is one write, so several processes may append at once."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as opened:
+        opened.write(json.dumps({"code": code(), "seed": seed, "gates": gates, "part": part, "found": found}) + "\n")
+
+
+def result(part: Part, gates: int = GATES, file: Path = STORE) -> Any:
+    """Return a result from a file, and count it first if it is not there."""
+    known = kept(file, SEED)
+    if (part, gates) not in known:
+        known[part, gates] = count(part, gates, SEED)
+        keep(file, part, gates, SEED, known[part, gates])
+    return known[part, gates]
+
+
+def as_cell(found: Any) -> Cell:
+    """Return the result of a part "cell"."""
+    return Cell(**found)
+
+
+def as_turns(found: Any) -> Turns:
+    """Return the result of a part "turns"."""
+    return Turns(**found | {"results": {Relation(name): share for name, share in found["results"].items()}})
