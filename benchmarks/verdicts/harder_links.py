@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from benchmarks.verdicts.links import LINKS, QUIET, RATE_MBPS, Link, Model, Session
 from benchmarks.verdicts.recorded import STEP_S
+from pytest_pinet.judge.two_levels import Unit
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,21 @@ class _Starting(Session):
         ]
 
 
+# The boots of each day of a baseline, on links whose boots differ.
+BOOTS = 3
+
+
 @dataclass(frozen=True)
 class TwoLevels(Link):
     """Another link on two levels, ``apart`` from each other.
 
-    Each connection, or each day (``days``), falls on the lower one with the probability ``share``.
+    Each connection, boot or day (``unit``) falls on the lower one with the probability ``share``.
     """
 
     link: Link
     apart: float
     share: float = 0.5
-    days: bool = False
+    unit: Unit = Unit.CONNECTION
 
     def session(self, slower: float, source: random.Random) -> Session:
         return _OnTwoLevels(self.link.session(slower, source), self, source)
@@ -57,10 +62,14 @@ class TwoLevels(Link):
 class _OnTwoLevels(Session):
     def __init__(self, session: Session, model: TwoLevels, source: random.Random) -> None:
         self.inner, self.model, self.source = session, model, source
-        self.low_day = source.random() < model.share
+        self.low = source.random() < model.share
+        self.boots = BOOTS if model.unit is Unit.BOOT else 1
+
+    def rebooted(self) -> Session:
+        return _OnTwoLevels(self.inner, self.model, self.source) if self.boots > 1 else self
 
     def connection(self, seconds: int) -> list[float]:
-        low = self.low_day if self.model.days else self.source.random() < self.model.share
+        low = self.source.random() < self.model.share if self.model.unit is Unit.CONNECTION else self.low
         factor = 1 - self.model.apart if low else 1.0
         return [rate * factor for rate in self.inner.connection(seconds)]
 
@@ -140,7 +149,9 @@ HARDER: dict[str, Link] = {
     "days 1 %": UnlikeDays(QUIET, 0.01),
     "days 2 %": UnlikeDays(QUIET, 0.02),
     "days 0.8 %, s1": UnlikeDays(S1, 0.008),
-    "days on two levels, 5 %": TwoLevels(QUIET, 0.05, days=True),
+    "days on two levels, 5 %": TwoLevels(QUIET, 0.05, unit=Unit.DAY),
+    "boots on two levels, 5 %": TwoLevels(QUIET, 0.05, unit=Unit.BOOT),
+    "boots on two levels, 10 %": TwoLevels(QUIET, 0.10, unit=Unit.BOOT),
     "connections on two levels, 2 %": TwoLevels(QUIET, 0.02),
     "connections on two levels, 5 %": TwoLevels(QUIET, 0.05),
     "connections on two levels, 10 %": TwoLevels(QUIET, 0.10),

@@ -22,7 +22,16 @@ class Link(ABC):
 
 
 class Session(ABC):
-    """One session. Its connections share what is constant within a session."""
+    """One session. Its connections share what is constant within a session.
+
+    A session is a day of a baseline, with ``boots``; all connections of a gate are made in its first boot.
+    """
+
+    boots = 1
+
+    def rebooted(self) -> Session:
+        """Return the session in another boot of the same day. On most links, nothing differs."""
+        return self
 
     @abstractmethod
     def connection(self, seconds: int) -> list[float]:

@@ -68,18 +68,22 @@ class _Run:
 def baseline(draw: Callable[[], Session], days: int = DAYS) -> Baseline:
     """Return the baseline that `pinet accept` writes after three runs on each of these days; a session is a day.
 
+    The runs of a day are spread evenly over its boots.
+
     A run of the first day is one connection, since nothing limits it yet. A later run has at least as many connections
     as any verdict on this link needs: one on a quiet link, up to ten on a rough one. Runs that lie within slow starts
     are left out, as in `pinet accept`.
     """
     runs: list[_Run] = []
     for number in range(days):
-        session = draw()
-        place = RunPlace((FIRST_DAY + timedelta(days=number)).isoformat(), str(number), "1")
-        runs += [_run(session, place, number) for _ in range(RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY)]
+        session, day = draw(), (FIRST_DAY + timedelta(days=number)).isoformat()
+        each = (RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY) // session.boots
+        for boot in range(session.boots):
+            session = session.rebooted() if boot else session
+            runs += [_run(session, RunPlace(day, f"{number}.{boot}", "1"), number) for _ in range(each)]
     shown = shows_level([run.start for run in runs])
     kept = [run for run, shows in zip(runs, shown, strict=True) if shows]
-    figure = fmean(fmean(run.goodput.bps for run in own) for _, own in groupby(kept, key=lambda run: run.place))
+    figure = fmean(fmean(run.goodput.bps for run in own) for _, own in groupby(kept, key=lambda run: run.place.day))
     return Baseline(Bitrate(figure), tuple(run.goodput for run in kept), places=tuple(run.place for run in kept))
 
 

@@ -44,7 +44,11 @@ MOST_ABOVE = 15
 # A change in mid-run begins after so many seconds of traffic.
 LATE_S = 10
 QUIET_LINKS = ("quiet", "busy")
-UNLIKE = ("days 1 %", "days 2 %", "rough, days 1 %", "days on two levels, 5 %", "s3", "drift", "unshaped")
+UNLIKE = (
+    *("days 1 %", "days 2 %", "rough, days 1 %", "days on two levels, 5 %"),
+    *("boots on two levels, 5 %", "boots on two levels, 10 %"),
+    *("s3", "drift", "unshaped"),
+)
 # The latest cells of `python -m benchmarks.verdicts --unseen`.
 UNSEEN = Path(__file__).parent / "unseen.txt"
 UNSEEN_HEAD = """No constant of the judge was chosen on these links (`benchmarks/verdicts/unseen.py`). The days of
@@ -72,7 +76,7 @@ given. No link is calibrated.
 Every rule gets samples of the same links. Recorded links are in `benchmarks/verdicts/series/`. Their samples are drawn
 by block bootstrap: pieces have at most 5 s, a session is one recorded run, and a connection begins as the recorded run
 began. Links that could not be recorded are models: their parameters are from public logs of real boards, or say what
-the name says. In all of them, a session is a day.
+the name says. In all of them, a session is a day. A day has one boot, or three if boots are on two levels.
 
 A wrong verdict: `fail` if the link is unchanged or 1 % slower; a pass, with or without a flag, if it is 5 or 10 %
 slower; `improved` if nothing improved; a pass without a flag if it stalls. Between 2 and 3 % slower only `improved` is

@@ -158,7 +158,8 @@ def ideal(link: str, case: str, days: int) -> float:
     """
     of_days, of_connections = _true_spread(link)
     runs = days * RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY
-    sd = math.sqrt(of_days * (1 + 1 / days) + of_connections * (1 / 20 + 1 / runs)) or 1e-9
+    boots = days * ALL[link].session(0, random.Random(0)).boots
+    sd = math.sqrt(of_days * (1 + 1 / boots) + of_connections * (1 / 20 + 1 / runs)) or 1e-9
     middle = math.log1p(-int(case) / 100) - math.log(LIMIT)
     needed = max(normal(1 - ERROR_RATE) * sd - HALF_ZONE, 0.0)
     under = NormalDist(middle, sd)

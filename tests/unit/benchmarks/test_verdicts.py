@@ -11,7 +11,7 @@ import pytest
 import benchmarks.verdicts.__main__ as verdicts
 from benchmarks.verdicts import store
 from benchmarks.verdicts.faults import FAULTS, shown
-from benchmarks.verdicts.harder_links import Changing
+from benchmarks.verdicts.harder_links import HARDER, Changing
 from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.ours import baseline, gate
 from benchmarks.verdicts.page import page, profiles
@@ -19,6 +19,7 @@ from benchmarks.verdicts.recorded import recordings
 from benchmarks.verdicts.rivals import RIVALS, Ending
 from benchmarks.verdicts.trials import Cell, ideal, trial, turns, wilson
 from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.two_levels import Unit, two_levels
 
 GATES = 20
 DOCS = Path(__file__).parents[3] / "docs"
@@ -127,6 +128,29 @@ def test_runs_of_a_rough_link_have_as_many_connections_as_its_verdicts_need() ->
     first = [run.bps for one in rough for run in one.runs[:3]]
     later = [run.bps for one in rough for run in one.runs[3:]]
     assert stdev(later) < stdev(first) / 2
+
+
+def test_a_baseline_of_boots_on_two_levels_has_three_boots_a_day() -> None:
+    source = random.Random(1)
+    for days, runs in ((1, 2), (8, 1)):
+        own = baseline(lambda: HARDER["boots on two levels, 10 %"].session(0, source), days)
+        boots: dict[str, list[float]] = {}
+        for place, run in own.placed:
+            boots.setdefault(place.boot, []).append(run.bps)
+        assert [len(each) for each in boots.values()] == [runs] * 3 * days
+        # Runs of one boot share its level; the levels are 10 % apart.
+        assert all(max(each) < 1.02 * min(each) for each in boots.values())
+    assert max(run.bps for run in own.runs) > 1.08 * min(run.bps for run in own.runs)
+    levels = two_levels(own)
+    assert levels is not None
+    assert (levels.unit, levels.count) == (Unit.BOOT, 24)
+
+
+def test_the_page_has_cells_of_boots_on_two_levels() -> None:
+    wanted = verdicts.jobs()
+    for apart in (5, 10):
+        for rule in ("pinet, 1 day", "pinet, 8 days"):
+            assert {("cell", f"boots on two levels, {apart} %", case, rule) for case in ("0", "5", "10")} <= {*wanted}
 
 
 def test_the_interval_of_a_share_contains_it() -> None:
