@@ -12,10 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, pairwise, permutations
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_pinet.scheduling.plan import PlannedTest
+from pytest_pinet.scheduling.plan import Needs, PlannedTest
 from pytest_pinet.scheduling.workers import PlannedScheduling
 
 
@@ -198,3 +199,36 @@ def simulate(
     assert not run.scheduler.has_pending, "tests were left"
     return Outcome(run.now if kill_at_s is None else last_s, len(run.times), sum(run.times), max(run.times),
                    tuple(run.order))  # fmt: skip
+
+
+def shortest(jobs: Sequence[PlannedTest], actual: Mapping[int, tuple[float, float]], workers: int) -> float:
+    """Return the makespan (s) of the best of all schedules, for labs of at most six combinations.
+
+    A schedule gives each worker some combinations in some order; one worker runs all tests of a combination, in their
+    order. All schedules are simulated: up to 720 orders, each cut into parts for the workers in every way.
+    """
+    groups: dict[Needs, list[int]] = {}
+    for job in jobs:
+        groups.setdefault(job.needs, []).append(job.index)
+    assert len(groups) <= 6, "too many combinations to try all orders"
+    return min(
+        _fixed(jobs, actual, [[i for group in order[a:b] for i in group] for a, b in pairwise((0, *cuts, len(groups)))])
+        for order in permutations(groups.values())
+        for cuts in combinations(range(len(groups) + 1), workers - 1)
+    )
+
+
+def _fixed(
+    jobs: Sequence[PlannedTest], actual: Mapping[int, tuple[float, float]], plans: Sequence[Sequence[int]]
+) -> float:
+    """Return the makespan (s) if each worker runs the tests of its plan, in order."""
+    run = _Run(jobs, actual, scheduler=SimpleNamespace(mark_test_complete=lambda *_: None))
+    for number, plan in enumerate(plans):
+        worker = _Worker(f"gw{number}", run)
+        worker.queue.extend(plan)
+        run.crew.append(worker)
+        worker.shutdown()
+    while run.events:
+        run.now, _, action = heapq.heappop(run.events)
+        action()
+    return run.now

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.generated_labs import generate, lower_bound
-from benchmarks.simulated_workers import simulate
+from benchmarks.simulated_workers import shortest, simulate
 
 Count = Callable[[int, int, str], None]
 MOST = 1.15
@@ -28,6 +28,25 @@ def ratio(nodes: int, workers: int, seed: int) -> float:
     return found
 
 
+@pytest.mark.soak(
+    "With 6 nodes and {workers} workers a run takes at most 1.15 times as long as with the best of all schedules.",
+    runs=100,
+    minutes=60,
+)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_the_makespan_of_few_nodes_is_near_the_best(soak_count: Count, workers: int) -> None:
+    # No schedule is shorter than the lower bound, so only a lab beyond 1.15 times the bound needs the search. In one of
+    # these labs the best schedule takes 1.152 times the bound.
+    beyond = [seed for seed in range(100) if ratio(6, workers, seed) > MOST]
+    worst = []
+    for seed in beyond:
+        jobs, actual = generate(6, seed)
+        found = simulate(jobs, workers, actual).makespan_s / shortest(jobs, actual, workers)
+        if found > MOST:
+            worst.append(f"{found:.3f} (seed {seed})")
+    soak_count(100, len(worst), f"times the best schedule: {', '.join(worst)}")
+
+
 @pytest.mark.parametrize(
     ("nodes", "workers", "labs", "most"),
     [
@@ -43,8 +62,6 @@ def ratio(nodes: int, workers: int, seed: int) -> float:
             ),
         )
         for nodes, workers, labs, most in [
-            (6, 2, 100, MOST),
-            (6, 3, 100, MOST),
             (50, 4, 50, MOST),
             (50, 8, 50, MOST_WHERE_BOUNDS_MEET),
             (50, 16, 50, MOST),

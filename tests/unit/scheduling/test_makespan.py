@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from benchmarks.generated_labs import generate, lower_bound
-from benchmarks.simulated_workers import simulate
+from benchmarks.simulated_workers import shortest, simulate
 from pytest_pinet.scheduling.plan import Needs, PlannedTest
 
 MOST = 1.15
@@ -27,6 +27,13 @@ def ratios(nodes: int, workers: int, seeds: Iterable[int]) -> list[float]:
 @pytest.mark.parametrize(("nodes", "workers", "labs"), [(6, 2, 3), (6, 3, 3), (50, 4, 1), (50, 16, 1)])
 def test_the_makespan_is_within_15_percent_of_the_lower_bound(nodes: int, workers: int, labs: int) -> None:
     assert max(ratios(nodes, workers, range(labs))) <= MOST
+
+
+def test_the_best_of_all_schedules_is_between_the_bound_and_a_run() -> None:
+    jobs, actual = generate(3, 0)
+    best = shortest(jobs, actual, 2)
+    assert lower_bound(jobs, actual, 2)[0] <= best <= simulate(jobs, 2, actual).makespan_s
+    assert shortest(jobs, actual, 1) == pytest.approx(sum(total_s for total_s, _ in actual.values()))
 
 
 def test_each_test_runs_once_and_a_node_set_stays_on_one_worker() -> None:
