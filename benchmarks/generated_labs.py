@@ -71,13 +71,12 @@ def lower_bound(
     sums["unsplit"] = _unsplit(sorted(seconds.values(), reverse=True), workers)
     for domain in {domain for needs in groups for domain in needs.domains}:
         inside = [needs for needs in groups if domain in needs.domains]
-        measuring = 0.0
-        for needs in inside:
-            alone = all(needs.places & other.places for other in inside)
-            measuring += sum(actual[job.index][0 if alone else 1] for job in groups[needs])
+        alone = {needs for needs in inside if all(needs.places & other.places for other in inside)}
+        measuring = sum(actual[job.index][0 if needs in alone else 1] for needs in inside for job in groups[needs])
         around = [actual[job.index][0] - actual[job.index][1] for needs in inside for job in groups[needs]]
-        # A test takes the same time before its traffic as after. A combination that is alone was counted in full above.
-        sums[f"domain {domain}"] = measuring + (min(around) if len(inside) > 1 else 0.0)
+        # A test takes the same time before its traffic as after. If the first and the last combination are alone, both
+        # times are already counted.
+        sums[f"domain {domain}"] = measuring + (0.0 if alone else min(around))
         if len(inside) <= FEW:
             sums[f"part of {domain}"] = _crowded_part(inside, seconds, workers)
     name = max(sums, key=lambda key: sums[key])

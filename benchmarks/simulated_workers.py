@@ -202,10 +202,10 @@ def simulate(
 
 
 def shortest(jobs: Sequence[PlannedTest], actual: Mapping[int, tuple[float, float]], workers: int) -> float:
-    """Return the makespan (s) of the best of all schedules, for labs of at most six combinations.
+    """Return the makespan (s) with the best order of combinations, for labs of at most six.
 
-    A schedule gives each worker some combinations in some order; one worker runs all tests of a combination, in their
-    order. All schedules are simulated: up to 720 orders, each cut into parts for the workers in every way.
+    A worker runs all tests of a combination one after another, in their order; a real run may change that order, and so
+    can be a little quicker. All orders are simulated, each cut into parts for the workers in every way.
     """
     groups: dict[Needs, list[int]] = {}
     for job in jobs:
