@@ -147,7 +147,7 @@ def test_a_baseline_of_boots_on_two_levels_has_three_boots_a_day() -> None:
 
 
 def test_the_page_has_cells_of_boots_on_two_levels() -> None:
-    wanted = verdicts.jobs()
+    wanted = verdicts.parts()
     for apart in (5, 10):
         for rule in ("pinet, 1 day", "pinet, 8 days"):
             assert {("cell", f"boots on two levels, {apart} %", case, rule) for case in ("0", "5", "10")} <= {*wanted}
