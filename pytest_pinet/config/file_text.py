@@ -1,4 +1,4 @@
-"""Reads a text file that the user named: as a whole, up to a largest size. Errors are one sentence."""
+"""Reads a text file that the user named. A file above a largest size is refused. Errors are one sentence."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def read_text(path: str | Path, what: str, origin: str = "") -> str:
 def _missing(path: Path, what: str) -> str:
     try:
         neighbours = {entry.name.lower(): entry.name for entry in path.parent.iterdir() if entry.is_file()}
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return f"neither this file nor its directory '{path.parent}' exists; expected {what}"
+    except OSError:  # a directory that may be searched, but not listed
+        neighbours = {}
     near = nearest(path.name, neighbours)
     if near is None:
         return f"this file does not exist; expected {what}"

@@ -59,7 +59,7 @@ def added(evidence: EndEvidence, source: str, **found: Any) -> EndEvidence:
 
 
 class CpuCounters(EvidenceSource, ABC):
-    """A source with counters per CPU in one file. The differences go into the field of EndEvidence named ``name``.
+    """A source with counters per CPU in one file. The differences go into the field of EndEvidence that ``name`` names.
 
     ``only_growing``: counters that did not grow on any CPU are left out.
     """

@@ -23,7 +23,7 @@ def name_of(build: Build) -> str:
 
 
 def names_of(builds: Sequence[Build]) -> list[str]:
-    """Return the name of each build. If others have the same name, it has what differs: ``6.12.25 r8152 (firmware 2)``.
+    """Return the name of each build. Names that would be equal get what differs: ``6.12.25 r8152 (firmware 2)``.
 
     Values that a build lacks are no difference.
     """

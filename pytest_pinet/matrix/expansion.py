@@ -40,7 +40,10 @@ class Request:
     tuning_required: bool = False
 
     def limits_for(self, combination: Combination) -> tuple[Limit, ...]:
-        """Return the marker's limits for one combination. A board or NIC without a wildcard counts as named."""
+        """Return the marker's limits for one combination.
+
+        A board or NIC that the marker names without a wildcard makes its limits more exact than a pattern does.
+        """
 
         def narrow(globs: tuple[str, ...], value: str) -> str:
             return "*" if any(set(glob) & set("*?[") for glob in globs) else value

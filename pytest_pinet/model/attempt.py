@@ -23,8 +23,8 @@ class Attempt:
     """One direction of one traffic run on a fresh connection: a single flow, or the sum of several flows.
 
     ``samples`` are the receiver's, including the warm-up. ``excluded`` says why the attempt gives no value (empty: it
-    gives one). What was measured before a fault serves only as evidence. ``beside_link``: the reason says nothing about
-    the link, such as other programs on an end.
+    gives one). What was measured before a fault serves only as evidence. ``beside_link``: the reason in ``excluded``
+    says nothing about the link, such as other programs on an end; so it makes no verdict ``marginal``.
     """
 
     samples: tuple[Sample, ...]

@@ -63,7 +63,8 @@ class BaselineDifference:
 class DirectionJudgement:
     """One direction: the goodput of all its flows together, the limit on it, and the verdict.
 
-    ``flows`` are pooled over all counted attempts. ``interval`` (bit/s) contains the goodput at ``error_rate``.
+    ``flows`` are pooled over all counted attempts. ``interval`` (bit/s): the goodput is outside of it
+    with a probability of at most ``error_rate``.
     ``oracle`` is the physical limit and ``because`` says what sets it. ``stopped`` says why traffic stopped. ``state``
     is the outcome of a suspicion (``confirmed``, ``cleared``, ``undecided``; empty: there was none).
     """

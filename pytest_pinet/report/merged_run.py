@@ -7,8 +7,9 @@ inequality). ``k`` shards that do not know of each other would do this at up to 
 - Shards that ran with ``--pinet-shards k`` judge their values at ``e / (k n)``. Their rates add up to ``e`` at most,
   however many values each has, so their verdicts stand.
 - For other runs, a value stays slower only if it is certain among the ``N`` values of all runs. The record of a value
-  has its ``error``, the smallest rate at which it would still be slower: ``LOOKS / (1 + exp(L))`` for a log likelihood
-  ratio ``L``, which is Wald's threshold ``ln((1 - e) / e)`` solved for ``e``. It must be at most ``e / N``.
+  has its ``error``, the smallest rate at which it would still be slower. For a log likelihood ratio ``L`` this is
+  ``m / (1 + exp(L))``: Wald's threshold ``ln((1 - e) / e)`` solved for ``e``, times the ``m`` looks that share the rate
+  (``LOOKS`` in judge/change.py). It must be at most ``e / N``.
 
 Other verdicts have a rate for each value, whatever else is measured, and stand: limits, accepted baselines, findings
 such as a panic, and "not slower". Exact gates have no error rate.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
@@ -247,16 +248,24 @@ def _round(one: PingReport) -> PingRoundRecord:
 
 
 def pooled(rounds: Sequence[PingReport]) -> PingReport:
-    """Return all series as one. Each returned packet has the same weight."""
+    """Return all series as one. Each returned packet has the same weight.
+
+    ``mdev_s`` is that of all packets together, as ping computes it: the root of the mean square minus the squared mean.
+    It is None if a series has none.
+    """
     came = [one for one in rounds if one.mean_s is not None]
     means = [one.mean_s or 0.0 for one in came for _ in range(one.received)]
+    mdev_s = None
+    if came and all(one.mdev_s is not None for one in came):
+        squares = [(one.mean_s or 0.0) ** 2 + (one.mdev_s or 0.0) ** 2 for one in came for _ in range(one.received)]
+        mdev_s = math.sqrt(max(fmean(squares) - fmean(means) ** 2, 0.0))
     return PingReport(
         sum(one.sent for one in rounds),
         sum(one.received for one in rounds),
         min((one.min_s for one in came if one.min_s is not None), default=None),
         fmean(means) if means else None,
         max((one.max_s for one in came if one.max_s is not None), default=None),
-        came[-1].mdev_s if came else None,
+        mdev_s,
     )
 
 

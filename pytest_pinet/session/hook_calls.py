@@ -33,7 +33,7 @@ FACTS_KEY: pytest.StashKey[dict[str, Fact]] = pytest.StashKey()
 
 @dataclass(frozen=True)
 class GateCall:
-    """One call of a gate: its test, its link, and how long it may measure. ``limits`` judge the values."""
+    """One call of ``gate.tcp()`` or the like: its test and link, how long it may measure, and the limits."""
 
     item: pytest.Item
     link: Link

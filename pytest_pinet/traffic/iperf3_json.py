@@ -1,4 +1,4 @@
-"""Read iperf3's JSON strictly: one object, no repeated key, every number finite and not negative."""
+"""Read iperf3's JSON strictly: one object; only four keys may repeat; each number is finite and not negative."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-# iperf3 repeats these keys for each stream: clients up to 3.13 the first three, servers (3.9, 3.12, 3.18) all of them.
+# iperf3 repeats these keys for each stream: clients up to 3.13 (but not target_bitrate), and servers (seen: 3.9, 3.12,
+# 3.18).
 _MAY_REPEAT = frozenset({"sock_bufsize", "sndbuf_actual", "rcvbuf_actual", "target_bitrate"})
 # More than any link carries; a higher value comes from a broken counter.
 BYTES_MAX = 10**18

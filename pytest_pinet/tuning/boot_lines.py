@@ -14,7 +14,7 @@ class BootLines:
     cmdline: tuple[str, ...] = ()
 
     def with_config(self, *lines: str) -> BootLines:
-        """Return these lines and ``lines`` after them, for every board. The last line of a setting counts."""
+        """Return these lines with ``lines`` after them. Of two lines for one setting, the firmware takes the last."""
         return replace(self, config=(*self.config, *lines))
 
     def with_parameters(self, parameters: Sequence[str]) -> BootLines:

@@ -205,7 +205,9 @@ class Machines:
             )
         for key in sorted(wanted & _WHOLE):
             if not target.whole:
-                raise ConfigError(f"{_option(key)} does not apply to a part such as {text!r}; use {target.name!r}")
+                raise ConfigError(
+                    f"{_option(key)} affects all of {target.name!r}, not only {text!r}; use {target.name!r} as target"
+                )
         return await target.degrade(request) or [text]
 
     async def restore(self, request: Request) -> list[str]:

@@ -33,7 +33,8 @@ class Identification:
         """
         missing = missing_modules(build, running)
         if missing:
-            raise BuildError(f"{' and '.join(missing)} of {build} is not loaded on {board}", "no driver")
+            verb = "is" if len(missing) == 1 else "are"
+            raise BuildError(f"{' and '.join(missing)} of {build} {verb} not loaded on {board}", "no driver")
         # The mark on the command line may be that of a boot tuning.
         now = running if self.booted or not self.tuned else replace(running, cmdline="")
         found = mismatches(build, now, self.booted, self.before)

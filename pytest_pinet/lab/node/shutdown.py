@@ -33,7 +33,7 @@ HALTED = re.compile(r"reboot: (?:Power down|System halted)")
 ANSWER_TIMEOUT_S = 10.0
 # The card may still be busy with the last write when the kernel ends: an SD card for 500 ms at most.
 REST_S = 0.5
-# If the console does not show the halt, a node without ssh and output for so long has halted.
+# If the console does not show the halt: a node has halted if it neither answers ssh nor prints anything for so long.
 SILENT_S = 20.0
 PROBE_S, PROBE_TIMEOUT_S = 1.0, 3.0
 POLL_S = 0.1
@@ -197,7 +197,7 @@ class Shutdown:
             elif self._silent_since is None:
                 self._silent_since = now
         quiet_s = record.quiet_s if record is not None else SILENT_S
-        return self._silent_since is not None and now - self._silent_since >= SILENT_S <= quiet_s
+        return self._silent_since is not None and min(now - self._silent_since, quiet_s) >= SILENT_S
 
     def _answers(self) -> bool:
         if self._shell is None:

@@ -101,7 +101,7 @@ def cause(shift: LevelChange) -> str:
 
 
 def short_names(releases: Collection[str]) -> dict[str, str]:
-    """Return the version of each kernel release; with its last part, such as ``g1a2b3c4``, if others have it, too."""
+    """Return the version of each kernel release, with the last part (``g1a2b3c4``) where versions would be equal."""
     versions = Counter(release.partition("-")[0] for release in releases)
     return {
         release: version if versions[version] == 1 else f"{version} {re.split(r'[-+]', release)[-1]}"

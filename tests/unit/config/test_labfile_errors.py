@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -184,3 +185,13 @@ def test_any_mangled_file_is_a_lab_or_a_config_error(tmp_path_factory: pytest.Te
         assert outcome.message.isprintable()
     else:
         assert outcome.nodes
+
+
+def test_a_directory_that_may_not_be_listed_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    # Root may list every directory.
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(ConfigError, match="this file does not exist; expected"):
+        load(str(tmp_path / "lab.yaml"))
