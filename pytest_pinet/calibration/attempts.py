@@ -26,7 +26,10 @@ LONGEST_LINK_UP_S = 15.0
 
 @dataclass(frozen=True)
 class Levels:
-    """Connections per link-up (at least 2), fresh link-ups per boot, and reboots, besides the existing ones."""
+    """How often to measure: ``runs`` connections per link-up, at least 2, so that their spread is known.
+
+    ``links`` and ``boots`` are the fresh link-ups per boot, and the reboots; the first of each is not counted.
+    """
 
     runs: int
     links: int

@@ -1,8 +1,9 @@
 """Reads which user processes of an end, other than ours, used its processors; and how long a quota stopped them.
 
-Ours are the processes of this run (below its process, or its ssh session at an end), the processes that wait for it
-(above its process), the processes that a run or a lab of pytest-pinet has marked by its environment, and all below
-those. Kernel threads are left out: a driver that burns a CPU in a kernel thread must not be excused by it.
+Ours are this run (its process, or its ssh session at an end), the processes that a run or a lab of pytest-pinet has
+marked by its environment, and all processes that these have started; also the processes above this run, which wait for
+it, but not what else they have started. Kernel threads are left out: a driver that burns a CPU in a kernel thread must
+not be excused by it.
 """
 
 from __future__ import annotations

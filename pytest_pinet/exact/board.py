@@ -12,7 +12,7 @@ from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 # QEMU's id of the device under test in a slot.
 SLOT_NIC = "dut"
-# The traffic program is the only program in the guest, so that nothing else needs QEMU to do anything.
+# QEMU needs none of these rights: it starts no program, and changes neither its user nor its priority.
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 # nokaslr: a function has the same address in each boot. ipv6.disable: no frames that the traffic program did not send.
 CMDLINE = "console=ttyAMA0,115200 loglevel=4 panic=-1 nokaslr ipv6.disable=1"
@@ -48,7 +48,7 @@ VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024
 
 @dataclass(frozen=True)
 class ExactNic:
-    """A NIC that QEMU emulates and whose driver repeats.
+    """A NIC that QEMU emulates, and whose driver executes the same instructions in each boot.
 
     ``driver`` is its module, ``device`` QEMU's name of it, with its properties. ``modules`` are further modules that
     the board needs if they are not built in. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the

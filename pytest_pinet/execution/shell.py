@@ -9,10 +9,14 @@ import os
 import re
 import shlex
 import tempfile
+import textwrap
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+# Messages show at most so many characters of a command.
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ _NO_ROOT = re.compile(
     r"sudo: .*(?:a password is required|a terminal is required|must have a tty|not found)|not in the sudoers|"
     r"is not allowed to (?:execute|run)"
 )
+
+
+def still_runs(command: str, name: str, timeout_s: float) -> TimeoutError:
+    """Return the error of a command that did not end in time on the machine ``name``."""
+    shown = textwrap.shorten(command, _SHOWN, placeholder=" ...")
+    return TimeoutError(f"`{shown}` still runs on {name} after {timeout_s:.0f} s")
 
 
 def last_line(*texts: str) -> str:

@@ -24,7 +24,7 @@ def output(
 ) -> str:
     """Return what a command prints. Raises LabError if it cannot be started, fails or takes longer.
 
-    ``act`` says what to do if it fails. ``directory`` is its working directory.
+    ``act`` says what to do if it ends with an error. ``directory`` is its working directory.
     """
     name = f"`{' '.join(argv)}`" if len(argv) <= _SHOWN else f"`{' '.join(argv[:_SHOWN])} ...`"
     try:

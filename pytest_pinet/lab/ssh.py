@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from pytest_pinet.errors import LabError, SshError, mistake_in
-from pytest_pinet.execution.shell import Completed, Process, Spool
+from pytest_pinet.execution.shell import Completed, Process, Spool, still_runs
 from pytest_pinet.lab.board_lock.fence import refusal
 from pytest_pinet.model.forms import ssh_address
 
@@ -28,7 +28,7 @@ class SshProcess:
     """A remote command that runs. Ctrl-C on the terminal does not reach it."""
 
     def __init__(self, shell: SshShell, command: str) -> None:
-        self._shell = shell
+        self._shell, self._command = shell, command
         self._stdout, self._stderr = Spool(), Spool()
         self._seen = 0
         # sshd makes the login shell a session leader, so its pid is also the id of the process group of its children.
@@ -64,9 +64,7 @@ class SshProcess:
         try:
             self._local.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(
-                f"a command on {self._shell.name} did not end within {timeout_s:.0f} s, and goes on"
-            ) from None
+            raise still_runs(self._command, self._shell.name, timeout_s) from None
         return self._completed()
 
     def stop(self) -> Completed:

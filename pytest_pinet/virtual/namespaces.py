@@ -1,6 +1,6 @@
 """Network namespaces without a name, and system tools that run in them.
 
-A file descriptor keeps each namespace alive, so no namespace outlives the daemon.
+A file descriptor keeps each namespace alive, so none outlives the process that made it: the daemon of a virtual lab.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ class Coordinator:
     Once the connection is lost, every call raises CoordinatorError until ``reconnect``: the held places may be lost.
     """
 
+    # A holder without a heartbeat for so long has ended.
     dead_after_s = STILL_S + 3 * BEAT_S
 
     def __init__(self, address: str, identity: Identity) -> None:

@@ -21,7 +21,7 @@ from pexpect import TIMEOUT
 
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Completed, Process
+from pytest_pinet.execution.shell import Completed, Process, still_runs
 from pytest_pinet.lab.ssh import LOST_CONNECTION, STOP_TIMEOUT_S, WATCH_INTERVAL_S, SshShell
 
 # The editor of busybox's shell takes 1,024 characters in a line.
@@ -181,7 +181,7 @@ class ConsoleProcess:
     """A command that runs on the node while the console is free for others."""
 
     def __init__(self, shell: ConsoleShell, command: str) -> None:
-        self._shell = shell
+        self._shell, self._command = shell, command
         self._file = shell.upload(command)
         self._output = b""
         self._seen = 0
@@ -221,7 +221,7 @@ class ConsoleProcess:
         deadline = time.monotonic() + timeout_s
         while self.poll() is None:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"a command on {self._shell.name} did not end within {timeout_s:.0f} s, and goes on")
+                raise still_runs(self._command, self._shell.name, timeout_s)
             self._shell.watch()
             time.sleep(WATCH_INTERVAL_S)
         return self._completed()

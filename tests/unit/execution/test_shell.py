@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.execution.shell import Completed, as_root, refused_root
+from pytest_pinet.execution.shell import Completed, as_root, refused_root, still_runs
 
 
 def test_root_runs_it_itself_with_the_quoting_kept() -> None:
@@ -47,3 +47,9 @@ def test_a_refusal_of_sudo_is_told_from_a_failure_of_the_command(line: str) -> N
     assert refused_root(Completed(0, "", f"{line}\n")) is None
     warning = "sudo: unable to resolve host pi4b-1: Name or service not known\nRTNETLINK answers: File exists\n"
     assert refused_root(Completed(2, "", warning)) is None
+
+
+def test_a_command_that_does_not_end_is_named_in_few_words() -> None:
+    assert str(still_runs("iperf3 -c 192.0.2.2", "pi-1", 30.4)) == "`iperf3 -c 192.0.2.2` still runs on pi-1 after 30 s"
+    long = str(still_runs("set -e\nfor i in 1 2 3; do\n  echo $i; done; sleep 1; sleep 2; sleep 3", "pi-1", 5))
+    assert long == "`set -e for i in 1 2 3; do echo $i; done; sleep 1; sleep ...` still runs on pi-1 after 5 s"
