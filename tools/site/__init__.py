@@ -13,9 +13,10 @@ from typing import Any
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
 from tools.site.metrics import evidence, junit, openmetrics_families
+from tools.site.mistakes import mistakes
 from tools.site.options import environment, options
 from tools.site.schemas import lab_file, results
-from tools.site.troubleshooting import mistakes, troubles
+from tools.site.troubleshooting import troubles
 
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,

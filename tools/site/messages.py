@@ -37,6 +37,19 @@ def messages() -> tuple[Message, ...]:
     return tuple(found.values())
 
 
+def places() -> Iterator[tuple[str, str]]:
+    """Yield error class and module of each place that raises one of our errors, also one whose text is not found."""
+    from pytest_pinet import errors
+
+    classes = {name: name for name, value in vars(errors).items() if _is_error(value)}
+    # Turns the ValueError of a parser into a ConfigError.
+    classes[errors.mistake_in.__name__] = errors.ConfigError.__name__
+    for path in PACKAGE.rglob("*/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in classes:
+                yield classes[node.func.id], str(path.relative_to(PACKAGE))
+
+
 def _is_error(value: object) -> bool:
     from pytest_pinet.errors import PinetError
 

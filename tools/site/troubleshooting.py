@@ -5,7 +5,7 @@ A test finds messages that belong to no group. The first group that fits a messa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from typing import NamedTuple
 
@@ -237,17 +237,6 @@ GROUPS = (
         "Try the command by hand on the node. `pinet doctor` checks root rights and tools.",
     ),
 )
-# Each of these messages names the file and line or the option, the bad value, and the accepted form.
-MISTAKES = (
-    ("The lab file", ("config/*", "lab/labgrid/*", "lab/switch/*")),
-    ("Builds under test", ("builds/*", "lab/deploy/*", "ab/*")),
-    (
-        "Markers, gate calls and options of pytest",
-        ("session/*", "measure/*", "model/*", "traffic/*", "tuning/*", "matrix/*", "evidence/*"),
-    ),
-    ("History, baselines and reports", ("history/*", "report/*")),
-    ("Commands", ANY),
-)
 
 
 def group_of(message: Message) -> Group | None:
@@ -258,31 +247,13 @@ def group_of(message: Message) -> Group | None:
 def troubles() -> str:
     """Return a section for each group, with all its messages."""
     found = messages()
-    sections = []
-    for group in GROUPS:
-        rows = _rows(one for one in found if group_of(one) is group)
-        names = ", ".join(code(name) for name in group.errors)
-        text = f"## {group.title}\n\n{names}\n\n**Cause.** {group.cause}\n\n**Cure.** {group.cure}\n"
-        sections.append(f"{text}\n{rows}" if rows else text)
-    return "\n".join(sections)
+    return "\n".join(section(group, [one for one in found if group_of(one) is group]) for group in GROUPS)
 
 
-def mistakes() -> str:
-    """Return a section for each part with the messages of ConfigError."""
-    left = [one for one in messages() if one.error == "ConfigError"]
-    sections = []
-    for title, modules in MISTAKES:
-        here = [one for one in left if any(fnmatch(one.path, module) for module in modules)]
-        left = [one for one in left if one not in here]
-        sections.append(f"## {title}\n\n{table(['message'], [[code(_shown(one.text))] for one in here])}")
-    return "\n".join(sections)
-
-
-def _rows(found: Iterable[Message]) -> str:
-    listed = list(found)
-    head = ["message", "what it says to do"] if any(one.act for one in listed) else ["message"]
-    return table(head, [[code(_shown(one.text)), plain(one.act)][: len(head)] for one in listed])
-
-
-def _shown(text: str) -> str:
-    return text.replace("`", "'")
+def section(group: Group, found: Sequence[Message]) -> str:
+    """Return the section of a group with these messages."""
+    names = ", ".join(code(name) for name in group.errors)
+    text = f"## {group.title}\n\n{names}\n\n**Cause.** {group.cause}\n\n**Cure.** {group.cure}\n"
+    head = ["message", "what it says to do"] if any(one.act for one in found) else ["message"]
+    rows = table(head, [[code(one.text.replace("`", "'")), plain(one.act)][: len(head)] for one in found])
+    return f"{text}\n{rows}" if rows else text

@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
 
 import pytest
 
 from pytest_pinet import errors
-from pytest_pinet.errors import ConfigError, LabError, PinetError
-from tools.site.messages import Message, messages, of_module
-from tools.site.troubleshooting import GROUPS, group_of, mistakes, troubles
+from pytest_pinet.errors import LabError, PinetError
+from tools.site.messages import PACKAGE, Message, messages, of_module, places
+from tools.site.mistakes import MISTAKES, mistakes
+from tools.site.troubleshooting import GROUPS, Group, troubles
 
 FOUND = messages()
 
 
-def test_each_message_of_an_error_has_cause_and_cure() -> None:
-    assert len(FOUND) > 400
-    assert [one for one in FOUND if one.error != ConfigError.__name__ and group_of(one) is None] == []
-    assert [group.title for group in GROUPS if len(group.cause) < 40 or len(group.cure) < 30] == []
+def entry_of(message: Message) -> Group | None:
+    return next((group for group in (*GROUPS, *MISTAKES) if group.has(message)), None)
+
+
+def test_each_place_that_raises_an_error_has_an_entry_with_cause_and_cure() -> None:
+    raised = set(places())
+
+    assert len(raised) > 200
+    assert [one for one in sorted(raised) if entry_of(Message(one[0], "", "", one[1])) is None] == []
+    assert [one.title for one in (*GROUPS, *MISTAKES) if len(one.cause) < 40 or len(one.cure) < 30] == []
 
 
 def test_each_message_is_on_a_page() -> None:
     page = troubles() + mistakes()
 
+    assert len(FOUND) > 400
     assert [one for one in FOUND if one.text.replace("`", "'").replace("|", r"\|") not in page] == []
 
 
 def test_each_error_class_has_an_entry() -> None:
     every = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, PinetError)}
-    entries = {name for group in GROUPS for name in group.errors}
+    entries = {name for group in (*GROUPS, *MISTAKES) for name in group.errors}
 
-    # The page of mistakes is about ConfigError. The root of the tree is never raised.
-    assert every - entries == {PinetError.__name__, ConfigError.__name__}
+    # The root of the tree is never raised.
+    assert every - entries == {PinetError.__name__}
+
+
+def test_each_entry_has_modules_that_are_there() -> None:
+    paths = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+
+    assert [glob for group in (*GROUPS, *MISTAKES) for glob in group.modules if not fnmatch.filter(paths, glob)] == []
 
 
 def test_a_message_that_no_group_has_is_found() -> None:
-    assert group_of(Message("NewError", "the new thing failed", "", "lab/new.py")) is None
+    assert entry_of(Message("NewError", "the new thing failed", "", "lab/new.py")) is None
+    assert entry_of(Message("ConfigError", "the new thing is wrong", "", "new/new.py")) is None
 
 
 @pytest.mark.parametrize(
