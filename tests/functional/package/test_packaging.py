@@ -19,6 +19,8 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "lab" / "virtual.yaml"
+# The project has no address yet. With one, each link of the README on the page of an index is absolute.
+ADDRESS = "https://git.example.org/lab/pytest-pinet"
 PLAIN = """
 import pytest
 
@@ -45,6 +47,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in sources():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name, follow_symlinks=False)
+    settings = tree / "pyproject.toml"
+    settings.write_text(settings.read_text().replace('\naddress = ""\n', f'\naddress = "{ADDRESS}"\n'))
     command = [sys.executable, "-m", "build", "--outdir", str(out), str(tree)]
     done = subprocess.run(command, cwd=out, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -130,7 +134,10 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         "docs",
         "dev",
     }
-    assert metadata.get_payload() == (ROOT / "README.md").read_text()
+    readme = metadata.get_payload()
+    assert f"[Glossary]({ADDRESS}/blob/HEAD/docs/glossary.md)" in readme
+    assert re.findall(r"\]\((?!https://)[^)]+\)", readme) == []
+    assert metadata.get_all("Project-URL") == [f"Source, {ADDRESS}", f"Changelog, {ADDRESS}/blob/HEAD/CHANGELOG.md"]
     entries = configparser.ConfigParser()
     entries.read_string(archive.read(files["entry_points.txt"]).decode())
     assert dict(entries["pytest11"]) == {"pinet": "pytest_pinet.plugin"}
