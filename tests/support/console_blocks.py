@@ -3,7 +3,7 @@
 The line before a block says how it is tested::
 
     <!-- not run: needs a board -->
-    <!-- run: with a history -->       or another setting of tests/functional/documentation/test_console_blocks.py
+    <!-- run: with a history -->       or another setting of tests/support/block_settings.py
 """
 
 from __future__ import annotations
