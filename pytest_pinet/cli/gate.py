@@ -19,6 +19,7 @@ from pytest_pinet.cli.options import QUIET, print_hints
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
 from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.change_verdict import SKIP, STOP
 
 # pytest and the session take a second to import, and the help needs neither.
@@ -90,6 +91,9 @@ def gate(
     no decision; 132 for wrong arguments, and 131 if this machine cannot judge any commit (--exact), which end the
     bisection.
     """
+    if build.startswith("-"):
+        message = f"{unknown('option', build, OPTIONS)}; options of pytest come after BUILD"
+        raise click.UsageError(message, click.get_current_context())
     import pytest
 
     from pytest_pinet.builds.load import load_build
