@@ -81,8 +81,10 @@ class LazyGroup(PinetGroup):
 def pinet() -> None:
     """Measure and gate network throughput of boards in a labgrid lab.
 
+    Begin with 'pinet demo', which needs no board, or with 'pinet init pi@ADDRESS' for a board that you reach by ssh.
+
     Exit code of every command: 4 for wrong arguments, options and lab files; 2 for a problem of the lab; 130 if it was
-    interrupted; 74 if standard output or a full disk cannot be written; 70 for an error of pytest-pinet itself. The
+    interrupted; 74 if its output cannot be written, such as to a full disk; 70 for an error of pytest-pinet itself. The
     help of a command lists its other codes.
     """
 
