@@ -134,7 +134,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         "docs",
         "dev",
     }
-    readme = metadata.get_payload()
+    readme = str(metadata.get_payload())
     assert f"[Glossary]({ADDRESS}/blob/HEAD/docs/glossary.md)" in readme
     assert re.findall(r"\]\((?!https://)[^)]+\)", readme) == []
     assert metadata.get_all("Project-URL") == [f"Source, {ADDRESS}", f"Changelog, {ADDRESS}/blob/HEAD/CHANGELOG.md"]
