@@ -61,8 +61,11 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a connection in a read-only transaction."""
+        """Open a transaction that reads. All of its statements see the same state, whatever others write meanwhile."""
         with self.trouble(), self._engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                # A transaction of SQLite always is like that.
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @contextmanager

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
 
-from sqlalchemy import Connection, Row, Select, Table, bindparam, select
+from sqlalchemy import Connection, Row, Table, and_, select
 
+from pytest_pinet.history.packed import VERDICTS, Columns, newest_columns
 from pytest_pinet.history.points import Figure, Point
 from pytest_pinet.history.tables import (
     CONTEXTS,
-    NEWEST,
     POINTS,
     RUNS,
     SERIES,
@@ -22,92 +20,153 @@ from pytest_pinet.history.tables import (
     parse_context,
     time_of,
 )
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 
-_COLUMNS = ("time", "number", "run", "context", "goodput", "low", "high", "limit_bps", "oracle", "verdict", "reason")
 _OF_RUN = ("id", "session", "emulated", "complete", "folder", "pinet")
-_SCALE = re.compile(r'"scale":([0-9.e-]+)')
-_VERDICTS = {verdict.value: verdict for verdict in Verdict}
+_NAMES_OF_RUN = frozenset(("run", *_OF_RUN[1:]))
+_OF_CONTEXT = frozenset(("build", "serials", "versions", "settings", "parameters", "rule"))
 # All fields with their defaults.
 _BLANK = vars(Point("", time_of(0), "", "", "", "", None, Verdict.ERROR))
-# A server is further away than a file: one query instead of hundreds.
-_AT_ONCE = ("postgresql",)
+_BAD = frozenset(code for code, verdict in enumerate(VERDICTS) if verdict not in GOOD)
+_RATES = {"goodput_bps": 4, "limit_bps": 7, "oracle_bps": 8}
+
+
+class PackedPoints(Sequence[Point]):
+    """The newest points of one metric, oldest first. A point is made when it is used, a column without points.
+
+    All but the newest point lack what is only known of a single measurement: connections, spread, artefacts, boot,
+    bottleneck, instructions, and the reason of a good verdict.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        shared: Mapping[str, Any],
+        contexts: Mapping[int, Mapping[str, Any]],
+        runs: Mapping[int, Mapping[str, Any]],
+        reasons: Mapping[int, str],
+        newest: Mapping[str, Any],
+    ) -> None:
+        self._columns, self._shared, self._contexts, self._runs = columns, shared, contexts, runs
+        # By place.
+        self._reasons, self._newest = reasons, newest
+        self._made: dict[str, Sequence[Any]] = {}
+        self._points: dict[int, Point] = {}
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, place: int) -> Point: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Point]: ...
+
+    def __getitem__(self, place: int | slice) -> Point | list[Point]:
+        if isinstance(place, slice):
+            return [self._point(number) for number in range(len(self))[place]]
+        return self._point(range(len(self))[place])
+
+    def __iter__(self) -> Iterator[Point]:
+        return map(self._point, range(len(self)))
+
+    def column(self, name: str) -> Sequence[Any]:
+        """See `points.column`."""
+        if name not in self._made:
+            self._made[name] = self._column(name)
+        return self._made[name]
+
+    def _column(self, name: str) -> Sequence[Any]:
+        own = self._columns
+        if name in _RATES:
+            return [None if bps != bps else bps for bps in own[_RATES[name]]]
+        if name == "interval_bps":
+            return [None if low != low else (low, high) for low, high in zip(own[5], own[6], strict=True)]
+        if name == "time":
+            return list(map(time_of, own[0]))
+        if name == "verdict":
+            return [VERDICTS[code] for code in own[10]]
+        if name == "scale":
+            return own[9]
+        if name == "reason":
+            return [self._reasons.get(place, "") for place in range(len(self))]
+        if name not in _OF_CONTEXT | _NAMES_OF_RUN:
+            return [getattr(point, name) for point in self]
+        keys, of = (own[2], self._contexts) if name in _OF_CONTEXT else (own[1], self._runs)
+        known = {key: of[key].get(name, _BLANK[name]) for key in set(keys)}
+        return [known[key] for key in keys]
+
+    def _point(self, place: int) -> Point:
+        if place in self._points:
+            return self._points[place]
+        time, run, context, number, *_ = [column[place] for column in self._columns]
+        values = {**self._shared, **self._contexts[context], **self._runs[run], "time": time_of(time)}
+        values["number"] = number
+        for name in (*_RATES, "interval_bps", "verdict", "scale", "reason"):
+            values[name] = self.column(name)[place]
+        if place == len(self) - 1:
+            values |= self._newest
+        # Many times faster than the constructor of a frozen dataclass.
+        point = object.__new__(Point)
+        object.__setattr__(point, "__dict__", values)
+        self._points[place] = point
+        return point
 
 
 def newest_points(
     connection: Connection, series: Sequence[Row[Any]], last: int
-) -> Iterator[tuple[Figure, list[Point]]]:
-    """Yield the last points of these rows of SERIES, oldest first.
-
-    All but the newest point lack what is only known of a single measurement: connections, spread, artefacts, boot,
-    bottleneck, instructions.
-    """
-    runs: dict[int, dict[str, Any]] = {}
-    contexts: dict[int, dict[str, Any]] = {}
-    for one, rows in _rows(connection, series, last):
-        for key, *values in _missing(connection, RUNS, _OF_RUN, {row[2] for row in rows}, runs):
-            name, *rest = values
-            runs[key] = {"run": name, **dict(zip(_OF_RUN[1:], rest, strict=True))}
-        used = {row[3] for row in rows}
-        for key, content in _missing(connection, CONTEXTS, ("content",), used, contexts):
-            contexts[key] = parse_context(content)
-        own = _BLANK | {name: getattr(one, name) for name in ("lab", "figure", "combination", "direction")}
-        shared = {key: own | contexts[key] for key in used}
-        points = [_point(row, shared[row[3]], runs[row[2]]) for row in rows]
-        if points:
-            # ``replace`` would be another call of the slow constructor for nothing.
-            vars(points[0]).update(details_of(rows[0][11]))
-        yield figure_of(one), points[::-1]
+) -> Iterator[tuple[Figure, PackedPoints]]:
+    """Yield the last points of these rows of SERIES, oldest first."""
+    columns = newest_columns(connection, [one.key for one in series], last)
+    runs = {key: {"run": own.pop("id"), **own} for key, own in _rows(connection, RUNS, _OF_RUN, columns, 1)}
+    contexts = {
+        key: parse_context(own["content"]) for key, own in _rows(connection, CONTEXTS, ("content",), columns, 2)
+    }
+    newest, reasons = _newest(connection, columns), _reasons(connection, columns)
+    for one in series:
+        if one.key in columns:
+            shared = _BLANK | {name: getattr(one, name) for name in ("lab", "figure", "combination", "direction")}
+            own = columns[one.key], shared, contexts, runs, reasons[one.key], newest[one.key]
+            yield figure_of(one), PackedPoints(*own)
 
 
 def _rows(
-    connection: Connection, series: Sequence[Row[Any]], last: int
-) -> Iterable[tuple[Row[Any], Sequence[Sequence[Any]]]]:
-    """Return the newest rows of POINTS of each series, newest first."""
-    wanted = _query(last).where(POINTS.c.series == bindparam("of"))
-    if connection.dialect.name not in _AT_ONCE:
-        return ((one, connection.execute(wanted, {"of": one.key}).all()) for one in series)
-    each = _query(last).add_columns(POINTS.c.series).where(POINTS.c.series == SERIES.c.key)
-    lateral = each.correlate(SERIES).lateral()
-    order = (lateral.c.series, lateral.c.time.desc(), lateral.c.run.desc(), lateral.c.number.desc())
-    found = connection.execute(
-        select(*lateral.c).select_from(SERIES).join(lateral, lateral.c.series == SERIES.c.key).order_by(*order)
-    )
-    by_key = {key: list(rows) for key, rows in groupby(found, key=lambda row: row.series)}
-    return ((one, by_key.get(one.key, [])) for one in series)
+    connection: Connection, table: Table, names: Sequence[str], columns: Mapping[int, Columns], place: int
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a table whose keys stand in this column of the points."""
+    keys = sorted(set().union(*(own[place] for own in columns.values())))
+    query = select(table.c.key, *(table.c[name] for name in names))
+    for some in in_pieces(keys):
+        for key, *own in connection.execute(query.where(table.c.key.in_(some))):
+            yield key, dict(zip(names, own, strict=True))
 
 
-def _query(last: int) -> Select[Any]:
-    columns = [POINTS.c[name] for name in (*_COLUMNS, "more")]
-    return select(*columns).order_by(*NEWEST).limit(last)
+def _newest(connection: Connection, columns: Mapping[int, Columns]) -> dict[int, dict[str, Any]]:
+    """Return what only the newest point of each series has."""
+    of = POINTS.c
+    query = select(of.series, of.run, of.number, of.reason, of.more).select_from(SERIES)
+    query = query.join(POINTS, and_(of.series == SERIES.c.key, of.time == SERIES.c.newest))
+    found: dict[int, dict[str, Any]] = {}
+    for some in in_pieces(list(columns)):
+        for series, run, number, reason, more in connection.execute(query.where(SERIES.c.key.in_(some))):
+            own = columns[series]
+            if (own[1][-1], own[3][-1]) == (run, number):
+                found[series] = {**details_of(more), "reason": reason}
+    return found
 
 
-def _missing(
-    connection: Connection, table: Table, names: Sequence[str], keys: Set[int], known: Mapping[int, object]
-) -> Iterator[Sequence[Any]]:
-    """Yield the rows with these keys that are not known yet."""
-    missing = sorted(keys - known.keys())
-    for some in in_pieces(missing):
-        yield from connection.execute(
-            select(table.c.key, *(table.c[name] for name in names)).where(table.c.key.in_(some))
-        )
-
-
-def _point(row: Sequence[Any], shared: dict[str, Any], of_run: dict[str, Any]) -> Point:
-    time, number, _, _, goodput, low, high, limit, oracle, verdict, reason, more, *_ = row
-    # A copy of a dictionary that already has all fields is many times faster than the constructor of a frozen
-    # dataclass, or than adding fields, and there are a hundred thousand points.
-    values = shared | of_run
-    values["time"] = time_of(time)
-    values["number"] = number
-    values["goodput_bps"] = goodput
-    values["interval_bps"] = None if low is None else (low, high)
-    values["limit_bps"] = limit
-    values["oracle_bps"] = oracle
-    values["verdict"] = _VERDICTS[verdict]
-    values["reason"] = reason
-    if '"scale"' in more and (scale := _SCALE.search(more)):
-        values["scale"] = float(scale[1])
-    point = object.__new__(Point)
-    object.__setattr__(point, "__dict__", values)
-    return point
+def _reasons(connection: Connection, columns: Mapping[int, Columns]) -> dict[int, dict[int, str]]:
+    """Return the reasons of the verdicts that are not good, by series and place."""
+    bad = {
+        series: {(own[1][place], own[3][place]): place for place, code in enumerate(own[10]) if code in _BAD}
+        for series, own in columns.items()
+    }
+    of = POINTS.c
+    query = select(of.series, of.run, of.number, of.reason).where(of.verdict.not_in(map(str, GOOD)))
+    found: dict[int, dict[int, str]] = {series: {} for series in columns}
+    for some in in_pieces([series for series, places in bad.items() if places]):
+        since = min(columns[series][0][0] for series in some)
+        for series, run, number, reason in connection.execute(query.where(of.series.in_(some), of.time >= since)):
+            if (place := bad[series].get((run, number))) is not None:
+                found[series][place] = reason
+    return found

@@ -62,7 +62,8 @@ class Readings:
 
     def __init__(self, logs: Sequence[float]) -> None:
         self.logs = logs
-        self.values = drawn_in(logs) if len(logs) > 1 else list(logs)
+        self._noise_of_logs = _noise_of_steps(logs) if len(logs) > 1 else LEAST_NOISE
+        self.values = drawn_in(logs, self._noise_of_logs) if len(logs) > 1 else list(logs)
         self.leaps = {index for index, value in enumerate(self.values) if value != logs[index]}
         # The least length of a level: longer than a chance sequence of outliers (0.1 %) in this series.
         share = min(max(len(self.leaps), 1) / len(logs), 0.5) if logs else 0.5
@@ -84,7 +85,7 @@ class Readings:
     @cached_property
     def noise(self) -> float:
         """The noise of the steps from run to run."""
-        return _noise_of_steps(self.values)
+        return _noise_of_steps(self.values) if self.leaps else self._noise_of_logs
 
     def best_cut(self, begin: int, end: int) -> tuple[int, float] | None:
         """Return the cut that most lowers the sum of squares in this range, and by how much."""
@@ -113,9 +114,9 @@ def levels(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
     return found
 
 
-def drawn_in(logs: Sequence[float]) -> list[float]:
+def drawn_in(logs: Sequence[float], noise: float) -> list[float]:
     """Return the series with clipped outliers: each reading stays within a distance of its neighbours' median."""
-    far = _FAR * _noise_of_steps(logs)
+    far = _FAR * noise
     # The median, in its order: statistics.median takes most of the time of a quiet series.
     middles = [sorted(near)[_NEIGHBOURS] for near in zip(*(logs[begin:] for begin in range(_WIDTH)), strict=False)]
     middles = middles or [statistics.median(logs)]

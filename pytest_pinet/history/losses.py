@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_pinet.history.accepting import showing_a_level
 from pytest_pinet.history.levels import LEAST_RUNS, MATTERS
-from pytest_pinet.history.points import LevelChange, Point, Trend
+from pytest_pinet.history.points import LevelChange, Point, Trend, column
 from pytest_pinet.history.trends import comparable
 from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.judge.difference import Relation
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Levels that differ by less are taken for the same level when an accepted value is looked up among them.
 _ALIKE = MATTERS / 2
+_MORE_THAN_A_MONTH = timedelta(days=32)
 # Runs after a baseline that must be slower than the baseline's own runs. After 10 runs, 2 of 100 simulated links whose
 # days differ by 2 % seem slower than a baseline of one day (after 3 runs: 6 of 60); at 0.5 % none of 100.
 _LEAST_SINCE_BASELINE = 10
@@ -104,18 +106,30 @@ class MetricLevel:
 
 @dataclass(frozen=True)
 class _Course:
-    """The points that can be compared with the newest one, and the level at each."""
+    """The points that can be compared with the newest one, and the level at each.
 
-    points: Sequence[Point]
+    ``all_points`` are those of the metric, ``indices`` the places of the comparable ones.
+    """
+
+    all_points: Sequence[Point]
+    indices: Sequence[int]
     levels: Sequence[float]
 
     @property
     def now(self) -> float:
         return self.levels[-1]
 
+    def point(self, place: int) -> Point:
+        return self.all_points[self.indices[place]]
+
+    def column(self, name: str) -> list[Any]:
+        """Return a property of the points, without making them."""
+        whole = column(self.all_points, name)
+        return [whole[index] for index in self.indices]
+
     def until(self, day: date) -> int:
         """Return how many points were measured up to the end of a day."""
-        return sum(point.time.date() <= day for point in self.points)
+        return sum(time.date() <= day for time in self.column("time"))
 
 
 def level_of(trend: Trend, today: date) -> MetricLevel:
@@ -123,7 +137,7 @@ def level_of(trend: Trend, today: date) -> MetricLevel:
     course = _newest(trend)
     if course is None:
         return MetricLevel()
-    baseline = trend.baseline if course.points[-1].scale == 1 else None
+    baseline = trend.baseline if course.point(-1).scale == 1 else None
     return MetricLevel(
         course.now,
         None if baseline is None else course.now / baseline.goodput.bps - 1,
@@ -139,31 +153,30 @@ def _newest(trend: Trend) -> _Course | None:
         return None
     group = max(groups, key=lambda own: own[-1])
     levels = [level for index in group if (level := trend.levels_bps[index]) is not None]
-    return _Course([trend.points[index] for index in group], levels)
+    return _Course(trend.points, group, levels)
 
 
 def _best_month(course: _Course) -> BestMonth | None:
     """Return the best month, the newest of equals; None if no month has enough runs."""
-    months: dict[tuple[int, int], list[float]] = {}
-    for point, level in zip(course.points, course.levels, strict=True):
-        # Text would take most of the time of a page with half a million points.
-        months.setdefault((point.time.year, point.time.month), []).append(level)
-    known = [
-        BestMonth(f"{year}-{month:02}", statistics.median(own))
-        for (year, month), own in months.items()
-        if len(own) >= LEAST_RUNS
-    ]
+    times, known, begin = course.column("time"), [], 0
+    while begin < len(times):
+        # Half a million points have few months.
+        first = times[begin].replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        end = bisect_left(times, (first + _MORE_THAN_A_MONTH).replace(day=1), begin)
+        if end - begin >= LEAST_RUNS:
+            known.append(BestMonth(f"{first.year}-{first.month:02}", statistics.median(course.levels[begin:end])))
+        begin = end
     return max(known, key=lambda one: (round(one.goodput_bps), one.month), default=None)
 
 
 def _loss(trend: Trend, course: _Course, today: date) -> Loss | None:
-    baseline = trend.baseline if course.points[-1].scale == 1 else None
+    baseline = trend.baseline if course.point(-1).scale == 1 else None
     begin = 0 if baseline is None else _place(course, baseline.date, baseline.goodput.bps)
     if (found := _fall(course, begin)) is not None:
         peak, at = found
         loss = _with_change(trend, course, at, course.levels[peak])
     elif baseline is not None and _below(course, baseline.baseline, baseline.date):
-        first = course.points[min(course.until(baseline.date), len(course.points) - 1)]
+        first = course.point(min(course.until(baseline.date), len(course.levels) - 1))
         loss = Loss(trend.figure, trend.lab, first.run, first.time, baseline.goodput.bps, course.now, LossState.OPEN)
     else:
         return None
@@ -196,16 +209,16 @@ def _fall(course: _Course, begin: int) -> tuple[int, int] | None:
 
 def _with_change(trend: Trend, course: _Course, at: int, before_bps: float) -> Loss:
     """Return the loss that begins at point ``at``, with the change of the level there."""
-    places = {point.run: index for index, point in enumerate(course.points)}
+    places = {run: index for index, run in enumerate(course.column("run"))}
     falls = [change for change in trend.changes if change.relative < 0 and change.run in places]
     change = min(falls, key=lambda one: abs(places[one.run] - at), default=None)
-    first = course.points[at if change is None or change.gradual else places[change.run]]
+    first = course.point(at if change is None or change.gradual else places[change.run])
     return Loss(trend.figure, trend.lab, first.run, first.time, before_bps, course.now, LossState.OPEN, change)
 
 
 def _below(course: _Course, baseline: Baseline, day: date) -> bool:
     """Return whether the runs after a baseline are slower than the baseline: the fall may be older than all points."""
-    newer = showing_a_level(course.points[course.until(day) :])
+    newer = showing_a_level([course.point(place) for place in range(course.until(day), len(course.levels))])
     if len(newer) < _LEAST_SINCE_BASELINE or course.now > baseline.figure.bps * (1 - MATTERS):
         return False
     runs = tuple(Bitrate(point.goodput_bps or 0.0) for point in newer)

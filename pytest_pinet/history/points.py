@@ -5,10 +5,10 @@ Found in them are the metrics, their trends and their level changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
@@ -118,6 +118,12 @@ class Point:
         return self.goodput_bps / self.oracle_bps if self.goodput_bps is not None and self.oracle_bps else None
 
 
+def column(points: Sequence[Point], name: str) -> Sequence[Any]:
+    """Return a property of all points. Points that the history has packed are not made for it."""
+    packed = getattr(points, "column", None)
+    return packed(name) if packed is not None else [getattr(point, name) for point in points]
+
+
 @dataclass(frozen=True)
 class LevelChange:
     """A level that moved: ``run`` is the first run at the new level, ``last_before`` the last at the old one.
@@ -154,7 +160,7 @@ class Trend:
 
     figure: str
     lab: str
-    points: tuple[Point, ...]
+    points: Sequence[Point]
     baseline: AcceptedBaseline | None = None
     changes: tuple[LevelChange, ...] = ()
     levels_bps: tuple[float | None, ...] = ()

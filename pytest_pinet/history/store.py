@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Self
 
 from sqlalchemy import (
@@ -24,11 +23,11 @@ from sqlalchemy import (
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.best_levels import BEST, best_levels, fill, keep_best
 from pytest_pinet.history.database import Database, lock_tables
 from pytest_pinet.history.gate_tables import GATED, GATES, add_gates, gates_of, has_gates
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.latest import newest_points
+from pytest_pinet.history.packed import PACKED, PARTS, best_levels, pack
 from pytest_pinet.history.points import (
     USUAL_LENGTH,
     Figure,
@@ -51,6 +50,7 @@ from pytest_pinet.history.tables import (
     board_row,
     context_row,
     figure_of,
+    insert_into,
     point_row,
     points_of,
     run_of,
@@ -75,6 +75,8 @@ class HistoryStore:
         self._reviewed = reviewed
         self._series: dict[tuple[str, ...], int] = {}
         self._contexts: dict[tuple[str, ...], int] = {}
+        # Whether all tables are known to be there.
+        self._complete = False
 
     @classmethod
     def open(cls, url: str, create: bool = False, reviewed: Reviewed = NOTHING) -> HistoryStore:
@@ -107,9 +109,8 @@ class HistoryStore:
         with self._database.writing() as connection:
             # Before the first row: a new table that refers to another one needs a lock on it, and two runners with rows
             # of their own in it would wait for each other.
-            _make_tables(connection, GATES, GATED)
-            if _make_tables(connection, BEST):
-                fill(connection)
+            if not self._complete:
+                _make_tables(connection, GATES, GATED, PACKED, PARTS)
             rows: list[dict[str, Any]] = []
             gates: dict[int, StoredGate] = {}
             for run, points in runs:
@@ -130,12 +131,12 @@ class HistoryStore:
             if gates:
                 add_gates(connection, gates)
             if rows:
-                rows.sort(key=lambda row: (row["series"], row["time"]))
+                rows.sort(key=lambda row: (row["series"], row["time"], row["run"], row["number"]))
                 connection.execute(insert(POINTS), rows)
                 _count(connection, rows)
-                keep_best(connection, [(row["series"], row["goodput"], row["verdict"]) for row in rows])
-        # Remember the new keys only now: a failed transaction has removed its keys again.
-        self._series, self._contexts = series, contexts
+                pack(connection, rows)
+        # Remember the new keys and tables only now: a failed transaction has removed them again.
+        self._series, self._contexts, self._complete = series, contexts, True
         return added
 
     def put_out_of_service(self, lab: str, boards: Iterable[OutOfService]) -> None:
@@ -284,7 +285,7 @@ def _newest(connection: Connection, last: int, *where: ColumnElement[bool]) -> l
 
 
 def _add_run(connection: Connection, run: StoredRun) -> int | None:
-    statement = _insert(connection, RUNS).values(run_row(run)).on_conflict_do_nothing().returning(RUNS.c.key)
+    statement = insert_into(connection, RUNS).values(run_row(run)).on_conflict_do_nothing().returning(RUNS.c.key)
     key: int | None = connection.execute(statement).scalar()
     return key
 
@@ -294,15 +295,14 @@ def _key_of(connection: Connection, run: StoredRun) -> int:
     return key
 
 
-def _make_tables(connection: Connection, *later: Table) -> bool:
-    """Make tables that a history of an earlier release lacks; only one runner does. Return whether this one did."""
+def _make_tables(connection: Connection, *later: Table) -> None:
+    """Make tables that a history of an earlier release lacks; only one runner does."""
     missing = [table for table in later if not inspect(connection).has_table(table.name)]
     if missing:
         lock_tables(connection)
         missing = [table for table in missing if not inspect(connection).has_table(table.name)]
         for table in missing:
             table.create(connection)
-    return bool(missing)
 
 
 def _make_keys(
@@ -318,7 +318,7 @@ def _make_keys(
     missing = sorted(set(wanted) - set(known))
     if not missing:
         return
-    connection.execute(_insert(connection, table).on_conflict_do_nothing(), [wanted[one] for one in missing])
+    connection.execute(insert_into(connection, table).on_conflict_do_nothing(), [wanted[one] for one in missing])
     columns = [table.c[name] for name in names]
     for begin in range(0, len(missing), 500):
         some = tuple_(*columns).in_(missing[begin : begin + 500])
@@ -338,8 +338,3 @@ def _count(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         )
     )
     connection.execute(statement, [{"of": key, "more": counts[key], "then": newest[key]} for key in sorted(counts)])
-
-
-def _insert(connection: Connection, table: Table) -> Any:
-    """Both databases support ``on conflict``, each in its own dialect. Only that of this database is imported."""
-    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)

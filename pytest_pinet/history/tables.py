@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 from sqlalchemy import (
@@ -142,6 +144,7 @@ MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}
 _MOST_KEYS = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_SCALE = re.compile(r'"scale":([0-9.e-]+)')
 # Made once, because json.dumps would make an encoder for each of thousands of values.
 ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
@@ -266,6 +269,12 @@ def details_of(text: str) -> dict[str, Any]:
     }
 
 
+def scale_of(text: str) -> float:
+    """Return the scale of a point from the column ``more``, without the time of a parser."""
+    found = _SCALE.search(text) if '"scale"' in text else None
+    return float(found[1]) if found is not None else 1.0
+
+
 @lru_cache(maxsize=10_000)
 def parse_context(content: str) -> dict[str, Any]:
     """Return the fields of a point that a row of CONTEXTS has."""
@@ -287,6 +296,11 @@ def in_pieces(keys: Sequence[int]) -> Iterator[Sequence[int]]:
     """Yield the keys in pieces that one query of any database accepts."""
     for begin in range(0, len(keys), _MOST_KEYS):
         yield keys[begin : begin + _MOST_KEYS]
+
+
+def insert_into(connection: Connection, table: Table) -> Any:
+    """Both databases support ``on conflict``, each in its own dialect. Only that of this database is imported."""
+    return import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
 
 
 def clean(text: str) -> str:

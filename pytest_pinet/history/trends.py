@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.history.builds import differences, identity
 from pytest_pinet.history.drift import SeriesCourse, course
 from pytest_pinet.history.levels import MATTERS, LevelShift
-from pytest_pinet.history.points import LevelChange, Point, Trend
+from pytest_pinet.history.points import LevelChange, Point, Trend, column
 from pytest_pinet.history.settings import settings_differences
 from pytest_pinet.model.verdict import Verdict
 
 NOTHING = Reviewed()
 # An invalid value is not comparable, and an error has no value.
 COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdict.INCONCLUSIVE)
+_COUNTED = frozenset(COUNTED)
 
 
 def trend(
@@ -29,17 +31,17 @@ def trend(
     """Return the trend of a metric's points, oldest first. Level changes below ``matters`` (0.01 = 1 %) are ignored."""
     decided = reviewed.baseline(figure, lab), reviewed.acknowledgement(figure, lab)
     if not changes:
-        return Trend(figure, lab, tuple(points), decided[0], acknowledgement=decided[1])
+        return Trend(figure, lab, points, decided[0], acknowledgement=decided[1])
     levels: list[float | None] = [None] * len(points)
     found: list[LevelChange] = []
+    goodput = column(points, "goodput_bps")
     for indices in comparable(points):
-        own = [points[index] for index in indices]
-        one = course([math.log(max(point.goodput_bps or 0.0, 1.0)) for point in own], matters=matters)
+        one = course([math.log(max(goodput[index], 1.0)) for index in indices], matters=matters)
         for index, level in zip(indices, one.levels, strict=True):
             levels[index] = math.exp(level)
-        found += _changes(own, one)
+        found += _changes(_Chosen(points, indices), one)
     found.sort(key=lambda change: change.time)
-    return Trend(figure, lab, tuple(points), decided[0], tuple(found), tuple(levels), decided[1])
+    return Trend(figure, lab, points, decided[0], tuple(found), tuple(levels), decided[1])
 
 
 def counts(point: Point) -> bool:
@@ -49,15 +51,34 @@ def counts(point: Point) -> bool:
 
 def comparable(points: Sequence[Point]) -> Iterator[list[int]]:
     """Yield groups of points that are comparable: same parameters, and all emulated or none."""
+    # As `counts`, without the points: a page has a hundred thousand.
+    goodput, verdicts = column(points, "goodput_bps"), column(points, "verdict")
+    kinds = list(zip(column(points, "parameters"), column(points, "emulated"), strict=True))
+    if len(set(kinds)) == 1 and None not in goodput and set(verdicts) <= _COUNTED:
+        yield list(range(len(points)))
+        return
     alike: dict[tuple[str, bool], list[int]] = {}
-    for index, point in enumerate(points):
-        # As `counts`. A page has a hundred thousand points.
-        if point.goodput_bps is not None and point.verdict in COUNTED:
-            alike.setdefault((point.parameters, point.emulated), []).append(index)
+    for index, (bps, verdict, kind) in enumerate(zip(goodput, verdicts, kinds, strict=True)):
+        if bps is not None and verdict in _COUNTED:
+            alike.setdefault(kind, []).append(index)
     yield from alike.values()
 
 
-def _changes(points: Sequence[Point], one: SeriesCourse) -> Iterator[LevelChange]:
+@dataclass(frozen=True)
+class _Chosen:
+    """Some points of a metric, by their place among them."""
+
+    all: Sequence[Point]
+    indices: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, place: int) -> Point:
+        return self.all[self.indices[place]]
+
+
+def _changes(points: _Chosen, one: SeriesCourse) -> Iterator[LevelChange]:
     for shift in one.shifts:
         place = _of_build(points, shift)
         first, last = points[min(shift.first, place)].run, points[max(shift.last, place)].run
@@ -70,7 +91,7 @@ def _changes(points: Sequence[Point], one: SeriesCourse) -> Iterator[LevelChange
         yield _change(before, at, low, high, before.run, at.run, True)
 
 
-def _of_build(points: Sequence[Point], shift: LevelShift) -> int:
+def _of_build(points: _Chosen, shift: LevelShift) -> int:
     """Return where the level moved: the possible place nearest to the cut at which the build changed, too.
 
     One bad run right before the change looks like its beginning, so one more run on either side is considered.

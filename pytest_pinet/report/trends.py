@@ -16,7 +16,7 @@ from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.levels import MATTERS
 from pytest_pinet.history.losses import MetricLevel, level_of
-from pytest_pinet.history.points import LevelChange, Point, Trend
+from pytest_pinet.history.points import LevelChange, Point, Trend, column
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
@@ -74,12 +74,13 @@ class FigureSeries:
     @property
     def change(self) -> float | None:
         """Return the newest value over the one before it, minus one."""
-        known = [dot.goodput_bps for dot in self.dots if dot.goodput_bps]
+        known = [bps for bps in column(self.dots, "goodput_bps") if bps]
         return known[-1] / known[-2] - 1 if len(known) > 1 else None
 
     @cached_property
-    def measured(self) -> Sequence[Point]:
-        return [dot for dot in self.dots if dot.goodput_bps is not None]
+    def measured(self) -> Sequence[float]:
+        """Return the goodput (bit/s) of each run that has one."""
+        return [bps for bps in column(self.dots, "goodput_bps") if bps is not None]
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def rules() -> str:
 
 def clean(text: str) -> str:
     """Return ``text`` without characters that XML does not allow."""
-    return _UNWRITABLE.sub("\ufffd", text)
+    return text if text.isprintable() else _UNWRITABLE.sub("\ufffd", text)
 
 
 def written(text: str) -> str:

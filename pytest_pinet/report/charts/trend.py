@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.points import LevelChange, Point
+from pytest_pinet.history.points import LevelChange, Point, column
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
@@ -47,18 +47,17 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
 
 def sparkline(series: FigureSeries, last: int = 30) -> Paper:
     """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
-    dots = list(series.dots)[-last:]
+    limits, rates = (column(series.dots, name)[-last:] for name in ("limit_bps", "goodput_bps"))
     paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
-    rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps) if bps is not None]
-    low, high = rate_range(rates, least=0.05)
-    xs = AxisScale(0, max(len(dots) - 1, 1), 6, _SPARK_WIDTH - 8)
+    low, high = rate_range([bps for bps in (*limits, *rates) if bps is not None], least=0.05)
+    xs = AxisScale(0, max(len(rates) - 1, 1), 6, _SPARK_WIDTH - 8)
     ys = AxisScale(low, high, _SPARK_HEIGHT - 5, 5)
-    _course(paper, xs, ys, [dot.limit_bps for dot in dots], "s-limit thin dash")
-    _course(paper, xs, ys, [dot.goodput_bps for dot in dots], "s-hue0 plain")
-    if dots:
-        newest = dots[-1]
+    _course(paper, xs, ys, limits, "s-limit thin dash")
+    _course(paper, xs, ys, rates, "s-hue0 plain")
+    if rates:
+        newest = series.latest
         y = ys(newest.goodput_bps) if newest.goodput_bps is not None else _SPARK_HEIGHT - 7
-        paper.mark(xs(len(dots) - 1), y, newest.verdict, size=4)
+        paper.mark(xs(len(rates) - 1), y, newest.verdict, size=4)
     return paper
 
 
@@ -70,7 +69,7 @@ def _course(paper: Paper, xs: AxisScale, ys: AxisScale, rates: Sequence[float | 
 
 def trend_words(series: FigureSeries, text: Callable[[float], str] = rate) -> str:
     """Return a description of the chart in one or two sentences. ``text`` writes a rate."""
-    values = [dot.goodput_bps for dot in series.dots if dot.goodput_bps is not None]
+    values = series.measured
     if not values:
         return f"{_runs(series.dots)}, none measured a value."
     words = [

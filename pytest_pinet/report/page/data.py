@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from markupsafe import Markup
 
+from pytest_pinet.history.points import column
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, SEVERITY
 from pytest_pinet.report.page.links import PageLinks
@@ -59,11 +60,10 @@ class PageData:
 
     def _metric(self, chart: CombinationChart, series: FigureSeries) -> dict[str, object]:
         """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
-        dots = series.dots
-        places = [chart.index[dot.run] for dot in dots]
-        values = [dot.goodput_bps for dot in dots]
-        ranges = [(bps or 0.0, dot.interval_bps) for bps, dot in zip(values, dots, strict=True)]
-        limits = changes(dot.limit_bps for dot in dots)
+        places = chart.places(series)
+        values, verdicts = (column(series.dots, name) for name in ("goodput_bps", "verdict"))
+        ranges = [(bps or 0.0, own) for bps, own in zip(values, column(series.dots, "interval_bps"), strict=True)]
+        limits = changes(column(series.dots, "limit_bps"))
         return {
             "name": series.figure,
             "at": places if places != list(range(len(chart.runs))) else 0,
@@ -71,10 +71,11 @@ class PageData:
             "below": [0 if own is None else round((bps - own[0]) / 1e3) for bps, own in ranges],
             "above": [0 if own is None else round((own[1] - bps) / 1e3) for bps, own in ranges],
             "limit": [[number, _kilo(bps)] for number, bps in limits],
-            "verdict": "".join([_VERDICTS[dot.verdict] for dot in dots]),
+            "verdict": "".join([_VERDICTS[verdict] for verdict in verdicts]),
             "why": {
-                number: self._unit.sentence(first_paragraph(dot.reason))
-                for number, dot in enumerate(dots) if dot.reason and dot.verdict not in GOOD
+                number: self._unit.sentence(first_paragraph(reason))
+                for number, (reason, verdict) in enumerate(zip(column(series.dots, "reason"), verdicts, strict=True))
+                if reason and verdict not in GOOD
             },
         }  # fmt: skip
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
-from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.history.points import Point, StoredRun, column
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
@@ -82,7 +83,7 @@ def page(
     moved = _moved(shown, unit)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
-    verdicts = {dot.verdict for series in shown for dot in series.dots}
+    verdicts = _all(shown, "verdict")
     return str(
         render(
             "page.html",
@@ -150,12 +151,17 @@ def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
     return Grid(sorted({board for _, board in cells}), sorted({nic for nic, _ in cells}), cells)
 
 
+def _all(shown: Sequence[FigureSeries], name: str) -> set[Any]:
+    """Return the different values of a property of all points."""
+    return set().union(*(column(series.dots, name) for series in shown))
+
+
 def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
     """Return what was measured, since when, how new it is, and whether decisions of users were read."""
     if not shown:
         return ""
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
-    runs = {dot.run for series in shown for dot in series.dots}
+    runs = _all(shown, "run")
     first = min(series.dots[0].time for series in shown)
     metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
@@ -170,9 +176,9 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
 def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     """Return what is to be known of all values."""
     found = []
-    if any(dot.emulated for series in shown for dot in series.dots):
+    if True in _all(shown, "emulated"):
         found.append("Values are emulated: the lab sets the rates of its links itself, or counts instructions.")
-    scales = {dot.scale for series in shown for dot in series.dots}
+    scales = _all(shown, "scale")
     if scaled := scales_text(scales):
         found.append(f"{'In some runs' if 1 in scales else 'In all runs'} {scaled}.")
     return found

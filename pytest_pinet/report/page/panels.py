@@ -6,15 +6,16 @@ Shapes are in percent of the width, so that one drawing fits all screens, and a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import compress, count, pairwise
-from operator import attrgetter, ne
-from typing import TypeVar
+from operator import itemgetter, ne
+from typing import Any, NamedTuple, TypeVar
 
 from markupsafe import Markup, escape
 
 from pytest_pinet.history.builds import names_of
-from pytest_pinet.history.points import Point
+from pytest_pinet.history.points import Point, column
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.charts.axis import AxisScale, rate_range
 from pytest_pinet.report.charts.paper import written
@@ -33,16 +34,28 @@ _WIDE, _NARROW = 7.5, 27.0
 _OUTLIERS = 0.02
 
 
+class ChartRun(NamedTuple):
+    """A run of a combination."""
+
+    time: datetime
+    run: str
+    folder: str
+    build: Mapping[str, str | None]
+
+
 class CombinationChart:
     """The panels and the axis of the metrics of one combination.
 
-    ``runs`` has a point of each run, in order, ``index`` their places, and ``builds`` the place at which each build
-    begins.
+    ``runs`` are in order, ``index`` has their places, and ``builds`` the place at which each build begins.
     """
 
     def __init__(self, all_series: Sequence[FigureSeries], unit: PageUnit) -> None:
-        points = {point.run: point for series in all_series for point in series.dots}
-        self.runs = sorted(points.values(), key=attrgetter("time", "run"))
+        runs = {
+            run.run: run
+            for series in all_series
+            for run in map(ChartRun, *(column(series.dots, name) for name in ChartRun._fields))
+        }
+        self.runs = sorted(runs.values(), key=itemgetter(0, 1))
         self.index = {one.run: number for number, one in enumerate(self.runs)}
         # Hundreds of runs share the value that describes their build.
         builds = {id(one.build): one.build for one in self.runs}
@@ -61,17 +74,26 @@ class CombinationChart:
             low, _, high = series.band_bps
             top = self._y(high)
             parts.append(f'<rect class="f-band" y="{top:g}" width="100%" height="{max(self._y(low) - top, 2):g}"/>')
-        known = [(self.index[dot.run], dot) for dot in series.dots]
-        lines = [_line(known_places, look) for known_places, look in self._lines(known)]
+        places = self.places(series)
+        lines = [_line(corners, look) for corners, look in self._lines(series.dots, places)]
         inner = (
             f'<svg viewBox="-.5 0 {len(self.runs)} {HEIGHT * _FINE}" preserveAspectRatio="none">{"".join(lines)}</svg>'
         )
         quiet = () if len(self.runs) <= _FEW else (Verdict.PASS,)
-        marks = "".join(self._mark(index, dot) for index, dot in known if dot.verdict not in quiet)
+        verdicts, rates = (column(series.dots, name) for name in ("verdict", "goodput_bps"))
+        marks = "".join(
+            self._mark(index, verdict, bps)
+            for index, verdict, bps in zip(places, verdicts, rates, strict=True)
+            if verdict not in quiet
+        )
         parts.append(f'<svg class="zoom">{inner}{self._shifts(series)}{marks}</svg>')
         return Markup(
             f'<svg class="plot" height="{HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
         )
+
+    def places(self, series: FigureSeries) -> list[int]:
+        """Return the places of the runs of a series."""
+        return [self.index[run] for run in column(series.dots, "run")]
 
     def axis(self) -> Markup:
         """Return the axis below the panels: dates, and the kernels where they begin."""
@@ -84,7 +106,7 @@ class CombinationChart:
             for (number, build), release in zip(self.builds, releases, strict=True)
         ]
         ticks = "".join(f'<line x1="{x}%" x2="{x}%" y2="5"/>' for x in (self._percent(one[0]) for one in kernels))
-        marks = "".join(self._mark(self.index[dot.run], dot, 7) for dot in self._failed)
+        marks = "".join(self._mark(self.index[dot.run], dot.verdict, dot.goodput_bps, 7) for dot in self._failed)
         inner = f'<g class="s-line thin">{ticks}</g>{marks}{self._labels(dates, 24)}{self._labels(kernels, 38)}'
         return Markup(f'<svg class="plot axis" height="44" aria-hidden="true"><svg class="zoom">{inner}</svg></svg>')
 
@@ -105,18 +127,19 @@ class CombinationChart:
         )
         return f'<g class="s-grid thin">{lines}</g><g class="ticks">{texts}</g>'
 
-    def _lines(self, known: Sequence[tuple[int, Point]]) -> Iterable[tuple[list[tuple[int, int]], str]]:
+    def _lines(self, dots: Sequence[Point], places: Sequence[int]) -> Iterable[tuple[list[tuple[int, int]], str]]:
         """Yield the lines of one metric, and how each looks."""
-        ranged = [(index, dot.interval_bps) for index, dot in known if dot.interval_bps is not None]
+
+        def known(name: str) -> list[tuple[int, Any]]:
+            return [pair for pair in zip(places, column(dots, name), strict=True) if pair[1] is not None]
+
+        ranged = known("interval_bps")
         if ranged:
             upper = self._places([(index, high) for index, (_, high) in ranged])
             yield upper + self._places([(index, low) for index, (low, _) in reversed(ranged)]), "f-interval"
-        for values, look in (
-            ([(index, dot.oracle_bps) for index, dot in known], "s-oracle dots"),
-            ([(index, dot.limit_bps) for index, dot in known], "s-limit dash"),
-        ):
-            yield self._steps([(index, bps) for index, bps in values if bps is not None]), look
-        yield self._places([(index, dot.goodput_bps) for index, dot in known if dot.goodput_bps is not None]), "s-hue0"
+        for name, look in (("oracle_bps", "s-oracle dots"), ("limit_bps", "s-limit dash")):
+            yield self._steps(known(name)), look
+        yield self._places(known("goodput_bps")), "s-hue0"
 
     def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
         """Return the corners of a line that is level between changes of the value."""
@@ -139,9 +162,9 @@ class CombinationChart:
             found = [min(max(place, top), bottom) for place in found]
         return list(zip(indices, found, strict=True))
 
-    def _mark(self, index: int, dot: Point, missing: int = HEIGHT - 7) -> str:
-        y = self._y(dot.goodput_bps) if dot.goodput_bps is not None else missing
-        return f'<use href="#m-{dot.verdict.value}" x="{self._percent(index)}%" y="{y:g}"/>'
+    def _mark(self, index: int, verdict: Verdict, bps: float | None, missing: int = HEIGHT - 7) -> str:
+        y = self._y(bps) if bps is not None else missing
+        return f'<use href="#m-{verdict.value}" x="{self._percent(index)}%" y="{y:g}"/>'
 
     def _shifts(self, series: FigureSeries) -> str:
         """Return a line before the first run at each new level, with the change in percent."""
@@ -202,7 +225,7 @@ def _range(all_series: Iterable[FigureSeries]) -> list[float]:
     """Return the rates that the scale shows."""
     found: list[float] = []
     for series in all_series:
-        values = sorted(dot.goodput_bps for dot in series.measured if dot.goodput_bps is not None)
+        values = sorted(series.measured)
         cut = int(len(values) * _OUTLIERS)
         found += values[cut : len(values) - cut]
         newest = series.latest

@@ -23,6 +23,7 @@ def environment() -> Environment:
         autoescape=True,
         loader=FileSystemLoader(_HERE / "templates"),
         undefined=StrictUndefined,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=lambda value: clean(value) if type(value) is str else value,

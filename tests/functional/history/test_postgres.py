@@ -195,7 +195,7 @@ def test_two_runners_make_the_tables_that_an_earlier_release_lacks(url: str, mon
     with HistoryStore.open(url, create=True) as store:
         store.add_all(kept([day(0)]))
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP TABLE pinet_best, pinet_gated, pinet_gates")
+        connection.execute("DROP TABLE pinet_packed, pinet_packed_parts, pinet_gated, pinet_gates")
     both, make_keys = threading.Barrier(2), history_store._make_keys
 
     def make_keys_together(*arguments: Any) -> None:

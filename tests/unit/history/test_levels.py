@@ -11,7 +11,7 @@ import pytest
 
 from pytest_pinet.history import levels
 from pytest_pinet.history.drift import course
-from pytest_pinet.history.levels import MATTERS, LevelShift, Readings, drawn_in
+from pytest_pinet.history.levels import MATTERS, LevelShift, Readings
 
 
 def shifts(logs: Sequence[float], matters: float = MATTERS) -> list[LevelShift]:
@@ -135,7 +135,7 @@ def test_a_bad_day_is_no_level(bad_days: int) -> None:
     values = series(1, noise=0.003)
     values[90 : 90 + bad_days] = [-0.2] * bad_days
     assert shifts(values) == []
-    assert min(drawn_in(values)) > -0.03
+    assert min(Readings(values).values) > -0.03
 
 
 @pytest.mark.parametrize("length", range(6))

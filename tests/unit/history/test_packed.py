@@ -1,0 +1,165 @@
+"""Packed points and best levels are those of the stored points, also after runs of an earlier release."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+import pytest_pinet.history.store as history_store
+from pytest_pinet.history.points import Attempts, Point, column
+from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.verdict import GOOD
+from tests.support.history_records import FIGURE, day, kept, with_result
+from tests.support.report_records import direction, result, run_record
+
+KEY = (FIGURE, "virtual")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return str(tmp_path / "history.db")
+
+
+def best(url: str) -> float | None:
+    with HistoryStore.open(url) as store:
+        return store.best_levels().get(KEY)
+
+
+def add(url: str, *mbps: float, verdict: str = "pass", first: int = 0) -> None:
+    with HistoryStore.open(url, create=True) as store:
+        for number, one in enumerate(mbps, first):
+            store.add_all(kept([day(number, one, verdict)]))
+
+
+def test_it_is_the_best_mean_of_eight_runs_and_stays_the_best(url: str) -> None:
+    add(url, *[900] * 8, *[940] * 8, *[800] * 30)
+    assert best(url) == pytest.approx(940e6)
+
+
+def test_three_runs_are_a_level_and_two_are_not(url: str) -> None:
+    add(url, 940, 942)
+    assert best(url) is None
+    add(url, 944, first=2)
+    assert best(url) == pytest.approx(942e6)
+
+
+def test_a_value_that_counts_for_no_level_counts_for_no_best_level(url: str) -> None:
+    add(url, *[900] * 8)
+    add(url, *[990] * 8, verdict="invalid", first=8)
+    assert best(url) == pytest.approx(900e6)
+
+
+def test_a_run_that_is_stored_already_counts_once(url: str) -> None:
+    add(url, *[900] * 8, 940, 941)
+    add(url, 941, first=9)
+    assert best(url) == pytest.approx(900e6)
+
+
+def packed(url: str) -> tuple[int, float]:
+    """Return the number of the packed points and the best level that is stored beside them."""
+    with sqlite3.connect(url) as connection:
+        return connection.execute("SELECT points, best FROM pinet_packed").fetchone()
+
+
+def values(points: Sequence[Point]) -> list[Point]:
+    """Return the points without what a report does not need of them."""
+    blank = {"attempts": Attempts(), "spread": None, "artefacts": (), "limited_by": "", "boot": "", "link_up": ""}
+    good = {"reason": ""}
+    return [replace(one, **blank, **(good if one.verdict in GOOD else {})) for one in points]  # type: ignore[arg-type]
+
+
+def assert_reports_read_what_is_stored(url: str, *lengths: int) -> None:
+    with HistoryStore.open(url) as store:
+        for last in lengths:
+            ((figure, points),) = store.latest(last)
+            whole = store.points(FIGURE, figure.lab, last)
+            assert len(points) == min(last, figure.points)
+            assert values(points) == values(whole)
+            assert points[-1] == whole[-1]
+
+
+def test_a_history_of_an_earlier_release_gets_the_tables_with_the_next_run(url: str) -> None:
+    add(url, *[940] * 20, *[800] * 20)
+    with sqlite3.connect(url) as connection:
+        connection.execute("DROP TABLE pinet_packed")
+        connection.execute("DROP TABLE pinet_packed_parts")
+    assert best(url) == pytest.approx(940e6)
+    assert_reports_read_what_is_stored(url, 30)
+    add(url, 800, first=40)
+    assert packed(url) == (41, 940e6)
+    assert best(url) == pytest.approx(940e6)
+    assert_reports_read_what_is_stored(url, 30)
+
+
+def test_packed_points_are_stale_after_a_run_of_an_earlier_release(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(url, *[900] * 60)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(history_store, "pack", lambda *_: None)
+        add(url, *[940] * 8, first=60)
+    assert packed(url) == (60, 900e6)
+    assert best(url) == pytest.approx(940e6)
+    assert_reports_read_what_is_stored(url, 10, 100)
+    add(url, 900, first=68)
+    assert packed(url)[0] == 69
+    assert_reports_read_what_is_stored(url, 10, 100)
+    # The mean of the five runs since the last eight.
+    assert best(url) == pytest.approx(932e6)
+
+
+def test_a_run_that_is_older_than_the_newest_stands_at_its_place(url: str) -> None:
+    add(url, *[900] * 55)
+    add(url, *range(901, 905), first=60)
+    add(url, 930, first=57)
+    assert packed(url)[0] == 60
+    assert_reports_read_what_is_stored(url, 4, 60)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 130])
+def test_reports_read_any_number_of_points_across_parts(url: str, at_once: int) -> None:
+    nights = [
+        with_result(
+            day(number, 900 + number, "fail" if number % 7 == 3 else "pass", reason=f"reason {number}"),
+            scale=0.5 if number % 5 == 1 else None,
+        )
+        for number in range(130)
+    ]
+    with HistoryStore.open(url, create=True) as store:
+        for begin in range(0, len(nights), at_once):
+            store.add_all(kept(nights[begin : begin + at_once]))
+    assert_reports_read_what_is_stored(url, 1, 29, 30, 31, 79, 80, 81, 130, 500)
+
+
+def test_a_point_without_a_value_limit_or_interval_lacks_them_when_packed(url: str) -> None:
+    bare = result("pi4b:onboard/pair", {"tx": direction(9e8, None, "pass")}).replace(parameters="x")
+    error = result("pi4b:onboard/pair", {}, "error", "no carrier")
+    with HistoryStore.open(url, create=True) as store:
+        store.add_all(kept([run_record([bare, error], run="night-0", session="a"), day(3)]))
+        found = {figure.id: points for figure, points in store.latest(9)}
+        assert found.keys() == {FIGURE, "pi4b:onboard/pair"}
+        for figure, points in found.items():
+            assert values(points) == values(store.points(figure, "virtual", 9))
+    assert [found["pi4b:onboard/pair"][0].goodput_bps, found[FIGURE][-1].limit_bps] == [None, None]
+
+
+def test_a_column_is_what_its_points_have(url: str) -> None:
+    add(url, 900, 910, 920)
+    with HistoryStore.open(url) as store:
+        ((_, points),) = store.latest(9)
+        for name in vars(points[0]):
+            assert list(column(points, name)) == column(list(points), name), name
+    assert points[-2:] == [points[1], points[2]]
+
+
+def test_a_store_looks_for_its_tables_once(url: str) -> None:
+    asked: list[str] = []
+    with HistoryStore.open(url, create=True) as store:
+        store.add_all(kept([day(0)]))
+        event.listen(store._database._engine, "before_cursor_execute", lambda *own: asked.append(own[2]))
+        store.add_all(kept([day(1)]))
+    assert not [one for one in asked if "table_info" in one or "sqlite_master" in one]
+    assert any("INSERT INTO pinet_points" in one for one in asked)
