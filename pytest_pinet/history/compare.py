@@ -36,7 +36,7 @@ class RunSet:
     """Set A or B: the user's name for it, and its points. Points of several runs make the comparison more certain."""
 
     name: str
-    points: tuple[Point, ...]
+    points: Sequence[Point]
 
     @property
     def builds(self) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_pinet.history.accepting import showing_a_level
 from pytest_pinet.history.levels import LEAST_RUNS, MATTERS
@@ -122,14 +122,19 @@ class _Course:
     def point(self, place: int) -> Point:
         return self.all_points[self.indices[place]]
 
-    def column(self, name: str) -> list[Any]:
-        """Return a property of the points, without making them."""
-        whole = column(self.all_points, name)
+    @property
+    def times(self) -> list[datetime]:
+        whole = column(self.all_points, "time")
+        return [whole[index] for index in self.indices]
+
+    @property
+    def runs(self) -> list[str]:
+        whole = column(self.all_points, "run")
         return [whole[index] for index in self.indices]
 
     def until(self, day: date) -> int:
         """Return how many points were measured up to the end of a day."""
-        return sum(time.date() <= day for time in self.column("time"))
+        return sum(time.date() <= day for time in self.times)
 
 
 def level_of(trend: Trend, today: date) -> MetricLevel:
@@ -158,7 +163,7 @@ def _newest(trend: Trend) -> _Course | None:
 
 def _best_month(course: _Course) -> BestMonth | None:
     """Return the best month, the newest of equals; None if no month has enough runs."""
-    times, known, begin = course.column("time"), [], 0
+    times, known, begin = course.times, [], 0
     while begin < len(times):
         # Half a million points have few months.
         first = times[begin].replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -209,7 +214,7 @@ def _fall(course: _Course, begin: int) -> tuple[int, int] | None:
 
 def _with_change(trend: Trend, course: _Course, at: int, before_bps: float) -> Loss:
     """Return the loss that begins at point ``at``, with the change of the level there."""
-    places = {run: index for index, run in enumerate(course.column("run"))}
+    places = {run: index for index, run in enumerate(course.runs)}
     falls = [change for change in trend.changes if change.relative < 0 and change.run in places]
     change = min(falls, key=lambda one: abs(places[one.run] - at), default=None)
     first = course.point(at if change is None or change.gradual else places[change.run])

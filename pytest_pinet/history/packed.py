@@ -190,7 +190,7 @@ def _continues(head: _Head, rows: Sequence[Mapping[str, Any]], stored: int) -> b
 def _points(connection: Connection, key: int, last: int | None = None) -> list[Mapping[str, Any]]:
     """Return the (newest) points of a series as rows of POINTS, oldest first."""
     rows = connection.execute(select(POINTS).where(POINTS.c.series == key).order_by(*NEWEST).limit(last)).all()
-    return [row._mapping for row in reversed(rows)]
+    return [row._asdict() for row in reversed(rows)]
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, overload
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
@@ -118,10 +118,45 @@ class Point:
         return self.goodput_bps / self.oracle_bps if self.goodput_bps is not None and self.oracle_bps else None
 
 
-def column(points: Sequence[Point], name: str) -> Sequence[Any]:
+@overload
+def column(
+    points: Sequence[Point], name: Literal["goodput_bps", "limit_bps", "oracle_bps"]
+) -> Sequence[float | None]: ...
+
+
+@overload
+def column(points: Sequence[Point], name: Literal["interval_bps"]) -> Sequence[tuple[float, float] | None]: ...
+
+
+@overload
+def column(points: Sequence[Point], name: Literal["verdict"]) -> Sequence[Verdict]: ...
+
+
+@overload
+def column(points: Sequence[Point], name: Literal["time"]) -> Sequence[datetime]: ...
+
+
+@overload
+def column(points: Sequence[Point], name: Literal["run", "reason", "parameters"]) -> Sequence[str]: ...
+
+
+@overload
+def column(points: Sequence[Point], name: Literal["emulated"]) -> Sequence[bool]: ...
+
+
+@overload
+def column(points: Sequence[Point], name: Literal["scale"]) -> Sequence[float]: ...
+
+
+@overload
+def column(points: Sequence[Point], name: str) -> Sequence[object]: ...
+
+
+def column(points: Sequence[Point], name: str) -> Sequence[object]:
     """Return a property of all points. Points that the history has packed are not made for it."""
     packed = getattr(points, "column", None)
-    return packed(name) if packed is not None else [getattr(point, name) for point in points]
+    found: Sequence[object] = packed(name) if packed is not None else [getattr(point, name) for point in points]
+    return found
 
 
 @dataclass(frozen=True)

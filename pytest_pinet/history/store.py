@@ -207,7 +207,7 @@ class HistoryStore:
 
     def latest(
         self, last: int, lab: str | None = None, only: Container[tuple[str, str]] | None = None
-    ) -> Iterator[tuple[Figure, list[Point]]]:
+    ) -> Iterator[tuple[Figure, Sequence[Point]]]:
         """Yield the last points of every metric, by metric, for reports. See `newest_points` for what they lack.
 
         ``only``: of these metrics, each with its lab.

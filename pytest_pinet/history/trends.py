@@ -36,7 +36,7 @@ def trend(
     found: list[LevelChange] = []
     goodput = column(points, "goodput_bps")
     for indices in comparable(points):
-        one = course([math.log(max(goodput[index], 1.0)) for index in indices], matters=matters)
+        one = course([math.log(max(goodput[index] or 0.0, 1.0)) for index in indices], matters=matters)
         for index, level in zip(indices, one.levels, strict=True):
             levels[index] = math.exp(level)
         found += _changes(_Chosen(points, indices), one)

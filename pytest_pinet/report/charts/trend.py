@@ -47,7 +47,7 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
 
 def sparkline(series: FigureSeries, last: int = 30) -> Paper:
     """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
-    limits, rates = (column(series.dots, name)[-last:] for name in ("limit_bps", "goodput_bps"))
+    limits, rates = column(series.dots, "limit_bps")[-last:], column(series.dots, "goodput_bps")[-last:]
     paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
     low, high = rate_range([bps for bps in (*limits, *rates) if bps is not None], least=0.05)
     xs = AxisScale(0, max(len(rates) - 1, 1), 6, _SPARK_WIDTH - 8)

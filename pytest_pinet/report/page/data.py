@@ -61,7 +61,7 @@ class PageData:
     def _metric(self, chart: CombinationChart, series: FigureSeries) -> dict[str, object]:
         """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
         places = chart.places(series)
-        values, verdicts = (column(series.dots, name) for name in ("goodput_bps", "verdict"))
+        values, verdicts = column(series.dots, "goodput_bps"), column(series.dots, "verdict")
         ranges = [(bps or 0.0, own) for bps, own in zip(values, column(series.dots, "interval_bps"), strict=True)]
         limits = changes(column(series.dots, "limit_bps"))
         return {

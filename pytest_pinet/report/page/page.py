@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -83,7 +82,7 @@ def page(
     moved = _moved(shown, unit)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
-    verdicts = _all(shown, "verdict")
+    verdicts = {verdict for series in shown for verdict in column(series.dots, "verdict")}
     return str(
         render(
             "page.html",
@@ -151,17 +150,12 @@ def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
     return Grid(sorted({board for _, board in cells}), sorted({nic for nic, _ in cells}), cells)
 
 
-def _all(shown: Sequence[FigureSeries], name: str) -> set[Any]:
-    """Return the different values of a property of all points."""
-    return set().union(*(column(series.dots, name) for series in shown))
-
-
 def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
     """Return what was measured, since when, how new it is, and whether decisions of users were read."""
     if not shown:
         return ""
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
-    runs = _all(shown, "run")
+    runs = {run for series in shown for run in column(series.dots, "run")}
     first = min(series.dots[0].time for series in shown)
     metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
@@ -176,9 +170,9 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
 def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     """Return what is to be known of all values."""
     found = []
-    if True in _all(shown, "emulated"):
+    if any(True in column(series.dots, "emulated") for series in shown):
         found.append("Values are emulated: the lab sets the rates of its links itself, or counts instructions.")
-    scales = _all(shown, "scale")
+    scales = {scale for series in shown for scale in column(series.dots, "scale")}
     if scaled := scales_text(scales):
         found.append(f"{'In some runs' if 1 in scales else 'In all runs'} {scaled}.")
     return found

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import compress, count, pairwise
 from operator import itemgetter, ne
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from markupsafe import Markup, escape
 
@@ -53,7 +53,7 @@ class CombinationChart:
         runs = {
             run.run: run
             for series in all_series
-            for run in map(ChartRun, *(column(series.dots, name) for name in ChartRun._fields))
+            for run in map(ChartRun._make, zip(*(column(series.dots, name) for name in ChartRun._fields), strict=True))
         }
         self.runs = sorted(runs.values(), key=itemgetter(0, 1))
         self.index = {one.run: number for number, one in enumerate(self.runs)}
@@ -80,7 +80,7 @@ class CombinationChart:
             f'<svg viewBox="-.5 0 {len(self.runs)} {HEIGHT * _FINE}" preserveAspectRatio="none">{"".join(lines)}</svg>'
         )
         quiet = () if len(self.runs) <= _FEW else (Verdict.PASS,)
-        verdicts, rates = (column(series.dots, name) for name in ("verdict", "goodput_bps"))
+        verdicts, rates = column(series.dots, "verdict"), column(series.dots, "goodput_bps")
         marks = "".join(
             self._mark(index, verdict, bps)
             for index, verdict, bps in zip(places, verdicts, rates, strict=True)
@@ -129,17 +129,13 @@ class CombinationChart:
 
     def _lines(self, dots: Sequence[Point], places: Sequence[int]) -> Iterable[tuple[list[tuple[int, int]], str]]:
         """Yield the lines of one metric, and how each looks."""
-
-        def known(name: str) -> list[tuple[int, Any]]:
-            return [pair for pair in zip(places, column(dots, name), strict=True) if pair[1] is not None]
-
-        ranged = known("interval_bps")
+        ranged = _known(places, column(dots, "interval_bps"))
         if ranged:
             upper = self._places([(index, high) for index, (_, high) in ranged])
             yield upper + self._places([(index, low) for index, (low, _) in reversed(ranged)]), "f-interval"
-        for name, look in (("oracle_bps", "s-oracle dots"), ("limit_bps", "s-limit dash")):
-            yield self._steps(known(name)), look
-        yield self._places(known("goodput_bps")), "s-hue0"
+        yield self._steps(_known(places, column(dots, "oracle_bps"))), "s-oracle dots"
+        yield self._steps(_known(places, column(dots, "limit_bps"))), "s-limit dash"
+        yield self._places(_known(places, column(dots, "goodput_bps"))), "s-hue0"
 
     def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
         """Return the corners of a line that is level between changes of the value."""
@@ -213,6 +209,11 @@ def changes(values: Iterable[T]) -> list[tuple[int, T]]:
     # Without a loop: there are a hundred thousand values.
     places = compress(count(1), map(ne, known[1:], known))
     return [(place, known[place]) for place in ([0, *places] if known else ())]
+
+
+def _known(places: Sequence[int], values: Sequence[T | None]) -> list[tuple[int, T]]:
+    """Return the values that are known, with their places."""
+    return [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
 
 
 def tick_text(value: float, factor: float, step: float) -> str:
