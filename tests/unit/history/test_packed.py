@@ -63,7 +63,8 @@ def test_a_run_that_is_stored_already_counts_once(url: str) -> None:
 def packed(url: str) -> tuple[int, float]:
     """Return the number of the packed points and the best level that is stored beside them."""
     with sqlite3.connect(url) as connection:
-        return connection.execute("SELECT points, best FROM pinet_packed").fetchone()
+        found: tuple[int, float] = connection.execute("SELECT points, best FROM pinet_packed").fetchone()
+    return found
 
 
 def values(points: Sequence[Point]) -> list[Point]:
