@@ -108,7 +108,7 @@ class MetricLevel:
 class _Course:
     """The points that can be compared with the newest one, and the level at each.
 
-    ``all_points`` are those of the metric, ``indices`` the places of the comparable ones.
+    ``all_points`` are all points of the metric, ``indices`` the places of the comparable ones.
     """
 
     all_points: Sequence[Point]

@@ -47,7 +47,7 @@ _IN_A_ROW = 8
 _UNKNOWN = math.nan
 
 # A history of an earlier release lacks these tables; the next run makes them. ``points`` is the number of packed
-# points, and ``time``, ``run`` and ``number`` are those of the newest. ``best`` is the best mean so far; ``runs`` and
+# points; ``time``, ``run`` and ``number`` belong to the newest point. ``best`` is the best mean so far; ``runs`` and
 # ``total`` are the number and the sum of the values since the last mean.
 PACKED = Table(
     "pinet_packed",

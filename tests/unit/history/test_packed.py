@@ -1,4 +1,4 @@
-"""Packed points and best levels are those of the stored points, also after runs of an earlier release."""
+"""Packed points and best levels equal the stored points, also after runs of an earlier release."""
 
 from __future__ import annotations
 
