@@ -62,9 +62,7 @@ def read_image(data: bytes) -> KernelId:
     arch = _architecture(plain)
     if arch in _FOREIGN:
         return KernelId(arch, "", "")
-    if arch == "arm":
-        # A zImage unpacks itself. The kernel is a compressed stream in it.
-        plain = next((inner for inner in embedded(plain) if _BANNER.search(inner)), plain)
+    plain = _unpacked_by_itself(plain, arch)
     # Of two banners the one with a build number counts. Until the last link the banner has "# SMP" instead.
     banners = list(_BANNER.finditer(plain))
     found = next((banner for banner in banners if _NUMBERED.search(banner[0])), banners[0] if banners else None)
@@ -84,6 +82,17 @@ def read_image(data: bytes) -> KernelId:
         vermagic=f"{release} {magic[1].decode('ascii', 'replace').strip()}" if magic else "",
         build_ids=frozenset(match[1].hex() for match in _BUILD_ID.finditer(plain)),
     )
+
+
+def unpacked_kernel(data: bytes) -> bytes:
+    """Return the kernel of an image that ``read_image`` accepts. Raises Unreadable."""
+    plain = unpacked(bootable(data))
+    return _unpacked_by_itself(plain, _by_magic(plain))
+
+
+def _unpacked_by_itself(plain: bytes, arch: str | None) -> bytes:
+    """Return the kernel of a zImage, which is a compressed stream in it; other kernels as they are."""
+    return next((inner for inner in embedded(plain) if _BANNER.search(inner)), plain) if arch == "arm" else plain
 
 
 def _loader(plain: bytes) -> str | None:

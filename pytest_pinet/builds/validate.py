@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from pytest_pinet.builds.built_in import BuiltInParameters, built_in_parameters
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.config_txt import LONGEST_LINE
 from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart
@@ -199,10 +200,11 @@ def _check_settings(parts: BuildContents) -> None:
 def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> None:
     """Check the options of the build's own modules, and of code that is built into its kernel.
 
-    The kernel ignores a parameter that it does not know, so the build would be judged without the option. What is built
-    in has names that no list has (module_param_cb, __setup, MODULE_PARAM_PREFIX): only a misspelled name is an error.
+    The kernel ignores a parameter that it does not know, so the build would be judged without the option. If the texts
+    of its image prove nothing, only a misspelled name of built-in code is an error.
     """
     built_in: dict[str, set[str]] = {}
+    in_image = _built_in(parts)
     for tree in parts.of(BuildFileRole.MODULES):
         for module, key, value in built_in_texts(tree.path):
             known = built_in.setdefault(module, set())
@@ -210,10 +212,12 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
     for module, parameter, _ in parts.options:
         if module in modules:
             _check_parameter("options", parts, modules[module], parameter)
-        elif module in built_in:
-            has = built_in[module]
-            if not has_parameter(has, parameter) and misspelled(parameter, has):
-                raise ConfigError(f"options: {no_parameter(module, parameter, has)}", parts.where)
+        elif module in built_in or in_image.of(module):
+            listed = built_in.get(module, set())
+            has = in_image.lacks(module, parameter, listed)
+            near = misspelled(parameter, listed) and not in_image.has(module, parameter)
+            if not has_parameter(listed, parameter) and (has or near):
+                raise ConfigError(f"options: {no_parameter(module, parameter, has or listed)}", parts.where)
         # Without the list of what is built in, the module may be part of the kernel. A prefix that no list has may be
         # like a name that is built in: rcutree and srcutree.
         elif built_in and (near := misspelled(module, modules)):
@@ -224,6 +228,18 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
         # Other words with a dot are for programs, such as net.ifnames=0.
         if dot and module in modules:
             _check_parameter("cmdline", parts, modules[module], parameter)
+        elif dot and (listed := built_in.get(module)) and not has_parameter(listed, parameter):
+            has = in_image.lacks(module, parameter, listed)
+            if has:
+                raise ConfigError(f"cmdline: {no_parameter(module, parameter, has)}", parts.where)
+
+
+def _built_in(parts: BuildContents) -> BuiltInParameters:
+    """Return the parameters of the code that is built into the build's kernel, as far as a check needs them."""
+    kernels = parts.of(BuildFileRole.KERNEL)
+    if not kernels or not (parts.options or any("." in word.partition("=")[0] for word in parts.cmdline)):
+        return BuiltInParameters()
+    return built_in_parameters(sha256_of(kernels[0].path), lambda: _read(kernels[0]))
 
 
 def _check_parameter(key: str, parts: BuildContents, module: ModuleId, parameter: str) -> None:

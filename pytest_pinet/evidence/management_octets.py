@@ -1,29 +1,36 @@
-"""Counts the octets of the ssh connections of a node, which share an interface with the traffic."""
+"""Counts the octets of the connections that a node needs, and that share an interface with the traffic.
+
+These are the connections of ssh, and of a root file system over NFS.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.evidence.nfs_root import NFS_CONNECTIONS
 from pytest_pinet.execution.shell import Shell
 
 # Time limit of one reading on a busy node. The traffic tool reports a node that does not answer.
 ANSWER_S = 3.0
 # Octets of each segment besides its payload: Ethernet with FCS 18, IPv4 20, TCP with timestamps 32.
 HEADERS = 70
-# All connections to the port of our own connection.
-COMMAND = (
-    "PATH=$PATH:/usr/sbin:/sbin; set -- $SSH_CONNECTION; read -r up rest </proc/uptime; echo uptime $up;"
-    ' ss -tinH state established "( sport = :${4:-22} )" 2>/dev/null'
+# All connections to the port of our own connection, and to the server of the root file system.
+_SCRIPT = (
+    f"PATH=$PATH:/usr/sbin:/sbin; {NFS_CONNECTIONS}; set -- $SSH_CONNECTION;"
+    " read -r up rest </proc/uptime; echo uptime $up;"
+    ' ss -tinH state established "( sport = :${4:-22} ${nfs:+or ( $nfs )} )" 2>/dev/null'
 )
+COMMAND = f"root=; {_SCRIPT}"
 _COUNT = re.compile(r"(?<!\S)(bytes_sent|bytes_acked|bytes_received|segs_out|segs_in):(\d+)")
 
 
 @dataclass(frozen=True)
 class ManagementReading:
-    """The octets of each ssh connection of a node so far, at ``uptime_s`` of the node's clock."""
+    """The octets of each connection of a node so far, at ``uptime_s`` of the node's clock."""
 
     uptime_s: float
     octets: Mapping[str, int]
@@ -33,10 +40,13 @@ class ManagementReading:
         return sum(max(0, count - old.octets.get(name, 0)) for name, count in self.octets.items())
 
 
-def read_octets(shell: Shell) -> str:
-    """Return the output of ``ss``; empty if the node does not answer: this is evidence only."""
+def read_octets(shell: Shell, root: str = "") -> str:
+    """Return the output of ``ss``; empty if the node does not answer: this is evidence only.
+
+    ``root`` is put before the paths of mounts and command line.
+    """
     try:
-        return shell.run(COMMAND, timeout_s=ANSWER_S).stdout
+        return shell.run(f"root={shlex.quote(root)}; {_SCRIPT}", timeout_s=ANSWER_S).stdout
     except LabError:
         return ""
 

@@ -20,7 +20,7 @@ USB_MBPS = {Bus.USB2: 480, Bus.USB3: 5000}
 # Share of other work on an end: from the first on a note, above the second the value is invalid.
 BUSY_NOTE = 0.30
 BUSY = 0.90
-# Share of the ssh connections over an interface under test: from the first on a note, above the second invalid.
+# Share of ssh and an NFS root over an interface under test: from the first on a note, above the second invalid.
 MANAGEMENT_NOTE = 0.001
 MANAGEMENT = 0.01
 
@@ -97,7 +97,7 @@ def _busy(one: Conditions) -> list[str]:
 
 
 def management_share(tries: Sequence[Try]) -> dict[str, float]:
-    """Return the largest share of the traffic that the ssh connections of each end had, for ends that share a NIC."""
+    """Return the largest share of the traffic that ssh and an NFS root of each end had, for ends that share a NIC."""
     found: dict[str, float] = {}
     for one in (end for each in tries if not each.excluded for end in each.evidence):
         if one.management is not None and one.management.share is not None:
@@ -106,13 +106,13 @@ def management_share(tries: Sequence[Try]) -> dict[str, float]:
 
 
 def management_notes(tries: Sequence[Try]) -> list[str]:
-    """Return a note for each end whose ssh connections disturbed the traffic on the same interface."""
+    """Return a note for each end whose ssh or NFS root disturbed the traffic on the same interface."""
     shares = management_share(tries).items()
     return [_management(end, share, MANAGEMENT_NOTE) for end, share in shares if MANAGEMENT_NOTE < share <= MANAGEMENT]
 
 
 def management_trouble(tries: Sequence[Try]) -> list[str]:
-    """Return a sentence for each end whose ssh connections make the value invalid."""
+    """Return a sentence for each end whose ssh or NFS root makes the value invalid."""
     act = "\n  -> look for other users of the node, and for programs that print much during the traffic"
     shares = management_share(tries).items()
     return [_management(end, share, MANAGEMENT) + act for end, share in shares if share > MANAGEMENT]
@@ -120,7 +120,7 @@ def management_trouble(tries: Sequence[Try]) -> list[str]:
 
 def _management(end: str, share: float, most: float) -> str:
     return (
-        f"the ssh connections to {end} used its interface, too: {share * 100:.2g} % of the measured traffic "
+        f"ssh, or an NFS root, of {end} used its interface, too: {share * 100:.2g} % of the measured traffic "
         f"(at most {most * 100:g} % is allowed)"
     )
 

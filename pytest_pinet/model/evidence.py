@@ -62,7 +62,7 @@ class OtherWork:
 
 @dataclass(frozen=True)
 class ManagementTraffic:
-    """What our own ssh connections moved by the interface under test, in ``seconds`` around most of the traffic.
+    """What ssh and an NFS root moved by the interface under test, in ``seconds`` around most of the traffic.
 
     ``share`` is their rate divided by the rate of the measured traffic (None: there was no traffic).
     """

@@ -97,6 +97,8 @@ class Setup:
         self.free: int | None = None
         self.root_free: int | None = None
         self.tools: tuple[str, ...] = ()
+        # What a reboot starts instead of the firmware.
+        self.instead = ""
 
     @property
     def cmdline(self) -> str:
@@ -126,6 +128,7 @@ class Setup:
             "mailbox": MAILBOX if self.arming in ("vcmailbox", "busybox") else "",
             "notifier": "0" if self.arming == "none" else "1",
             "init": "systemd" if self.arming in ("vcmailbox", "systemd", "none") else "",
+            "instead": self.instead,
             "firmware": self.firmware,
             "uts": self.uts,
             "appended": self.appended,
@@ -162,7 +165,7 @@ class Setup:
         if self.root_free is not None:
             other = commands.get("df", 'exec /bin/df "$@"')
             root = f"echo /dev/mmcblk0p2 30368972 0 {self.root_free // 1024} 99% /"
-            commands["df"] = f'case "$*" in *" /lib/modules"|*" /var/lib") {root} ;; *) {other} ;; esac'
+            commands["df"] = f'case "$*" in *" /lib/modules"|*" /var/lib"|*" /var/tmp") {root} ;; *) {other} ;; esac'
         for name, script in commands.items():
             _make(place / "bin" / name, f"#!/bin/sh\n{script}\n".encode())
             (place / "bin" / name).chmod(0o755)

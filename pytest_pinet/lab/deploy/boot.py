@@ -13,25 +13,22 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from pytest_pinet.builds.cache import folder as cache_folder
-from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
 from pytest_pinet.builds.device_trees import TreeProof
-from pytest_pinet.builds.image import bootable, read_image
+from pytest_pinet.builds.image import bootable
 from pytest_pinet.builds.initramfs import archive, early_firmware
 from pytest_pinet.builds.matching import require_processor
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
-from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
 from pytest_pinet.lab.deploy.boot_undo import DISARM, DRAFT, journal_of, recover, root_undo, undo_script
 from pytest_pinet.lab.deploy.card import BootReport, Card, read_boot_report, read_card
-from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S, Content, DiskSpace, run_as_root, upload
+from pytest_pinet.lab.deploy.commands import Content, DiskSpace, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
 from pytest_pinet.lab.deploy.device_tree_proof import DeviceTreeProof, about_trees, tree_place
+from pytest_pinet.lab.deploy.kernel_file import check_built_in_options, read_kernel
 from pytest_pinet.lab.deploy.known_good import (
     INITRAMFS,
     KERNEL,
@@ -45,9 +42,8 @@ from pytest_pinet.lab.deploy.known_good import (
 )
 from pytest_pinet.lab.deploy.root_files import RootFiles
 from pytest_pinet.lab.deploy.trial_guard import TrialGuard, read_guard
-from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
 from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
-from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import JournalEntry
 
 # The initramfs with the driver firmware of the build.
@@ -118,7 +114,10 @@ class Booted:
         lines = self._guard.lines(NO_LINES) if self._guard is not None else NO_LINES
         if why := self._excess(build, cmdline_text(known, build, lines)):
             raise Refused(f"{why}: shorten it")
-        self._root.check(build, self._makes_initramfs(build, known), bool(self._initramfs_names(build, known)))
+        if build.kernel is None and build.options:
+            check_built_in_options(build, self._board.shell, access.shell, f"{card.folder}/{known.names.kernel}")
+        making = self._made_bytes(build, card, known) if self._makes_initramfs(build, known) else None
+        self._root.check(build, making, bool(self._initramfs_names(build, known)))
         where, act = f"{card.folder} of {name}", "delete files that are not needed there"
         needed, alone = self._needed_bytes(build, card, known), build is COPY
         self._space.check(build, needed, card.free, f"{build} takes", where, act, alone)
@@ -154,7 +153,7 @@ class Booted:
         self._identity, self._bits = (report.serial, report.firmware, report.build_timestamp), report.bits
         self._container = report.container
         self._model = model_of(report.model, self._board.model, report.serial, report.revision, report.partition)
-        read = partial(_read_kernel, shell, card.folder)
+        read = partial(read_kernel, shell, card.folder)
         known = find_known_good(card, report, self._model, read, name, self._store.on_board)
         # Last, because a board that boots by U-Boot mostly runs a mainline kernel, too.
         self._arming = _arming(report, name)
@@ -171,9 +170,12 @@ class Booted:
         total = sum(file.size for file in own) + sum(len(_kernel(file)) for file in build.of(BuildFileRole.KERNEL))
         total += sum(card.size(name) for name in self._shared_files(build, known))
         total += sum(file.size for file in early_firmware(build))
-        if self._makes_initramfs(build, known):
-            total += int(sum(map(card.size, known.names.initramfs)) * INITRAMFS_GROWTH)
-        return total + SLACK_BYTES
+        return total + self._made_bytes(build, card, known) + SLACK_BYTES
+
+    def _made_bytes(self, build: Build, card: Card, known: KnownGood) -> int:
+        """Return the most bytes of the initramfs that the board makes for the build; 0 if it makes none."""
+        size = sum(map(card.size, known.names.initramfs)) if self._makes_initramfs(build, known) else 0
+        return int(size * INITRAMFS_GROWTH)
 
     def _shared_files(self, build: Build, known: KnownGood) -> dict[str, str]:
         """Return the known-good files that this build shares: their known-good names, and their names in this build."""
@@ -357,34 +359,17 @@ class Booted:
             )
 
 
-def _read_kernel(shell: FeedingShell, folder: str, name: str) -> KernelId:
-    """Return the identity of a kernel file. A known file is not read again, because a kernel has 10 to 30 MB.
-
-    Raises Loader, Unreadable, Refused if the file cannot be read, SshError.
-    """
-    path = shlex.quote(f"{folder}/{name}")
-    done = shell.run(as_root(f"sha256sum < {path}"), timeout_s=COPY_TIMEOUT_S)
-    digest = done.stdout.partition(" ")[0]
-    if done.returncode or len(digest) != 64:
-        raise Refused(f"{shell.name} refuses to read {folder}/{name}: {reason(done.stderr)}")
-
-    def read() -> KernelId:
-        try:
-            data = shell.fetch(as_root(f"cat {path}"), COPY_TIMEOUT_S)
-        except SshError:
-            raise
-        except LabError as error:
-            raise Refused(
-                f"this machine has not yet read {folder}/{name}, the known-good kernel of {shell.name}: {error.message}"
-                "; read it once over ssh, from this board or from another with the same file (pinet doctor --tryboot)"
-            ) from error
-        return read_image(data)
-
-    return read_once(digest, "kernel-1.json", TypeAdapter(KernelId), read)
-
-
 def _arming(report: BootReport, name: str) -> str:
     """Return the command that starts a trial boot. Raises Refused if the board cannot ask its firmware for one."""
+    if report.instead == "kexec":
+        raise Refused(
+            f"{name} has a kernel that kexec has loaded, and a reboot may start it instead of the firmware: "
+            "unload it (kexec -u)"
+        )
+    if report.instead:
+        raise Refused(
+            f"{name} has a system in /run/nextroot, and a reboot would start it instead of the firmware: remove it"
+        )
     if report.mailbox:
         return TRY
     if report.systemd and report.notifier:

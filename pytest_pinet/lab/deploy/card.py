@@ -56,6 +56,9 @@ _BOOT = {
     "notifier": "grep -c -w rpi_firmware_notify_reboot /proc/kallsyms",
     "uts": "readlink /proc/self/ns/uts",
     "init": "[ ! -d /run/systemd/system ] || echo systemd",
+    # What `reboot` may start instead of the firmware: a kernel (also Debian's kexec-tools do), or only new programs.
+    "instead": 'if [ "$(cat /sys/kernel/kexec_loaded)" = 1 ]; then echo kexec; elif [ -d /run/nextroot ]; then'
+    " echo nextroot; fi",
     # From this section to the end, the firmware appends the text to each config.txt and tryboot.txt.
     "appended": r"timed vcgencmd bootloader_config | sed -n '/^\[config\.txt\]/,$p'",
     # The log of the firmware (package raspi-utils).
@@ -117,7 +120,8 @@ class BootReport:
     ``version`` is /proc/version, ``bits`` are 32 or 64 by its programs, ``mailbox`` is whether vcmailbox can read the
     flag of a trial boot, and ``notifier`` whether the kernel passes an argument of reboot to the firmware. ``loaded``
     are the files that the firmware's log names, ``appended`` is what it appends to config.txt. ``container``: it shares
-    its kernel with another system.
+    its kernel with another system. ``instead`` is what a reboot may start instead of the firmware: ``kexec``,
+    ``nextroot``, or nothing.
     """
 
     model: str | None
@@ -134,6 +138,7 @@ class BootReport:
     mailbox: bool = False
     notifier: bool = False
     systemd: bool = False
+    instead: str = ""
     container: bool = False
     firmware: str = ""
     loaded: tuple[str, ...] = ()
@@ -222,6 +227,7 @@ def parse_boot_report(output: str) -> BootReport:
         mailbox=len(mailbox) > 5 and int(mailbox[4], 16) >> 31 == 1,
         notifier=parts.get("notifier", "0") not in ("", "0"),
         systemd=parts.get("init") == "systemd",
+        instead=parts.get("instead", ""),
         container=parts.get("uts", "") not in ("", FIRST_UTS),
         firmware=parts.get("firmware", ""),
         loaded=loaded_files(parts.get("vclog", "")),

@@ -65,18 +65,28 @@ class DiskSpace:
         self._reserved: dict[str, int] = {}
 
     def check(
-        self, build: Build, needed: int, left: int | None, what: str, where: str, act: str, alone: bool = False
+        self,
+        build: Build,
+        needed: int,
+        left: int | None,
+        what: str,
+        where: str,
+        act: str,
+        alone: bool = False,
+        temporary: int = 0,
     ) -> None:
         """Accept ``build`` and reserve ``needed`` of the bytes that are left (None: unknown). Raises Refused.
 
         For the message: ``what`` takes the space, such as "build new takes"; ``where`` is the place; ``act`` frees
-        space. ``alone``: the build is removed before any other is deployed.
+        space. ``alone``: the build is removed before any other is deployed. ``temporary`` bytes are needed only during
+        its deployment.
         """
         reserved = {} if alone else self._reserved
         others = sum(size for key, size in reserved.items() if key not in {*self.deployed, build.key})
-        if left is not None and needed + others > left and build.key not in self.deployed:
+        whole = needed + temporary
+        if left is not None and whole + others > left and build.key not in self.deployed:
             beside = f", beside {others / 1e6:.0f} MB of another build" if others else ""
-            raise Refused(f"{what} {needed / 1e6:.0f} MB{beside}, but {where} has only {left / 1e6:.0f} MB left: {act}")
+            raise Refused(f"{what} {whole / 1e6:.0f} MB{beside}, but {where} has only {left / 1e6:.0f} MB left: {act}")
         self._reserved[build.key] = needed
 
     def clear(self) -> None:

@@ -24,6 +24,9 @@ TOOL_TIMEOUT_S = 600.0
 # images without a writable root.
 _NOT_KEPT = ("overlay", "overlayfs", "tmpfs", "ramfs", "rootfs", "squashfs", "erofs", "iso9660")
 _TOOLS = "PATH=$PATH:/usr/sbin:/sbin"
+# mkinitramfs has all files unpacked in this folder, and their archive beside them. Modules stay packed in them.
+MAKING = "/var/tmp"
+MAKING_GROWTH = 4
 # mkinitramfs of Debian 12 (0.142) fails without the configuration of the kernel. Newer ones pack as on the board, such
 # as by zstd, although the kernel perhaps unpacks only gzip, which is on by default.
 _CONFIG_MARK = "# By pytest-pinet for mkinitramfs"
@@ -53,13 +56,14 @@ class RootFiles:
         self._spaces: dict[str, DiskSpace] = {}
         self._owners: set[str] = set()
 
-    def check(self, build: Build, mkinitramfs: bool, initramfs: bool) -> None:
+    def check(self, build: Build, mkinitramfs: int | None, initramfs: bool) -> None:
         """Check whether the board can take the files. Raises Refused, SshError.
 
-        ``mkinitramfs``: the board makes the initramfs; ``initramfs``: the build boots with one.
+        ``mkinitramfs`` is the size in bytes of the initramfs that the board makes, or None if it makes none;
+        ``initramfs``: the build boots with one.
         """
         shell, name = self._board.shell, self._board.name
-        tools = ["depmod"] * bool(build.of(BuildFileRole.MODULES)) + ["mkinitramfs"] * mkinitramfs
+        tools = ["depmod"] * bool(build.of(BuildFileRole.MODULES)) + ["mkinitramfs"] * (mkinitramfs is not None)
         missing = [tool for tool in tools if shell.run(f"{_TOOLS}; command -v {tool}").returncode]
         if "mkinitramfs" in missing:
             raise Refused(
@@ -68,7 +72,7 @@ class RootFiles:
             )
         if missing:
             raise Refused(f"{name} has no {missing[0]}, which {build} needs for its modules")
-        without = mkinitramfs and build.release and not build.of(BuildFileRole.MODULES)
+        without = mkinitramfs is not None and build.release and not build.of(BuildFileRole.MODULES)
         if without and shell.run(f"[ -d /lib/modules/{build.release} ]").returncode:
             raise Refused(
                 f"{name} boots with an initramfs, but neither {build} nor {name} has modules of kernel {build.release} "
@@ -85,15 +89,20 @@ class RootFiles:
                 f"{name} has different modules of kernel {build.release}, which belong to its known-good build: "
                 "build this kernel with another release (CONFIG_LOCALVERSION)"
             )
-        self._check_space(build)
+        self._check_space(build, (mkinitramfs or 0) * MAKING_GROWTH)
 
-    def _check_space(self, build: Build) -> None:
-        """Check whether modules and driver firmware have room. Raises Refused, SshError."""
+    def _check_space(self, build: Build, temporary: int) -> None:
+        """Check whether modules, driver firmware and a temporary initramfs have room. Raises Refused, SshError."""
         modules = sum(map(size_of, self._files(build).values()))
         firmware = sum(file.size for file in build.of(BuildFileRole.FIRMWARE))
         left: dict[str, int | None] = {}
         sizes: dict[str, dict[str, int]] = {}
-        for what, size, folder in (("modules", modules, "/lib/modules"), ("driver firmware", firmware, "/var/lib")):
+        parts_of = (
+            ("modules", modules, "/lib/modules"),
+            ("driver firmware", firmware, "/var/lib"),
+            ("temporary initramfs", temporary, MAKING),
+        )
+        for what, size, folder in parts_of:
             if size:
                 df = self._board.shell.run(f"{{ df -kP {folder} || df -kP /; }} 2>/dev/null | tail -n 1").stdout
                 mount = " ".join(df.split()[5:])
@@ -104,7 +113,10 @@ class RootFiles:
             act += ", or strip the modules (INSTALL_MOD_STRIP=1)" if "modules" in parts else ""
             words = f"the {' and '.join(parts)} of {build} take"
             space = self._spaces.setdefault(mount, DiskSpace())
-            space.check(build, sum(parts.values()), left[mount], words, self._board.name, act)
+            where = f"{MAKING} of {self._board.name}" if list(parts) == ["temporary initramfs"] else self._board.name
+            passing = parts.get("temporary initramfs", 0)
+            needed = sum(parts.values()) - passing
+            space.check(build, needed, left[mount], words, where, act, temporary=passing)
 
     def _before_root(self, build: Build) -> list[str]:
         """Return the modules of the build without which its kernel cannot mount the root file system."""
@@ -222,7 +234,7 @@ class RootFiles:
             f" {{ [ ! -d /etc/initramfs-tools ] || cp -a /etc/initramfs-tools/. {conf}; }} &&"
             f" printf '\\n%s\\n' {shlex.quote(chr(10).join(needed))} >> {conf}/modules &&"
             f" {{ grep -qs . {config} || echo {shlex.quote(_CONFIG)} > {config}; }} &&"
-            f" mkinitramfs -o {path} -d {conf} {shlex.quote(build.release or '')}; made=$?;"
+            f" TMPDIR={MAKING} mkinitramfs -o {path} -d {conf} {shlex.quote(build.release or '')}; made=$?;"
             f" {config_undo(build.release or '')}; [ $made = 0 ] && rm -rf {conf} && sync",
             "make an initramfs",
         )

@@ -37,7 +37,7 @@ class EvidenceRecord(SparseRecord):
     was read during the traffic. With ``from_attempt``, the differences span all attempts from that one to this one.
     ``others`` is the work of user processes that are not ours, as a share of one CPU, and ``throttled`` the time that a
     CPU quota took from ours.
-    ``management`` has the octets of the ssh connections that use this device, and their share of the traffic.
+    ``management`` has the octets of ssh and of an NFS root, if they use this device, and their share of the traffic.
     """
 
     attempt: int

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.tuning.boot_lines import NO_LINES
 from tests.functional.deploy.test_real_cards import (
     Builds,
@@ -295,6 +295,11 @@ REFUSED = [
      "kernel of Raspberry Pi first"),
     ("neither vcmailbox nor systemd", PI_OS_32, "pi3b", attribute("arming", "init"),
      "NODE has neither vcmailbox nor systemd to ask for a trial boot: install raspi-utils there"),
+    ("a kernel that kexec has loaded", PI_OS, "pi4b", attribute("instead", "kexec"),
+     "NODE has a kernel that kexec has loaded, and a reboot may start it instead of the firmware: unload it "
+     "(kexec -u)"),
+    ("a system for a soft reboot", PI_OS, "pi4b", attribute("instead", "nextroot"),
+     "NODE has a system in /run/nextroot, and a reboot would start it instead of the firmware: remove it"),
     ("UEFI", PI_OS, "pi4b", config("armstub=RPI_EFI.fd\n"),
      "the firmware of NODE starts UEFI (RPI_EFI.fd), not Linux: deploy by its own means"),
     ("autoboot.txt with a trial partition", PI_OS, "pi4b",
@@ -494,6 +499,23 @@ def test_modules_need_space_on_the_root_file_system(tmp_path: Path) -> None:
     )
     setup.root_free = 7_000_000
     setup.boot(tmp_path / "larger").booted().check(build_of(tmp_path / "build", "made"))
+
+
+def test_an_option_that_code_built_into_the_known_good_kernel_does_not_have_is_refused(tmp_path: Path) -> None:
+    disk = Setup(PI_OS, "pi4b").boot(tmp_path / "card")
+    folder = tmp_path / "build"
+    folder.mkdir()
+    for parameter in ("devkmsg", "dyndbg", "NoSuchParameter"):
+        (folder / "build.yaml").write_text(f"name: quiet\noptions: {{printk: {{{parameter}: 1}}, unknown: {{x: 1}}}}\n")
+        build = build_of(folder, "made")
+        if parameter != "NoSuchParameter":
+            disk.booted().check(build)
+            continue
+        with pytest.raises(ConfigError) as caught:
+            disk.booted().check(build)
+        assert str(caught.value).startswith(
+            "build quiet: options: printk has no parameter 'NoSuchParameter'; accepted: console_no_auto_verbose, "
+        )
 
 
 def test_a_command_line_that_is_too_long_with_the_words_of_the_board_is_refused(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_ssh_that_takes_too_much_is_named_and_cutting_settings_are_skipped(on_on
     noisy = results["test_noisy"]
     assert noisy["verdict"] == "invalid"
     assert len(noisy["directions"]["tx"]["attempts"]) == 1
-    assert "the ssh connections to pi4b-1:onboard used its interface, too: " in " ".join(noisy["message"].split())
+    assert "ssh, or an NFS root, of pi4b-1:onboard used its interface, too: " in " ".join(noisy["message"].split())
     assert not any("ssh" in note for note in results["test_quiet"]["notes"])
     text = output.stdout.str()
     assert "mtu may take down the link of pi4b-1:onboard" in text
@@ -152,7 +152,7 @@ def test_ssh_is_counted_in_a_gate_of_builds_too(on_one_port: NewProject, bytes_a
     options = ("--pinet-build=new.yaml", "--pinet-against=good.yaml", "--pinet-boots=4")
     project.pytest(*options, timeout_s=300)
     (result,) = project.results["results"]
-    said = "the ssh connections to pi4b-1:onboard used its interface, too: "
+    said = "ssh, or an NFS root, of pi4b-1:onboard used its interface, too: "
     if verdict:
         assert result["verdict"] == verdict
         assert said in " ".join(result["message"].split())

@@ -52,9 +52,15 @@ def test_an_option_that_the_module_does_not_have_is_an_error_of_the_build(tmp_pa
     text = "kernel: Image\nmodules: .\noptions: {%s: {%s: 1}}\n"
     for module, parameter in (("e1000e", "debug"), ("usb_net", "msg_level"), ("mii", "dyndbg")):
         assert of_yaml(tmp_path, text % (module, parameter)).options == ((module, parameter, "1"),)
+    built_in_here = ("usb_net", "NoSuchParameter")
+    assert of_yaml(tmp_path, text % built_in_here).options == ((*built_in_here, "1"),), "the image proves nothing"
+    made.write(tmp_path, {"Image": made.image() + b"\xffusb-net.msg_level\0drop_monitor.x\0usb_net.c\0"})
     for module, wrong, accepted in (
         ("e1000e", "NoSuchParameter", "InterruptThrottleRate, debug"),
         ("usb_net", "msg_levl", "msg_level, quiet"),
+        (*built_in_here, "msg_level, quiet"),
+        # No list names this code.
+        ("drop_monitor", "NoSuchParameter", "x"),
     ):
         (tmp_path / "build.yaml").write_text(text % (module, wrong))
         message = refused(tmp_path / "build.yaml")
@@ -69,6 +75,13 @@ BUILT_IN = (
     b"workqueue.parmtype=power_efficient:bool\0workqueue.parmtype=debug_force_rr_cpu:bool\0"
     b"memory_hotplug.parmtype=online_policy:online_policy\0pciehp.parmtype=pciehp_poll_mode:bool\0"
     b"srcutree.parmtype=exp_holdoff:ulong\0"
+)
+
+# Texts of the same kernel's image. A name may follow other bytes.
+IMAGE = (
+    b"printk.time\0printk.ignore_loglevel\0eReprintk.devkmsg=\0random.trust_cpu\0random.ratelimit_disable\0"
+    b"zswap.max_pool_percent\0zswap.enabled\0workqueue.power_efficient\0workqueue.watchdog_thresh\0"
+    b"memory_hotplug.online_policy\0memory_hotplug.memmap_on_memory\0pcie_aspm.policy\0rcutree.kthread_prio\0"
 )
 
 
@@ -87,14 +100,17 @@ BUILT_IN = (
         ("netback", "symbol"),
     ],
 )
-def test_a_parameter_that_the_kernel_accepts_is_never_refused(tmp_path: Path, module: str, parameter: str) -> None:
+@pytest.mark.parametrize("image", [made.image(), made.image() + IMAGE], ids=["no texts", "texts"])
+def test_a_parameter_that_the_kernel_accepts_is_never_refused(
+    tmp_path: Path, image: bytes, module: str, parameter: str
+) -> None:
     # usbcore has a description of "quirks" and no type, nf_conntrack neither of "hashsize".
     modules = {
         "usbcore": made.module("usbcore", parameters=(), parm=("quirks:A list of device quirks",)),
         "nf_conntrack": made.module("nf_conntrack", parameters=()) + b"\xff\0hashsize\0",
         "netback": lzma.compress(made.module("netback") + b"\0__param_str_symbol\0"),
     }
-    made.write(tmp_path, {"Image": made.image(), **made.tree(made.RELEASE, **modules)})
+    made.write(tmp_path, {"Image": image, **made.tree(made.RELEASE, **modules)})
     made.write(tmp_path, {f"lib/modules/{made.RELEASE}/modules.builtin.modinfo": BUILT_IN})
     begin = "kernel: Image\nmodules: .\n"
     assert of_yaml(tmp_path, f"{begin}cmdline: {module}.{parameter}=1\n").cmdline == (f"{module}.{parameter}=1",)
@@ -102,6 +118,21 @@ def test_a_parameter_that_the_kernel_accepts_is_never_refused(tmp_path: Path, mo
     if module in modules:
         wrong = f"{parameter[1:]}x"
         assert f"{module} has no parameter '{wrong}'" in refused_yaml(tmp_path, f"{begin}cmdline: {module}.{wrong}=1\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "accepted"),
+    [("zswap", "enabled, max_pool_percent, zpool"), ("printk", "console_suspend, ignore_loglevel, time")],
+)
+def test_a_parameter_that_the_image_of_the_kernel_does_not_have_is_an_error(
+    tmp_path: Path, module: str, accepted: str
+) -> None:
+    made.write(tmp_path, {"Image": gzip.compress(made.image() + IMAGE), **made.tree()})
+    made.write(tmp_path, {f"lib/modules/{made.RELEASE}/modules.builtin.modinfo": BUILT_IN})
+    for words in (f"options: {{{module}: {{NoSuchParameter: 1}}}}", f"cmdline: {module}.NoSuchParameter=1"):
+        assert refused_yaml(tmp_path, f"kernel: Image\nmodules: .\n{words}\n").endswith(
+            f"{words.partition(':')[0]}: {module} has no parameter 'NoSuchParameter'; accepted: {accepted}"
+        )
 
 
 def test_an_option_of_a_module_that_a_complete_build_does_not_have_is_an_error(tmp_path: Path) -> None:

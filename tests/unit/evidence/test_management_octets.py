@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -47,10 +48,40 @@ def test_a_node_without_ss_is_not_counted(text: str) -> None:
     assert parse_octets(text) is None
 
 
+@pytest.mark.parametrize(
+    ("mounts", "cmdline", "counted"),
+    [
+        ("HOST:/srv / nfs4 rw,vers=4.2,port=PORT,clientaddr=10.0.0.9,addr=HOST 0 0", "quiet", True),
+        ("HOST:/srv / nfs rw,vers=3,port=PORT,mountaddr=10.0.0.1,addr=HOST 0 0", "quiet", True),
+        ("HOST:/srv / nfs4 rw,port=PORT,addr=127.0.0.9 0 0", "quiet", False),
+        # Without an option, the port is 2049.
+        ("HOST:/srv / nfs4 rw,addr=HOST 0 0", "quiet", False),
+        ("overlay / overlay rw 0 0", "root=/dev/nfs", False),
+        ("HOST:/home /home nfs4 rw,port=PORT,addr=HOST 0 0", "quiet", False),
+        ("/dev/mmcblk0p2 / ext4 rw 0 0", "quiet", False),
+    ],
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_connections_of_an_nfs_root_count(
+    tmp_path: Path, host: str, mounts: str, cmdline: str, counted: bool
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/cmdline").write_text(cmdline)
+    with connection(host) as (server, _):
+        port = server.getsockname()[1]
+        text = mounts.replace("HOST", host).replace("PORT", str(port))
+        (tmp_path / "proc/self/mounts").write_text(f"rootfs / rootfs rw 0 0\n{text}\n")
+        shell = LocalShell(env={"PATH": "/usr/bin:/bin", "SSH_CONNECTION": f"{host} 1 {host} 2"})
+        found = parse_octets(read_octets(shell, str(tmp_path)))
+    assert [name.rpartition(":")[2] for name in (found.octets if found else ())] == [str(port)] * counted
+
+
 @contextmanager
-def connection() -> Iterator[tuple[socket.socket, socket.socket]]:
+def connection(host: str = "127.0.0.1") -> Iterator[tuple[socket.socket, socket.socket]]:
     """A TCP connection of this machine: the server's end, and the client's end."""
-    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, 0), family=family)
+    with listening as listener, socket.create_connection(listener.getsockname()[:2]) as client:
         server, _ = listener.accept()
         with server:
             yield server, client

@@ -147,7 +147,7 @@ def test_more_than_a_thousandth_is_noted_and_more_than_a_hundredth_is_invalid(
     notes, trouble = management_notes(tries), management_trouble(tries)
     assert (len(notes), len(trouble)) == (noted, invalid)
     assert notes == [] or notes[0] == (
-        f"the ssh connections to one:onboard used its interface, too: {share * 100:.2g} % of the measured traffic "
+        f"ssh, or an NFS root, of one:onboard used its interface, too: {share * 100:.2g} % of the measured traffic "
         "(at most 0.1 % is allowed)"
     )
     dropped = [replace(one, excluded="its link dropped") for one in tries]

@@ -130,6 +130,15 @@ def test_programs_of_the_firmware_cannot_delay_the_report(tmp_path: Path) -> Non
     assert done.loaded == ("10",)
 
 
+@pytest.mark.parametrize(("loaded", "instead"), [("1", "kexec"), ("0", "")])
+def test_a_kernel_that_kexec_has_loaded_is_reported(tmp_path: Path, loaded: str, instead: str) -> None:
+    cat = f'[ "$1" != /sys/kernel/kexec_loaded ] || exec echo {loaded}; exec /bin/cat "$@"'
+    for name, script in (("id", "echo 0"), ("cat", cat)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    assert read_boot_report(LocalShell("pi", {"PATH": f"{tmp_path}:{os.environ['PATH']}"})).instead == instead
+
+
 def test_names_on_fat_are_not_case_sensitive() -> None:
     card = replace(CARD, texts={"CMDLINE.TXT": "root=x\n"}, files={"CMDLINE.TXT": 7, "kernel8.img": 9})
     assert card.text("cmdline.txt") == "root=x\n"

@@ -61,24 +61,39 @@ FIRMWARE = "firmware: {rtl_nic/new.fw: fw.bin}\n"
 
 def test_each_part_needs_space_in_its_own_file_system(tmp_path: Path) -> None:
     both = build_of(tmp_path / "both", MODULES + FIRMWARE)
-    files_on({"/var": 5, "/": 60}).check(both, False, True)
+    files_on({"/var": 5, "/": 60}).check(both, None, True)
     with pytest.raises(Refused, match=r"^the driver firmware of build both take 0 MB, but pi has only 0 MB left"):
-        files_on({"/var": 3, "/": 60}).check(both, False, True)
+        files_on({"/var": 3, "/": 60}).check(both, None, True)
     with pytest.raises(Refused, match=r"^the modules of build both take"):
-        files_on({"/var": 60, "/": 45}).check(both, False, True)
-    files_on({"/": 60}).check(both, False, True)
+        files_on({"/var": 60, "/": 45}).check(both, None, True)
+    files_on({"/": 60}).check(both, None, True)
     with pytest.raises(Refused, match=r"^the modules and driver firmware of build both take"):
-        files_on({"/": 51}).check(both, False, True)
+        files_on({"/": 51}).check(both, None, True)
 
 
 def test_the_firmware_of_a_deployed_build_is_not_counted_again(tmp_path: Path) -> None:
     files = files_on({"/": 5})
     first, second = (build_of(tmp_path / name, FIRMWARE) for name in ("aaaa", "bbbb"))
-    files.check(first, False, True)
+    files.check(first, None, True)
     with pytest.raises(Refused, match="beside 0 MB of another build"):
-        files.check(second, False, True)
+        files.check(second, None, True)
     files.deploy(first)
-    files.check(second, False, True)
+    files.check(second, None, True)
+
+
+def test_the_temporary_files_of_mkinitramfs_need_space(tmp_path: Path) -> None:
+    build = build_of(tmp_path / "new", MODULES)
+    sentence = r"^the temporary initramfs of build new take 4 MB, but /var/tmp of pi has only 4 MB left: delete files"
+    with pytest.raises(Refused, match=sentence):
+        files_on({"/var/tmp": 3900, "/": 60}).check(build, 1_000_000, True)
+    files_on({"/var/tmp": 3907, "/": 60}).check(build, 1_000_000, True)
+    # On one file system, it is beside the modules.
+    with pytest.raises(Refused, match=r"^the modules and temporary initramfs of build new take 4 MB, but pi has only"):
+        files_on({"/": 3940}).check(build, 1_000_000, True)
+    files = files_on({"/": 3970})
+    files.check(build, 1_000_000, True)
+    # Two builds are made one after the other.
+    files.check(build_of(tmp_path / "both", FIRMWARE), 980_000, True)
 
 
 def test_an_empty_configuration_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
