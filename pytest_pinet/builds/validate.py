@@ -215,8 +215,8 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
         elif module in built_in or in_image.of(module):
             listed = built_in.get(module, set())
             has = in_image.lacks(module, parameter, listed)
-            near = misspelled(parameter, listed) and not in_image.has(module, parameter)
-            if not has_parameter(listed, parameter) and (has or near):
+            is_near = bool(misspelled(parameter, listed)) and not in_image.has(module, parameter)
+            if not has_parameter(listed, parameter) and (has or is_near):
                 raise ConfigError(f"options: {no_parameter(module, parameter, has or listed)}", parts.where)
         # Without the list of what is built in, the module may be part of the kernel. A prefix that no list has may be
         # like a name that is built in: rcutree and srcutree.
@@ -228,8 +228,8 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
         # Other words with a dot are for programs, such as net.ifnames=0.
         if dot and module in modules:
             _check_parameter("cmdline", parts, modules[module], parameter)
-        elif dot and (listed := built_in.get(module)) and not has_parameter(listed, parameter):
-            has = in_image.lacks(module, parameter, listed)
+        elif dot and (names := built_in.get(module)) and not has_parameter(names, parameter):
+            has = in_image.lacks(module, parameter, names)
             if has:
                 raise ConfigError(f"cmdline: {no_parameter(module, parameter, has)}", parts.where)
 
