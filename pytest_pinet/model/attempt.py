@@ -41,7 +41,7 @@ class Attempt:
     def counted(self) -> tuple[Sample, ...]:
         return tuple(s for s in self.samples if not s.warmup)
 
-    @property
+    @cached_property
     def seconds(self) -> float:
         return sum(s.seconds for s in self.counted)
 
@@ -50,7 +50,7 @@ class Attempt:
         """All seconds of traffic, the warm-up included."""
         return sum(s.seconds for s in self.samples)
 
-    @property
+    @cached_property
     def goodput(self) -> Bitrate:
         """Received bits over the seconds covered, of the counted samples."""
         return rate_of(self.counted)

@@ -170,12 +170,34 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
     endings = {"fail": 11, "inconclusive": 39, "pass": 550}
     above = Cell("days 2 %", "1", "pinet, 8 days", 600, endings, 9.0, 9.5)
     good = Cell("quiet", "0", "pinet, 8 days", 600, {"pass": 600}, 3.0, 3.1)
-    text = page([good, above], [], {}, [], 60, 1, "on 2026-11-27", missing=2)
-    assert "**In 1 of 2 cells at most 1 % of our verdicts are wrong**" in text
-    assert "Above it: days 2 %, 1 % slower, pinet, 8 days: 1.8 %." in text
-    assert "Cells above 10 of 600: 1. Cells whose 95 % interval lies above 1 %: 1." in text
-    assert "on 2026-11-27.\nThe time is simulated" in text
-    assert "2 of 4 cells are not counted yet" in text
+    few = Cell("days 2 %", "0", "pinet, 1 day", 600, {"fail": 80, "pass": 520}, 3.0, 3.0)
+    text = page([good, above, few], [], {}, [], 60, 1, "on 2026-11-27", missing=2)
+    first, rest = text.split("\n## ", maxsplit=1)
+    assert first.startswith(
+        "# What the gate's verdicts are worth\n\n"
+        "**At most 1 % of the verdicts are wrong in 1 of 2 cells** where the\n"
+        "baseline spans eight days, or the days of the link differ by at most 0.8 %."
+    )
+    # What is not reached stands on the first screen, each with its number.
+    assert "- Above 1 %: [1 of these cells](#cells-above-the-target)." in first
+    assert (
+        "- With fewer days than a link needs, up to 13.3 % are wrong\n  (days 2 %, unchanged, pinet, 1 day); 1 of 1"
+        in first
+    )
+    assert "- With eight days, 0 of 2 cells of profile `standard`" in first
+    assert "- 2 of 5 cells are not counted yet" in first
+    assert len(first.splitlines()) < 25
+    assert rest.startswith("Cells above the target")
+    assert "| days 2 % | 1 % slower | pinet, 8 days | 1.8 | 1.0 to 3.3 |" in rest
+    assert "Cells above 10 of 600: 1. Cells whose 95 % interval lies\nabove 1 %: 1." in rest
+    assert "| days 2 % | unchanged | pinet, 1 day | 13.3 | 10.8 to 16.3 |" in rest
+    assert "on 2026-11-27.\nThe time is simulated" in rest
+
+
+def test_a_cell_of_the_page_is_short() -> None:
+    cell = Cell("quiet", "0", "pinet, 8 days", 600, {"fail": 12, "inconclusive": 30, "flagged": 60}, 3.0, 3.25)
+    text = page([cell], [], {}, [], 60, 1, "on 2026-11-27")
+    assert "| quiet, recorded | unchanged |  |  | **2.0** (1.1 to 3.5); 5 (0); 3 / 3.2 s; flagged 10 |  |" in text
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,11 +32,13 @@ def baseline(days: Sequence[Sequence[float]]) -> Baseline:
     return Baseline(Bitrate.mbps(sum(runs) / len(runs)), tuple(Bitrate.mbps(run) for run in runs), places=places)
 
 
-def of_boots(apart: float, source: random.Random, boots: int, runs: int, share: float = 0.5) -> Baseline:
-    """Return a baseline of eight days with so many boots on each, and so many runs in each boot."""
-    of_boot = [level(apart, share)(source) for _ in range(8 * boots)]
+def of_boots(apart: float, source: random.Random, boots: int, runs: int, days: int = 8) -> Baseline:
+    """Return a baseline of so many days, with so many boots on each, and so many runs in each boot."""
+    of_boot = [level(apart)(source) for _ in range(days * boots)]
     runs_of = [Bitrate.mbps(one * source.gauss(1, 0.001)) for one in of_boot for _ in range(runs)]
-    places = [RunPlace(f"2026-11-{1 + boot // boots:02}", str(boot)) for boot in range(8 * boots) for _ in range(runs)]
+    places = [
+        RunPlace(f"2026-11-{1 + boot // boots:02}", str(boot)) for boot in range(days * boots) for _ in range(runs)
+    ]
     return Baseline(Bitrate(fmean(run.bps for run in runs_of)), tuple(runs_of), places=tuple(places))
 
 
@@ -208,3 +210,23 @@ def test_connections_that_scatter_over_both_levels_of_boots_show_neither() -> No
     proven = two_levels(of_boots(0.02, random.Random(2), 2, 2))
     assert proven is not None
     assert not proven.shows_both(values, explanations(values, proven, 0.01)[0])
+
+
+@pytest.mark.parametrize(("days", "boots", "runs"), [(1, 2, 3), (1, 3, 2), (2, 3, 1)])
+def test_few_boots_mislead_only_if_all_are_on_one_level(days: int, boots: int, runs: int) -> None:
+    """Such a baseline equals that of a quiet link. One that shows both levels never accuses an unchanged build."""
+    source = random.Random(f"few boots {days} {boots}")
+    found: dict[bool, Counter[Verdict]] = {True: Counter(), False: Counter()}
+    for _ in range(100):
+        own, rate = of_boots(0.1, source, boots, runs, days), level(0.1)(source)
+        rates = [run.bps for run in own.runs]
+
+        def of_boot(_: random.Random, rate: float = rate) -> float:
+            return rate
+
+        found[max(rates) > 1.05 * min(rates)][gate(own, of_boot, source).verdict] += 1
+    shown, hidden = found[True], found[False]
+    assert shown.total() >= 40
+    assert (shown[Verdict.FAIL], shown[Verdict.IMPROVED]) == (0, 0)
+    # The last boot is on the other level in half of the cases.
+    assert hidden[Verdict.FAIL] + hidden[Verdict.IMPROVED] >= 0.25 * hidden.total()
