@@ -19,7 +19,7 @@ from itertools import pairwise
 from pytest_pinet.judge.statistics import robust_sd
 
 # How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
-CERTAIN = 6.0
+CERTAIN = 5.4
 # A smaller shift is no regression (`judge.spread.TOLERATED`).
 MATTERS = 0.01
 # A level of one or two runs can be a bad day.
