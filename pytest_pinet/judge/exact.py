@@ -14,7 +14,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.exact_functions import FunctionPair, is_shifting, pairs, whole
+from pytest_pinet.judge.exact_functions import FunctionPair, is_of_driver, is_shifting, pairs, whole
 from pytest_pinet.judge.exact_spread import ExactSpread, change_of_rhythm, tolerance_of
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
@@ -242,11 +242,14 @@ def _changes(
 
 
 def _comparison(pair: FunctionPair, modules: Sequence[str], driver: str) -> Comparison:
+    names = {pair.a.module, pair.b.module}.intersection(modules)
+    if names - {""}:
+        return Comparison.CHANGED
+    if is_of_driver(pair.a, driver) or is_of_driver(pair.b, driver):
+        return Comparison.DRIVER
     if is_shifting(pair.b) and is_shifting(pair.a):
         return Comparison.SHIFTING
-    if pair.b.module in modules or pair.a.module in modules:
-        return Comparison.CHANGED
-    return Comparison.DRIVER if driver in (pair.b.module, pair.a.module) else Comparison.OTHER
+    return Comparison.CHANGED if names else Comparison.OTHER
 
 
 def importance(missed: str, comparison: str, change: float, modules: Collection[str]) -> int:

@@ -193,6 +193,20 @@ def test_values_of_another_qemu_are_not_compared() -> None:
     )
 
 
+def test_a_driver_that_is_built_in_is_the_driver_under_test() -> None:
+    receive = {name.removesuffix(" [macb]"): value for name, value in RECEIVE.items()}
+    a = boot(window(receive), identity=replace(IDENTITY, modules={}))
+    b = boot(window({**receive, "gem_rx": 155.0, "net_rx_action": 112.0}), identity=replace(a.identity, image="new"))
+    found = {one.function.name: one.comparison for one in judged(b, a).functions}
+    assert found == {"gem_rx": Comparison.DRIVER, "net_rx_action": Comparison.CHANGED}
+
+
+def test_without_the_name_of_the_driver_no_function_is_of_the_driver() -> None:
+    nameless = replace(IDENTITY, driver="")
+    a, b = boot(identity=nameless), boot(window({**RECEIVE, "net_rx_action": 112.0}), identity=nameless)
+    assert [one.comparison for one in judged(b, a).functions] == [Comparison.OTHER]
+
+
 def test_a_function_that_moved_says_where_from() -> None:
     built_in = {name: value for name, value in RECEIVE.items() if name != "gem_rx [macb]"} | {"gem_rx": 155.0}
     found = judged(boot(window(built_in), identity=replace(IDENTITY, image="new")))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_pinet.judge.exact_functions import is_shifting, pairs, whole
+from pytest_pinet.judge.exact_functions import is_of_driver, is_shifting, pairs, whole
 from pytest_pinet.model.exact import Function
 from tests.support.exact_boots import RECEIVE, boot, named, window
 
@@ -72,6 +72,24 @@ def test_allocators_scheduler_and_timers_shift(name: str) -> None:
 )  # fmt: skip
 def test_the_path_of_a_packet_does_not_shift(name: str) -> None:
     assert not is_shifting(Function("", name))
+
+
+@pytest.mark.parametrize(
+    ("driver", "own", "other"),
+    [
+        ("e1000e", "e1000_clean_rx_irq", "igb_poll"),
+        ("igb", "igb_xmit_frame_ring", "napi_gro_receive"),
+        ("macb", "macb_tx_poll", "phy_start"),
+        ("virtio_net", "free_old_xmit_skbs", "virtqueue_get_buf"),
+        ("tg3", "tg3_poll", "e1000_poll"),
+    ],
+)
+def test_functions_of_a_driver_that_is_built_in_are_known_by_their_names(driver: str, own: str, other: str) -> None:
+    assert is_of_driver(Function("", own), driver)
+    assert is_of_driver(Function(driver, other), driver)
+    assert not is_of_driver(Function("", other), driver)
+    assert not is_of_driver(Function("another", own), driver)
+    assert not is_of_driver(Function("", own), "")
 
 
 def test_every_function_is_in_one_pair() -> None:
