@@ -35,7 +35,7 @@ class PackedPoints(Sequence[Point]):
     """The newest points of one metric, oldest first. A point is made when it is used, a column without points.
 
     All but the newest point lack what is only known of a single measurement: connections, spread, artefacts, boot,
-    bottleneck, instructions, and the reason of a good verdict.
+    bottleneck, values of exact boards, and the reason of a good verdict.
     """
 
     def __init__(

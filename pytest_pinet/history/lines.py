@@ -38,7 +38,7 @@ def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
             for name in _OF_RUN:
                 del plain[name]
             # The first version had no such keys.
-            for name in ("limited_by", "settings", "boot", "link_up", "instructions"):
+            for name in ("limited_by", "settings", "boot", "link_up", "instructions", "packets_per_second"):
                 if not plain[name]:
                     del plain[name]
             if point.scale == 1:

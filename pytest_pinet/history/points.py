@@ -71,7 +71,8 @@ class Point:
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
     ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
     ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
-    the device under test; empty: not known. ``instructions`` are all instructions for each packet of an exact board.
+    the device under test; empty: not known. ``instructions`` are all instructions for each packet of an exact board,
+    ``packets_per_second`` its packets (of requests: answers) in a second of virtual time.
     """
 
     run: str
@@ -106,6 +107,7 @@ class Point:
     boot: str = ""
     link_up: str = ""
     instructions: float | None = None
+    packets_per_second: float | None = None
 
     @property
     def build_name(self) -> str:

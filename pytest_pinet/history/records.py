@@ -115,6 +115,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
         "link_up": result.link_up or "",
         "limited_by": f"{limited.cause}: {limited.text}" if limited is not None else "",
         "instructions": result.exact.b.instructions if result.exact is not None else None,
+        "packets_per_second": result.exact.b.packets_per_second if result.exact is not None else None,
     }
     if not result.directions:
         yield {

@@ -203,6 +203,7 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
         "boot": clean(point.boot),
         "link_up": clean(point.link_up),
         "instructions": point.instructions,
+        "packets_per_second": point.packets_per_second,
     }
     return {
         "series": series,
@@ -266,6 +267,7 @@ def details_of(text: str) -> dict[str, Any]:
         "artefacts": tuple(more.get("artefacts", ())),
         "scale": more.get("scale", 1.0),
         "instructions": more.get("instructions"),
+        "packets_per_second": more.get("packets_per_second"),
     }
 
 

@@ -20,6 +20,11 @@ def is_one_by_one(window: str) -> bool:
     return window.startswith("frame-")
 
 
+def is_event(window: str) -> bool:
+    """Return whether the window with this name is the time from an event to the first answer."""
+    return window.startswith(("link-", "replug-"))
+
+
 @dataclass(frozen=True, order=True)
 class Function:
     """A function of the kernel. ``module`` is the name of its module; empty for the kernel image itself.
@@ -79,7 +84,7 @@ class ExactWindow:
     @property
     def is_event(self) -> bool:
         """Whether this is the time from an event to the first answer."""
-        return self.traffic in ("link", "replug")
+        return is_event(self.name)
 
     @property
     def packets_per_second(self) -> float:

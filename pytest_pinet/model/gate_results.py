@@ -105,10 +105,12 @@ class ExactResult(Result):
 
     ``instructions`` and ``instructions_of_a`` are all instructions for each packet (of traffic ``request``: for each
     answer), None if they were not counted. ``functions`` are the functions that changed (``gem_rx [macb]``) with their
-    instructions in A and B, the most telling first.
+    instructions in A and B, the most telling first. ``packets_per_second`` (of requests: answers) is in virtual time.
     """
 
     goodput_of_a: Mapping[Direction, Bitrate]
     instructions: float | None
     instructions_of_a: float | None
+    packets_per_second: float
+    packets_per_second_of_a: float
     functions: Mapping[str, tuple[float, float]]

@@ -23,10 +23,12 @@ def _entry(point: Point) -> dict[str, object]:
         low, high = point.interval_bps
         entry["range"] = f"\u00b1 {max(point.goodput_bps - low, high - point.goodput_bps) / 1e6:.3f}"
     said = [f"verdict {point.verdict}", f"build {name_of(point.build)}", f"lab {point.lab}", f"run {point.run}"]
+    if point.emulated:
+        said.append("emulated" if point.packets_per_second is None else "emulated, exact")
+    if point.packets_per_second is not None:
+        said.append(f"{point.packets_per_second:.2f} packets per second")
     if point.instructions is not None:
-        said += ["emulated, exact", f"{point.instructions:.2f} instructions per packet"]
-    elif point.emulated:
-        said.append("emulated")
+        said.append(f"{point.instructions:.2f} instructions per packet")
     if scaled := scales_text([point.scale]):
         said.append(scaled)
     entry["extra"] = "\n".join(said)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.history.gates import metric_id
 from pytest_pinet.judge.change_verdict import MetricOutcome
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
@@ -16,21 +17,22 @@ from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     MARK,
+    METRIC_COLUMNS,
+    METRIC_HEADS,
+    METRIC_MEANING,
     board_lines,
     by_nic,
-    exact_label,
     function_lines,
     function_rows,
+    rate_cells,
     sum_cells,
+    window_of,
 )
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
 from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
 
 _HEADER = ("metric", "A", "B", "change", "outcome")
-# Of an exact gate: instructions for each packet, and the change of goodput in virtual time.
-_EXACT_HEADER = ("metric", "A (instr.)", "B (instr.)", "change", "goodput", "outcome")
-_EXACT_COLUMNS = "<  >  >  >  >  <"
 # What A is if it has no build, by the baseline of the run.
 _OWN = {"accepted": "the accepted baselines", EXACT: "the stock kernel of the exact boards"}
 # The verdict with the same meaning: outcomes have its colour and its mark.
@@ -109,13 +111,20 @@ def _exact_table(
     entries: Sequence[ChangeEntryRecord], results: Sequence[ResultRecord], width: int, color: bool
 ) -> list[str]:
     """Return the metrics of an exact gate, and the functions that changed, by NIC."""
-    exact = {one.key: one.exact for one in results}
-    cells: list[tuple[str, ...]] = [_EXACT_HEADER]
-    for entry in entries:
-        goodput = "-" if entry.change is None else f"{entry.change * 100:+.2f}%"
-        cells.append((exact_label(entry.id), *sum_cells(exact.get(entry.result_key)), goodput, _word(entry)))
-    colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in entries]
-    lines = text_table(cells, _EXACT_COLUMNS, width, colors, [_notes(entry, width) for entry in entries])
+    found = {one.key: one.exact for one in results}
+    lines = wrap(f"{METRIC_MEANING}:", width=width) if entries else []
+    # A column less: the name of the NIC stands above its metrics.
+    for nic in dict.fromkeys(CombinationId.parse(entry.id).nic for entry in entries):
+        own_entries = [entry for entry in entries if CombinationId.parse(entry.id).nic == nic]
+        cells: list[tuple[str, ...]] = [(nic, *METRIC_HEADS[1:])]
+        for entry in own_entries:
+            exact = found.get(entry.result_key)
+            cells.append(
+                (window_of(entry.id) or "all traffic", *sum_cells(exact), *rate_cells(entry, exact), _word(entry))
+            )
+        colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in own_entries]
+        notes = [_notes(entry, width) for entry in own_entries]
+        lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
     for nic, own in by_nic(results).items():
         if rows := function_rows(own):
             lines += ["", f"functions of {nic} that changed (instructions per packet or answer):"]

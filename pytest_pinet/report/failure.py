@@ -11,7 +11,15 @@ from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
-from pytest_pinet.report.exact_text import board_text, exact_label, function_lines, function_rows, shift_text
+from pytest_pinet.report.exact_text import (
+    board_text,
+    exact_label,
+    function_lines,
+    function_rows,
+    rate_text,
+    shift_text,
+    window_of,
+)
 from pytest_pinet.report.sentences import evenness_note, limited_by_text, scale_text
 from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rate, rates, wrap, wrap_command
 
@@ -64,6 +72,8 @@ def _exact(result: ResultRecord, exact: ExactChangeRecord) -> list[str]:
         for line in wrap(f"{exact_label(result.id)}: {direction.reason}", hanging=CONTINUED)
     ]
     lines += function_lines(function_rows([result]), indent="  ")
+    a, b = (rate_text(window_of(result.id), exact, side) for side in (exact.a, exact.b))
+    lines += _row("rate", f"{a} -> {b} (virtual time)")
     lines += _row("shift", shifted) if (shifted := shift_text(exact)) else []
     return [*lines, *_row("board", board_text(exact))]
 

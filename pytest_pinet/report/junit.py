@@ -89,16 +89,18 @@ def _changed(result: ResultRecord, way: str) -> list[Property]:
 
 
 def _exact(result: ResultRecord) -> list[Property]:
-    """Return the instructions of an exact gate, and the functions that changed."""
+    """Return packets per second and instructions of an exact gate, and the functions that changed."""
     exact = result.exact
     if exact is None:
         return []
     rows = function_rows([result])[:MOST_FUNCTIONS]
     texts = [f"{row.record.label} {row.record.a:.2f} -> {row.record.b:.2f}" for row in rows]
+    sides = (("a", exact.a), ("b", exact.b))
     return [
-        (f"instructions_{side}", None if one.instructions is None else round(one.instructions, 2))
-        for side, one in (("a", exact.a), ("b", exact.b))
-    ] + [("functions", "; ".join(texts) or None)]
+        *((f"packets_per_second_{side}", round(one.packets_per_second, 2)) for side, one in sides),
+        *((f"instructions_{side}", one.instructions and round(one.instructions, 2)) for side, one in sides),
+        ("functions", "; ".join(texts) or None),
+    ]
 
 
 def _figures(direction: DirectionRecord) -> list[Property]:

@@ -24,11 +24,15 @@ from pytest_pinet.report.change_table import (
 from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
+    METRIC_COLUMNS,
+    METRIC_HEADS,
+    METRIC_MEANING,
     MOST_FUNCTIONS,
     board_lines,
     by_nic,
     exact_label,
     function_rows,
+    rate_cells,
     sum_cells,
 )
 from pytest_pinet.report.rows import ResultRow, rows_of
@@ -194,6 +198,7 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     table: Callable[[Sequence[ChangeEntryRecord]], list[str]] = _change_table
     if exact:
         table = partial(_exact_table, results=run.results)
+    parts += [f"{METRIC_MEANING[0].upper()}{METRIC_MEANING[1:]}.", ""] if exact and head.entries else []
     parts += table(bad)
     parts += [f"- {escaped(figure_name(entry))}: {escaped(_cause(entry))}" for entry in bad if _cause(entry)]
     if same:
@@ -229,17 +234,17 @@ def _change_table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
 
 
 def _exact_table(entries: Sequence[ChangeEntryRecord], results: Sequence[ResultRecord]) -> list[str]:
-    """Return the metrics of an exact gate: instructions for each packet, and goodput in virtual time."""
+    """Return the metrics of an exact gate: instructions for each packet, and rates in virtual time."""
     if not entries:
         return []
     exact = {one.key: one.exact for one in results}
-    cells: list[tuple[str, ...]] = [("metric", "A (instructions)", "B (instructions)", "change", "goodput", "outcome")]
+    cells: list[tuple[str, ...]] = [METRIC_HEADS]
     for entry in entries:
-        a, b, change = sum_cells(exact.get(entry.result_key))
-        goodput = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
+        own = exact.get(entry.result_key)
+        values = [cell.replace("%", " %") for cell in (*sum_cells(own), *rate_cells(entry, own))]
         outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(entry.finding or entry.outcome)}"
-        cells.append((escaped(exact_label(entry.id)), a, b, change.replace("%", " %"), goodput, outcome))
-    return markdown_table(cells, "<>>>><")
+        cells.append((escaped(exact_label(entry.id)), *values, outcome))
+    return markdown_table(cells, METRIC_COLUMNS)
 
 
 def _functions(results: Sequence[ResultRecord]) -> list[str]:

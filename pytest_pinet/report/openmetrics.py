@@ -52,10 +52,18 @@ def families(points: Sequence[Point]) -> Iterator[MetricFamily]:
     for name, text, values in rates:
         known = [(_labels(point), value) for point, value in values if value is not None]
         yield MetricFamily(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
-    counts = [(_labels(point), point.instructions) for point in latest if point.instructions is not None]
-    if counts:
-        text = "Instructions for each packet on an exact board."
-        yield MetricFamily("pinet_instructions_per_packet", "gauge", text, counts)
+    exact = (
+        ("instructions_per_packet", "Instructions for each packet", [(p, p.instructions) for p in latest]),
+        (
+            "packets_per_second",
+            "Packets (requests: answers) in virtual time",
+            [(p, p.packets_per_second) for p in latest],
+        ),
+    )
+    for name, text, values in exact:
+        counts = [(_labels(point), value) for point, value in values if value is not None]
+        if counts:
+            yield MetricFamily(f"pinet_{name}", "gauge", f"{text} on an exact board.", counts)
     times = [(_labels(point), point.time.timestamp()) for point in latest]
     yield MetricFamily("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
     states = [

@@ -112,6 +112,8 @@ def _entry(record: ResultRecord) -> tuple[str, ExactResult]:
         goodput_of_a=MappingProxyType({Direction(way): Bitrate(change.directions[way].a_bps)}),
         instructions=exact.b.instructions,
         instructions_of_a=exact.a.instructions,
+        packets_per_second=exact.b.packets_per_second,
+        packets_per_second_of_a=exact.a.packets_per_second,
         functions=MappingProxyType({one.label: (one.a, one.b) for one in exact.functions}),
     )
     return record.id.rpartition("/")[2], found

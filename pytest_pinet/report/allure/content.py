@@ -19,7 +19,15 @@ from pytest_pinet.report.allure.verdicts import verdict_of
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
-from pytest_pinet.report.exact_text import MOST_FUNCTIONS, FunctionRow, board_text, function_rows, sum_cells, window_of
+from pytest_pinet.report.exact_text import (
+    MOST_FUNCTIONS,
+    FunctionRow,
+    board_text,
+    function_rows,
+    rate_text,
+    sum_cells,
+    window_of,
+)
 from pytest_pinet.report.losses import short_lines
 from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
 from pytest_pinet.report.text_wrap import rate
@@ -178,7 +186,8 @@ def _said(result: ResultRecord) -> list[str]:
         found += [f"{way}: {one.why} (A {change.a}, B {change.b})" for way, one in change.directions.items()]
         found += [f"the builds differ: {suspect.text}" for suspect in change.suspects]
     if result.exact is not None:
-        found += [board_text(result.exact)]
+        a, b = (rate_text(window_of(result.id), result.exact, side) for side in (result.exact.a, result.exact.b))
+        found += [f"{a} -> {b} in virtual time", board_text(result.exact)]
         found += [": ".join(filter(None, [" ".join(row.cells), "; ".join(row.notes)])) for row in _functions(result)]
     return [*found, *ineffective([result])]
 

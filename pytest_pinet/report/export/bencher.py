@@ -21,8 +21,8 @@ def metric_name(point: Point, points: Sequence[Point]) -> str:
 def bencher(points: Sequence[Point]) -> str:
     """Return one benchmark for each metric that has a value, with its interval if it is known.
 
-    The measure ``goodput`` is in bit/s (higher is better), ``instructions-per-packet`` is of exact boards (lower is
-    better).
+    The measure ``goodput`` is in bit/s (higher is better). Exact boards also have ``instructions-per-packet`` (lower is
+    better) and ``packets-per-second`` (higher is better).
     """
     found: dict[str, dict[str, dict[str, float]]] = {}
     for point in newest(points):
@@ -34,6 +34,8 @@ def bencher(points: Sequence[Point]) -> str:
                 measures["goodput"] |= {"lower_value": low, "upper_value": high}
         if point.instructions is not None:
             measures["instructions-per-packet"] = {"value": point.instructions}
+        if point.packets_per_second is not None:
+            measures["packets-per-second"] = {"value": point.packets_per_second}
         if measures:
             found[metric_name(point, points)] = measures
     return json.dumps(found, indent=1) + "\n"

@@ -51,12 +51,14 @@ class Case:
 
     @property
     def goodput_text(self) -> str:
-        """Goodput and limit as part of a sentence; empty without goodput."""
+        """Goodput and limit as part of a sentence, of exact boards also packets per second; empty without goodput."""
         if self.direction is None:
             return ""
         limit = self.direction.limit_bps
         limited = f", limit {limit / 1e9:.4f} Gbit/s" if limit is not None else ""
-        return f"goodput {self.goodput_gbit:.4f} Gbit/s{limited}"
+        exact = self.result.exact
+        packets = f", {exact.b.packets_per_second:.0f} packets per second" if exact is not None else ""
+        return f"goodput {self.goodput_gbit:.4f} Gbit/s{limited}{packets}"
 
     @property
     def goodput_gbit(self) -> float | None:

@@ -15,7 +15,7 @@ from pytest_pinet.report.export.cases import plain_name
 
 
 def gitlab(points: Sequence[Point]) -> str:
-    """Return a line for each value: goodput in Gbit/s; of exact boards also the instructions for each packet."""
+    """Return a line for each value: goodput in Gbit/s; of exact boards also instructions and packets per second."""
     lines = []
     for point in newest(points):
         labels = f'{{lab="{plain_name(point.lab)}",metric="{plain_name(point.figure.removesuffix(OF_B))}"}}'
@@ -24,6 +24,8 @@ def gitlab(points: Sequence[Point]) -> str:
         if point.instructions is not None:
             # An exact value differs only if the build differs.
             lines.append(f"pinet_instructions_per_packet{labels} {point.instructions:.2f}")
+        if point.packets_per_second is not None:
+            lines.append(f"pinet_packets_per_second{labels} {point.packets_per_second:.2f}")
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 

@@ -172,7 +172,9 @@ def _misc(run: RunRecord, case: Case) -> dict[str, object]:
     if direction is not None:
         found |= {"goodput_bps": direction.goodput_bps, "limit_bps": direction.limit_bps}
     if result.exact is not None:
-        found["instructions_per_packet"] = {"a": result.exact.a.instructions, "b": result.exact.b.instructions}
+        sides = {"a": result.exact.a, "b": result.exact.b}
+        found["instructions_per_packet"] = {name: side.instructions for name, side in sides.items()}
+        found["packets_per_second"] = {name: side.packets_per_second for name, side in sides.items()}
     elif result.change is not None and direction is not None:
         found["goodput_of_a_bps"] = [one.a_bps for one in result.change.directions.values()]
     return found

@@ -32,12 +32,15 @@ from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
+    METRIC_HEADS,
+    METRIC_MEANING,
     MOST_FUNCTIONS,
     FunctionRow,
     board_lines,
     by_nic,
     exact_label,
     function_rows,
+    rate_cells,
     sum_cells,
 )
 from pytest_pinet.report.page.forest import Change, Forest
@@ -76,6 +79,8 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folde
         emulated=emulated_sentence(run),
         unit=unit,
         exact=exact,
+        exact_heads=METRIC_HEADS,
+        exact_meaning=f"{METRIC_MEANING[0].upper()}{METRIC_MEANING[1:]}.",
         rows=[
             _exact_row(entry, found.get(entry.result_key)) if exact else _row(entry, change, forest, unit)
             for entry, change in zip(head.entries, changes, strict=True)
@@ -153,10 +158,10 @@ def _gate(run: StoredRun, gate: StoredGate, unit: PageUnit) -> dict[str, object]
 
 def _exact_row(entry: ChangeEntryRecord, exact: ExactChangeRecord | None) -> ChangeRow:
     outcome = MetricOutcome(entry.outcome)
-    cells = [cell.replace("%", "\u00a0%") for cell in sum_cells(exact)]
+    cells = [cell.replace("%", "\u00a0%") for cell in (*sum_cells(exact), *rate_cells(entry, exact))]
     notes = [entry.text] if outcome not in GOOD else []
     word = entry.finding or outcome.value
-    return ChangeRow(exact_label(entry.id), (*cells, _percent(entry.change)), VERDICTS[outcome], word, notes)
+    return ChangeRow(exact_label(entry.id), cells, VERDICTS[outcome], word, notes)
 
 
 def _functions(nic: str, results: Sequence[ResultRecord]) -> dict[str, object]:

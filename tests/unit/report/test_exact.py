@@ -43,9 +43,11 @@ class TestTerminal:
     def test_a_change_below_the_limits_is_listed(self) -> None:
         assert terminal(NOPS, "nops")[2:] == [
             "",
-            "metric            A (instr.)  B (instr.)  change  goodput  outcome",
-            "macb frame-60-rx     4752.00     4792.00  +0.84%   -0.02%  unchanged",
-            "macb frame-60-tx     2330.00     2330.00  +0.00%   +0.00%  unchanged",
+            "instructions per packet or answer; rates in virtual time (/s: answers):",
+            "",
+            "macb         A instr.  B instr.  change     B rate  change  outcome",
+            "frame-60-rx   4752.00   4792.00  +0.84%   5296 pps  -0.02%  unchanged",
+            "frame-60-tx   2330.00   2330.00  +0.00%  13690 pps  +0.00%  unchanged",
             "",
             "functions of macb that changed (instructions per packet or answer):",
             "function       in                A       B  change",
@@ -64,7 +66,7 @@ class TestTerminal:
     def test_a_regression_names_the_function(self) -> None:
         lines = terminal(SLOW, "slow")
         assert lines[0] == "A: the stock kernel of the exact boards"
-        assert "macb frame-60-rx     4752.00     5233.00  +10.12%   -7.68%  REGRESSION" in lines
+        assert "frame-60-rx   4752.00   5233.00  +10.12%   4890 pps  -7.68%  REGRESSION" in lines
         assert lines[-3:] == [
             "slow must not be merged: 1 of 2 metrics slower, by 7.7 % in macb frame-60-rx,",
             "  against the stock kernel; first of 2 functions that changed: gem_rx [macb]",
@@ -88,7 +90,7 @@ class TestTerminal:
         identity = replace(IDENTITY, plugin_api=None, no_functions=without)
         plain = boot(replace(window(RECEIVE), instructions=None, functions={}), identity=identity)
         lines = terminal(of_boots(plain, plain, "same"), "same")
-        assert "macb frame-60-rx           -           -       -   +0.00%  unchanged" in lines
+        assert "frame-60-rx         -         -       -  5297 pps  +0.00%  unchanged" in lines
         assert f"functions were not counted: {without}" in lines
 
 
@@ -102,6 +104,7 @@ def test_a_failure_shows_the_functions_of_its_window() -> None:
         "  gem_rx [macb]     frame-60-rx  151.00  631.00  +480.00",
         "      drivers/net/ethernet/cadence/macb_main.c:1302",
         "  macb_poll [macb]  frame-60-rx   60.00   61.00    +1.00",
+        "  rate       5297 pps -> 4890 pps (virtual time)",
         "  board      xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)",
         "  repeat     pytest test_x.py",
     ]
@@ -129,6 +132,16 @@ def test_a_long_name_has_a_line_of_its_own() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_a_driver_that_is_built_in_is_named_below_its_function() -> None:
+    identity = replace(IDENTITY, modules={})
+    same, longer = ({"gem_rx": 151.0 + more, "skb_put": 4000.0} for more in (0.0, 4.0))
+    found = of_boots(boot(window(same), identity=identity), boot(window(longer), identity=identity), "built in")
+    assert function_lines(function_rows(found))[1:] == [
+        "gem_rx    frame-60-rx  151.00  155.00   +4.00",
+        "    drivers/net/ethernet/cadence/macb_main.c:1302; driver under test, built in",
+    ]
+
+
 def test_functions_at_full_load_are_listed_only_where_the_window_is_slower() -> None:
     a = boot(window(RECEIVE, "pktgen"))
     batched = of_boots(a, boot(window({**RECEIVE, "gem_rx [macb]": 155.0}, "pktgen")), "batched")
@@ -149,19 +162,20 @@ def test_functions_of_a_failing_window_are_before_larger_and_smaller_ones_of_pas
 def test_markdown_has_both_tables() -> None:
     text = summary_markdown(run_of(SLOW, "slow"))
     assert "The values are emulated, exact." in text.splitlines()[0]
-    assert "| macb frame-60-rx | 4752.00 | 5233.00 | +10.12 % | -7.68 % | \u274c regression |" in text
-    assert "| macb frame-60-tx | 2330.00 | 2334.00 | +0.17 % | +0.00 % | \u2705 unchanged |" in text
+    assert "| macb frame-60-rx | 4752.00 | 5233.00 | +10.12 % | 4890 pps | -7.68 % | \u274c regression |" in text
+    assert "| macb frame-60-tx | 2330.00 | 2334.00 | +0.17 % | 13690 pps | +0.00 % | \u2705 unchanged |" in text
     first = next(line for line in text.splitlines() if line.startswith("| gem"))
     source = r"drivers/net/ethernet/cadence/macb\_main.c:1302"
     assert first == rf"| gem\_rx \[macb\] | frame-60-rx | 151.00 | 631.00 | \+480.00 | {source} |"
 
 
-def test_the_page_has_a_bar_for_each_function() -> None:
+def test_the_page_has_a_bar_for_each_function_and_the_rates() -> None:
     run = run_of(SLOW, "slow")
     assert run.change is not None
     section = change_section(run, run.change, PageUnit.of([1e9]))
     assert section.count('<rect class="f-bad"') == 3
     assert "on exact boards, 2 boots" in section
+    assert '<td class="number">4890 pps</td><td class="number">-7.68\u00a0%</td>' in section
     assert "drivers/net/ethernet/cadence/macb_main.c:1302" in section
 
 
@@ -169,6 +183,7 @@ def test_junit_has_instructions_and_functions() -> None:
     found = dict(junit_properties(SLOW))
     assert found["pinet.tuning"] == "qemu=7.2.22"
     assert (found["pinet.rx.instructions_a"], found["pinet.rx.instructions_b"]) == (4752.0, 5233.0)
+    assert (found["pinet.rx.packets_per_second_a"], found["pinet.rx.packets_per_second_b"]) == (5297.0, 4890.0)
     assert found["pinet.rx.functions"] == "gem_rx [macb] 151.00 -> 631.00; macb_poll [macb] 60.00 -> 61.00"
     assert "pinet.rx.oracle_bps" not in found
     assert "pinet.rx.retransmits" not in found
@@ -176,6 +191,7 @@ def test_junit_has_instructions_and_functions() -> None:
 
 def test_allure_has_the_functions_as_a_table() -> None:
     html = description_html(SLOW, ())
+    assert "5297 pps -&gt; 4890 pps in virtual time" in html
     assert "gem_rx [macb] frame-60-rx 151.00 631.00 +480.00: drivers/net/ethernet/cadence/macb_main.c:1302" in html
     (_, kind, content) = next(one for one in attachments(SLOW, (), None, {}) if one[0].endswith("/frame-60-rx"))
     assert kind == "text/csv"
@@ -197,21 +213,52 @@ def test_the_title_in_allure_has_the_windows_that_changed(build: str, text: str)
     assert title(subject, records(build)) == text
 
 
-def test_the_history_keeps_the_values_of_the_build_and_exports_have_its_instructions(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("traffic", "octets", "packets", "text"),
+    [
+        ("frame", 60, 256, "256 pps"),
+        ("sender", 1514, 2500, "2500 pps"),
+        ("request", 64, 64, "64 /s"),
+        ("tcp", 9_000_000, 6216, "72.0 Mbit/s"),
+        ("replug", 64, 1, "1000.000 ms"),
+    ],
+)
+def test_each_traffic_has_its_own_rate(traffic: str, octets: int, packets: int, text: str) -> None:
+    """Each in one virtual second."""
+    same = boot(window({"skb_put": 20.0}, traffic, octets=octets, packets=packets, rate=packets))
+    (line,) = (line for line in terminal(of_boots(same, same, "same"), "same") if line.startswith(traffic))
+    assert f"  {text}  +0.00%  unchanged" in line
+
+
+def test_the_table_of_the_longest_names_and_values_fits_80_columns() -> None:
+    one = window({"skb_put": 12345.67}, "pktgen", Direction.TX, 1514, 2500, 62_500.0)
+    other = window({"skb_put": 307154.31}, "bulk", Direction.TX, 16384, 16, 12.0)
+    tcp = window({"skb_put": 10000.0}, "tcp", Direction.TX, 9_000_000, 6216, 9000.0)
+    slow = [replace(each, virtual_ns=each.virtual_ns * 3) for each in (one, other, tcp)]
+    lines = terminal(of_boots(boot(one, other, tcp), boot(*slow), "slow"), "slow")
+    assert "pktgen-1514-tx   12345.67   12345.67  +0.00%    20833 pps  -66.67%  REGRESSION" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_path: Path) -> None:
     assert keep_run(str(tmp_path / "h.db"), run_of(SLOW, "slow"), tmp_path) is None
     with open_history(str(tmp_path / "h.db")) as store:
         ((_, unsorted),) = store.everything()
     points = sorted(unsorted, key=lambda point: point.figure, reverse=True)
-    assert [(one.figure.rpartition("/")[2], one.instructions, str(one.verdict)) for one in points] == [
-        ("frame-60-tx", 2334.0, "pass"),
-        ("frame-60-rx", 5233.0, "fail"),
+    assert [(one.figure.rpartition("/")[2], one.instructions, one.packets_per_second) for one in points] == [
+        ("frame-60-tx", 2334.0, pytest.approx(13690.0)),
+        ("frame-60-rx", 5233.0, pytest.approx(4890.0)),
     ]
-    gauge = next(line for line in openmetrics(points).splitlines() if line.startswith("pinet_instructions_per_packet{"))
-    assert 'figure="exact:macb/pair/qemu=7.2.22/frame-60-tx"' in gauge
-    assert gauge.endswith(" 2334.0")
-    assert "emulated, exact\\n2334.00 instructions per packet" in benchmark_action(points)
+    assert [str(one.verdict) for one in points] == ["pass", "fail"]
+    for name, value in (("instructions_per_packet", 2334.0), ("packets_per_second", 13690.0)):
+        gauge = next(line for line in openmetrics(points).splitlines() if line.startswith(f"pinet_{name}{{"))
+        assert 'figure="exact:macb/pair/qemu=7.2.22/frame-60-tx"' in gauge
+        assert float(gauge.rpartition(" ")[2]) == pytest.approx(value)
+    said = "emulated, exact\\n13690.00 packets per second\\n2334.00 instructions per packet"
+    assert said in benchmark_action(points)
     _, _, again, *_ = lines_of([(run, own) for run, own in [points_of(run_of(SLOW, "slow"))]])
     assert json.loads(again)["point"]["instructions"] == 2334.0
+    assert json.loads(again)["point"]["packets_per_second"] == pytest.approx(13690.0)
 
 
 def test_results_json_follows_the_schema_and_is_read_again(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_values() -> None:
     assert found["pi4b:onboard/pair/tcp-P1-tx"]["goodput"]["value"] == pytest.approx(941e6 * 0.979)
     exact = json.loads(bencher(points(EXACT)))["exact:macb/pair/qemu=7.2.22/frame-60-tx"]
     assert exact["instructions-per-packet"] == {"value": 2334.0}
+    assert exact["packets-per-second"] == {"value": pytest.approx(13690.0)}
 
 
 def test_metrics_of_two_labs_are_apart() -> None:

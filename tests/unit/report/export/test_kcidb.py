@@ -56,6 +56,7 @@ def test_the_number_is_also_where_the_dashboard_shows_it() -> None:
     (_, rx) = json.loads(kcidb(EXACT, SOURCE))["tests"]
     assert rx["misc"]["figures"] == "emulated"
     assert rx["misc"]["instructions_per_packet"]["b"] == 5233.0
+    assert rx["misc"]["packets_per_second"] == pytest.approx({"a": 5297.0, "b": 4890.0})
 
 
 def test_the_commit_of_the_build_under_test_needs_no_setting() -> None:
