@@ -42,6 +42,13 @@ def test_each_patch_belongs_to_one_change() -> None:
     assert len({one.name for one in CHANGES}) == len(CHANGES) >= 12
 
 
+def test_each_miss_has_a_reason_and_nothing_else_has_one() -> None:
+    findings = load()
+    for change in CHANGES:
+        missed = {gate for gate, found in findings.get(change.name, {}).items() if found.outcome == "same"}
+        assert set(change.missed) == missed, change.name
+
+
 def test_the_page_has_the_table_of_the_latest_findings() -> None:
     shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
     assert shown.strip().splitlines() == list(table(CHANGES, load()))
