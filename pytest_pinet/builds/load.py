@@ -21,6 +21,7 @@ from pytest_pinet.builds.contents import (
     existing,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
+from pytest_pinet.builds.make_output import add_make_output, is_make_output
 from pytest_pinet.builds.module import is_name
 from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
@@ -164,7 +165,7 @@ def load_build(path: str) -> Build:
         if (first / FILE).is_file():
             return _of_yaml(first / FILE)
         parts = BuildContents(first.resolve().name, Where(str(first)))
-        add_folder(parts, first)
+        (add_make_output if is_make_output(first) else add_folder)(parts, first)
     elif len(paths) == 1 and first.suffix in (".yaml", ".yml"):
         return _of_yaml(first)
     else:

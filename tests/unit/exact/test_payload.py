@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import BuildError, CapabilityError
+from pytest_pinet.errors import BuildError, CapabilityError, ConfigError
 from pytest_pinet.exact.kernel_config import NEEDED
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import make_payload, traffic_program
@@ -56,6 +56,41 @@ def test_a_driver_module_replaces_the_module_of_the_known_good_build(base: Build
     assert payload.modules["e1000e"] == hashlib.sha256(changed).hexdigest()
     assert payload.modules["pktgen"] == make_payload(E1000E, base, None).modules["pktgen"]
     assert changed in payload.initramfs
+
+
+@pytest.mark.parametrize("ending", ["o", "ko"])
+def test_the_folder_of_make_is_a_build(
+    base: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """``make O=out Image modules``: from 6.3 on, modules.order lists objects."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    places = {"e1000e": "drivers/net/ethernet/intel/e1000e/e1000e", "pktgen": "net/core/pktgen"}
+    config = "".join(f"{name}=y\n" for name in NEEDED)
+    files = {
+        "Makefile": b"include ../linux/Makefile\n",
+        ".config": config.encode(),
+        "include/config/kernel.release": f"{RELEASE}\n".encode(),
+        "arch/arm64/boot/Image": image(),
+        "modules.order": "".join(f"{place}.{ending}\n" for place in places.values()).encode(),
+        "modules.builtin": b"kernel/net/packet/af_packet.ko\n",
+        **{f"{place}.ko": module(name, srcversion="FFFF") for name, place in places.items()},
+    }
+    out = write(tmp_path / "out", files)
+    payload = make_payload(E1000E, base, load_build(str(out)))
+    assert payload.modules == {
+        name: hashlib.sha256(module(name, srcversion="FFFF")).hexdigest() for name in ("pktgen", "e1000e")
+    }
+    assert payload.image_hash == hashlib.sha256(image()).hexdigest()
+    # Its configuration is read, too.
+    (out / ".config").write_text(config.replace("CONFIG_NET_NS=y\n", ""))
+    with pytest.raises(CapabilityError, match="was built without network namespaces"):
+        make_payload(E1000E, base, load_build(str(out)))
+    (out / f"{places['e1000e']}.ko").unlink()
+    with pytest.raises(ConfigError, match=r"e1000e.ko is not built, but modules.order lists it; run `make modules`$"):
+        load_build(str(out))
+    (out / "arch/arm64/boot/Image").unlink()
+    with pytest.raises(ConfigError, match=r"out has no kernel image; expected arch/arm64/boot/Image, as `make Image "):
+        load_build(str(out))
 
 
 def test_settings_of_a_build_reach_the_kernel(base: Build, tmp_path: Path) -> None:

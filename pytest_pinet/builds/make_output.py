@@ -1,0 +1,71 @@
+"""Reads the folder in which ``make`` has built a kernel: the tree itself, or the folder of ``O=``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from pytest_pinet.builds.cache import keep_once
+from pytest_pinet.builds.contents import BuildContents, existing
+from pytest_pinet.builds.tree import find_trees
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.model.build import BuildFileRole
+
+_RELEASE = "include/config/kernel.release"
+_IMAGES = ("arch/arm64/boot/Image", "arch/arm64/boot/Image.gz", "arch/arm/boot/zImage")
+# Lists that `make modules_install` copies.
+_LISTS = ("modules.order", "modules.builtin", "modules.builtin.modinfo")
+
+
+def is_make_output(folder: Path) -> bool:
+    """Return whether ``make`` has built, or begun to build, a kernel in this folder."""
+    return (folder / _RELEASE).is_file()
+
+
+def add_make_output(parts: BuildContents, folder: Path) -> None:
+    """Add the kernel image and the modules of such a folder. Raises ConfigError if one of them is missing.
+
+    The modules are copied to the cache, in the layout of ``make modules_install``: a later ``make`` does not change
+    this build.
+    """
+    where = Where(str(folder))
+    image = next((folder / name for name in _IMAGES if (folder / name).is_file()), None)
+    if image is None:
+        raise ConfigError(
+            f"{folder} has no kernel image; expected {_IMAGES[0]}, as `make Image modules` leaves it", where
+        )
+    parts.add(BuildFileRole.KERNEL, [existing(image, where, "kernel")], where)
+    modules = _modules(folder)
+    missing = next((name for name in modules if not (folder / name).is_file()), None)
+    if missing is not None:
+        raise ConfigError(f"{folder / missing} is not built, but modules.order lists it; run `make modules`", where)
+    if not modules:
+        return
+    release = (folder / _RELEASE).read_text().strip()
+    try:
+        stats = [(name, found.st_size, found.st_mtime_ns) for name in modules for found in [(folder / name).stat()]]
+        key = hashlib.sha256(json.dumps([str(folder.resolve()), release, *stats]).encode()).hexdigest()
+        kept = keep_once(key, lambda: _installed(folder, release, modules))
+    except OSError as error:
+        raise ConfigError(f"the modules of {folder} cannot be copied to the cache: {error.strerror}", where) from None
+    parts.add(BuildFileRole.MODULES, find_trees(kept), where)
+
+
+def _modules(folder: Path) -> list[str]:
+    """Return the paths of all modules. From 6.3 on, modules.order names their objects; before 5.3, their places."""
+    try:
+        lines = (folder / "modules.order").read_text().split()
+    except OSError:
+        return []
+    return [str(PurePosixPath(line.removeprefix("kernel/")).with_suffix(".ko")) for line in lines]
+
+
+def _installed(folder: Path, release: str, modules: list[str]) -> Iterator[tuple[str, bytes]]:
+    base = f"lib/modules/{release}"
+    for name in modules:
+        yield f"{base}/kernel/{name}", (folder / name).read_bytes()
+    for name in _LISTS:
+        if (folder / name).is_file():
+            yield f"{base}/{name}", (folder / name).read_bytes()
