@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.events import Events
@@ -23,9 +24,10 @@ from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, re
 from pytest_pinet.exact.traffic import joined_turns
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 
-# The guest ends itself after 300 virtual seconds. This limit is for a guest that hangs with interrupts disabled. It is
-# processor time of QEMU, so that other work does not end a boot. A boot uses 10 to 20 s; 300 virtual seconds of a busy
-# guest are 19e9 instructions.
+# The guest ends itself after 300 virtual seconds, unless it hangs with interrupts disabled. The plugin ends a guest
+# that repeats the same code for so many virtual seconds. No window of traffic takes as long.
+HANGS_S = 60.0
+# Without the plugin: a boot uses 10 to 20 s. It is processor time of QEMU, so that other work does not end a boot.
 CPU_S = 1800.0
 # A guest has halted if QEMU uses less than a second of processor time in so many seconds.
 HALTED_S = 300.0
@@ -35,6 +37,8 @@ _POLL_S = 0.2
 # QEMU has closed its console when it ends, some milliseconds before its process is gone.
 _END_S = 20.0
 _EXCERPT_LINES = 30
+# The end of the console that is kept, in octets. A guest that prints without end must not fill the memory.
+KEPT = 1 << 20
 _END, _FAILED = "exact-end", "exact-failed: "
 # The last line of the traffic program. Its whole line: QEMU 10 passes a line on in parts.
 _LAST_LINE = re.compile(rf"\n(?:{_END}|{_FAILED}[^\n]*)\n".encode())
@@ -135,6 +139,8 @@ def _failure(what: str, command: str, reason: str, excerpt: str) -> PinetError:
     """Return the error of what the traffic program or the plugin said."""
     if command == "plugin":
         return LabError(f"QEMU's plugin failed with {what}: {reason}")
+    if command == "hang":
+        return BuildError(f"{what} hangs: for {HANGS_S:g} virtual seconds it repeated the same code", "hang", excerpt)
     why = f"{what} failed at `{command}`: {reason.removesuffix(' (errno 0)')}"
     if reason.startswith("the kernel has no "):
         return CapabilityError(why)
@@ -159,7 +165,8 @@ def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, cpu_s:
         argv = ["setpriv", "--pdeathsig", "KILL", *qemu.command]
         argv += arguments(board, _path(kernel), _path(initramfs), payload.cmdline, memory)
         if plugin.path is not None:
-            argv += ["-plugin", f"{plugin.path},out={_path(out)}{events.plugin_words}"]
+            patience = int(HANGS_S * 1e9) >> INSTRUCTION_SHIFT
+            argv += ["-plugin", f"{plugin.path},out={_path(out)},patience={patience}{events.plugin_words}"]
         argv += events.arguments
         inherited = (memory, kernel, initramfs, out, *events.inherited)
         console, end = run_until_end(argv, qemu.environment, inherited, cpu_s, stop, events)
@@ -177,7 +184,7 @@ def run_until_end(
     stop: threading.Event,
     events: Events,
 ) -> tuple[str, int | str]:
-    """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
+    """Run QEMU until it ends, or until the traffic program says that it has ended. Return the end of the console.
 
     The second value is QEMU's exit code, or 0 if the traffic program has ended. If QEMU was killed because it used
     ``cpu_s`` of processor time or stood still, it is a text about this. Raises LabError if ``stop`` is set, if QEMU
@@ -225,6 +232,8 @@ def run_until_end(
                     continue
                 data = os.read(process.stdout.fileno(), 65536)
                 text += data.replace(b"\r", b"")
+                if len(text) > 2 * KEPT:
+                    text = text[-KEPT:]
                 if not data:
                     try:
                         end = process.wait(_END_S)

@@ -150,6 +150,7 @@ def build_plugin(qemu: Qemu) -> Plugin:
             compiler,
             "-shared",
             "-fPIC",
+            "-pthread",
             "-O2",
             f"-DAPI={api}",
             "-o",

@@ -3,10 +3,12 @@
  *
  * The guest marks a window with two instructions that do nothing: `hint #0x70` sets all counts to 0, `hint #0x71` writes
  * them. At `hint #0x72` the plugin writes one octet to the socket with the descriptor `hold`, and the guest stops until
- * the host has answered with one. pytest_pinet/exact/qemu.py builds this file when it is first needed:
+ * the host has answered with one. If the guest executes `patience` instructions without a marker and without any code
+ * that it has not executed before, it hangs, and the plugin ends QEMU. With interrupts disabled, the guest itself cannot.
+ * pytest_pinet/exact/qemu.py builds this file when it is first needed:
  *
- *   cc -shared -fPIC -O2 -DAPI=1 -o count.so count.c      (-DAPI=2 for QEMU 9.0, 3 for 9.1, 4 for 9.2 and later)
- *   qemu-system-aarch64 -plugin ./count.so,out=counts,hold=7 -icount shift=4 ...
+ *   cc -shared -fPIC -pthread -O2 -DAPI=1 -o count.so count.c    (-DAPI=2 for QEMU 9.0, 3 for 9.1, 4 for 9.2 and later)
+ *   qemu-system-aarch64 -plugin ./count.so,out=counts,hold=7,patience=3750000000 -icount shift=4 ...
  *
  * Output, in the machine's byte order, for each window: "SNAP", number of entries n (uint64), then n times { address
  * (uint64), executed (uint64) }.
@@ -19,6 +21,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +66,8 @@ static uint64_t *addresses[CHUNKS]; /* of the cells */
 static uint32_t cells;              /* in use */
 static FILE *out;
 static int hold = -1;
+static unsigned markers; /* that were executed */
+static uint64_t patience;
 
 #if API < 2
 static uint64_t *chunks[CHUNKS];
@@ -87,6 +92,46 @@ static uint64_t *counts_of(int cpu, size_t chunk)
 #endif
 }
 
+/* Returns all instructions that were executed since the begin of the window. */
+static uint64_t executed(uint32_t known)
+{
+    uint64_t sum = 0, *own;
+
+    for (uint32_t first = 0; first < known; first += CELLS)
+        for (int cpu = 0; (own = counts_of(cpu, first / CELLS)); cpu++)
+            for (uint32_t i = 0; i < CELLS && first + i < known; i++)
+                sum += own[i];
+    return sum;
+}
+
+/* Ends QEMU if the guest hangs. This thread only reads, so that it changes nothing in the guest. */
+static void *watch(void *data)
+{
+    uint64_t before = 0, since = 0;
+    uint32_t known = 0;
+    unsigned seen = 0;
+
+    for (;;) {
+        uint32_t cells_now = __atomic_load_n(&cells, __ATOMIC_ACQUIRE);
+        unsigned markers_now = __atomic_load_n(&markers, __ATOMIC_ACQUIRE);
+        uint64_t now = executed(cells_now);
+
+        if (cells_now != known || markers_now != seen)
+            since = 0;
+        else if (now > before)
+            since += now - before;
+        before = now;
+        known = cells_now;
+        seen = markers_now;
+        if (since > patience) {
+            fprintf(stderr, "\nexact-failed: hang: no new code\n");
+            _exit(1);
+        }
+        sleep(1);
+    }
+    return data;
+}
+
 static uint32_t new_cell(uint64_t address)
 {
     size_t chunk = cells / CELLS;
@@ -104,7 +149,7 @@ static uint32_t new_cell(uint64_t address)
             stop("out of memory");
     }
     addresses[chunk][cells % CELLS] = address;
-    return cells++;
+    return __atomic_fetch_add(&cells, 1, __ATOMIC_RELEASE);
 }
 
 static uint32_t cell_of(uint64_t address)
@@ -147,6 +192,7 @@ static uint64_t take(uint32_t cell)
 static void begin(unsigned cpu, void *data)
 {
     (void)cpu, (void)data;
+    __atomic_fetch_add(&markers, 1, __ATOMIC_RELEASE);
     for (uint32_t cell = 0; cell < cells; cell++)
         take(cell);
 }
@@ -157,6 +203,7 @@ static void end(unsigned cpu, void *data)
     long at;
 
     (void)cpu, (void)data;
+    __atomic_fetch_add(&markers, 1, __ATOMIC_RELEASE);
     fwrite("SNAP", 4, 1, out);
     at = ftell(out);
     fwrite(&n, sizeof(n), 1, out);
@@ -180,6 +227,7 @@ static void held(unsigned cpu, void *data)
     char octet = 0;
 
     (void)cpu, (void)data;
+    __atomic_fetch_add(&markers, 1, __ATOMIC_RELEASE);
     if (hold >= 0 && (write(hold, &octet, 1) != 1 || read(hold, &octet, 1) != 1))
         stop("the host does not answer");
 }
@@ -216,6 +264,7 @@ static void translated(uint64_t id, struct qemu_plugin_tb *tb)
 PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **argv)
 {
     const char *path = "counts";
+    pthread_t thread;
 
     (void)info;
     for (int i = 0; i < argc; i++) {
@@ -223,10 +272,14 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
             path = argv[i] + 4;
         if (!strncmp(argv[i], "hold=", 5))
             hold = atoi(argv[i] + 5);
+        if (!strncmp(argv[i], "patience=", 9))
+            patience = strtoull(argv[i] + 9, NULL, 10);
     }
     out = fopen(path, "wb");
     if (!out)
         stop("the counts cannot be written");
+    if (patience && pthread_create(&thread, NULL, watch, NULL))
+        stop("no thread can be made");
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     return 0;
 }

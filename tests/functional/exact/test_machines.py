@@ -206,6 +206,17 @@ def test_a_hang_ends_at_the_limit_of_processor_time(stock: Build) -> None:
     assert raised.value.kind == "hang"
 
 
+def test_a_hang_with_interrupts_disabled_ends_by_virtual_time(stock: Build, tmp_path: Path) -> None:
+    """The guest's own limit needs interrupts. Without the limit of the plugin, this takes half an hour."""
+    hanging = load_build(str(patched_module("hang", tmp_path / "b")))
+    started = time.monotonic()
+    with pytest.raises(BuildError, match=r"e1000e hangs: for 60 virtual seconds it repeated the same code$") as raised:
+        measured(E1000E, stock, hanging)
+    assert raised.value.kind == "hang"
+    # 12 s on an idle machine.
+    assert time.monotonic() - started < 600
+
+
 def test_a_stall_ends_at_the_limit_of_virtual_time(stock: Build) -> None:
     qemu = find_qemu(E1000E)
     with pytest.raises(BuildError, match=r"failed at `.*`: no end within 1 virtual seconds$") as raised:

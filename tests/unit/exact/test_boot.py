@@ -49,6 +49,25 @@ def test_the_line_of_a_failure_is_read_whole_though_it_comes_in_parts() -> None:
     assert (text, end) == (f"\n{line}", 0)
 
 
+def test_of_a_guest_that_prints_without_end_the_last_lines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boot, "KEPT", 100_000)
+    text, end = run("yes 'the same message again' | head -c 2000000; echo; echo the last line", cpu_s=600.0)
+    assert end == 0
+    assert 100_000 <= len(text) <= 200_000 + 65536
+    assert text.endswith("\nthe last line\n")
+
+
+def test_a_guest_that_repeats_the_same_code_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin ends QEMU with this line."""
+    console = "[    0.5] e1000e: probing\n[    0.6]\nexact-failed: hang: no new code\n"
+    monkeypatch.setattr(boot, "_run", lambda *_: boot._Ran(console, "", b"", 1))
+    payload = Payload("", "6.12.25", b"", b"", "", {}, "", "pktgen")
+    message = "^kernel 6.12.25 on the exact board macb hangs: for 60 virtual seconds it repeated the same code$"
+    with pytest.raises(BuildError, match=message) as raised:
+        boot.boot(exact_boards()["macb"], payload, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None))
+    assert (raised.value.kind, raised.value.excerpt) == ("hang", console.removesuffix("\n"))
+
+
 def test_a_window_without_packets_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     results = "banner Linux\ndriver macb\nwindow pktgen rx 60 0 130225000 50\nsymbols\nffff800008000000 _text\nend\n"
     monkeypatch.setattr(boot, "_run", lambda *_: boot._Ran("\nexact-end\n", results, b"", 0))
