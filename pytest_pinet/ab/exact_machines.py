@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.exact.board import ExactBoard
@@ -27,6 +28,7 @@ class QemuMachines:
         self._stock: Build | None = None
         self._benches: dict[str, ExactBench] = {}
         self._kernels: dict[str, Build] = {}
+        self._stop = threading.Event()
 
     @property
     def nics(self) -> Sequence[str]:
@@ -39,19 +41,23 @@ class QemuMachines:
         proof = bench.payload(kernel)
         boots = 0 if bench.is_proved(proof) else _PROOF
         if build is None or build is kernel:
-            return PlannedExactBoot(boots, lambda: bench.known_good(proof, say))
+            return PlannedExactBoot(boots, lambda: bench.known_good(proof, say, [self._stop]))
         payload = bench.payload(kernel, build)
 
         def make() -> MadeExactBoot:
-            bench.known_good(proof, say)
-            return bench.measured(payload, say)
+            bench.known_good(proof, say, [self._stop])
+            return bench.measured(payload, say, [self._stop])
 
         return PlannedExactBoot(boots + (not bench.is_measured(payload)), make)
 
     def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)
         payload = bench.payload(self._kernels[nic], build)
-        return PlannedExactBoot(int(not bench.is_measured(payload)), lambda: bench.measured(payload, say))
+        boots = int(not bench.is_measured(payload))
+        return PlannedExactBoot(boots, lambda: bench.measured(payload, say, [self._stop]))
+
+    def stop(self) -> None:
+        self._stop.set()
 
     def _bench(self, nic: str) -> ExactBench:
         if nic not in self._benches:

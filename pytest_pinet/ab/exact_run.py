@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
 
 import pytest
 
@@ -12,7 +15,7 @@ from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
-from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement
+from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement, PinetError
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.exact import ExactLimits, differs_beside_build, judge_exact
@@ -24,10 +27,15 @@ from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import exact_combination, exact_records
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS
-from pytest_pinet.session.exact_gate import COMBINATION_KEY, NO_BOARD, chosen
+from pytest_pinet.session.exact_gate import COMBINATION_KEY, FIXTURE, NO_BOARD, chosen
 from pytest_pinet.session.exact_machines import ExactMachines, PlannedExactBoot
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession
 from pytest_pinet.session.settings import settings
+
+# How often a test that waits for a boot shows what the boot says.
+_POLL_S = 0.2
+Plan = tuple[PlannedExactBoot, PlannedExactBoot]
+Boots = tuple[MadeExactBoot, MadeExactBoot]
 
 
 def measure_exact(session: PinetSession) -> None:
@@ -45,13 +53,24 @@ def measure_exact(session: PinetSession) -> None:
 
 
 class ExactRun:
-    """Implements ``ExactMode``."""
+    """Implements ``ExactMode``.
+
+    The first test plans the boots for all NICs of the run. The boots of all NICs then run at the same time, each NIC in
+    a thread of its own, and each test waits for the boots of its NIC. A worker of xdist boots only for its own tests.
+    """
 
     def __init__(self, session: PinetSession, options: ABOptions, machines: ExactMachines) -> None:
         self._session = session
         self._options = options
         self._machines = machines
-        self._made = 0
+        # Threads add to it.
+        self._fresh: list[MadeExactBoot] = []
+        self._plans: dict[str, Plan | PinetError] = {}
+        self._boots: dict[str, Future[Boots]] = {}
+        self._without_board: set[str] = set()
+        # What boots say, for the thread of the tests: only that one may write to the terminal.
+        self._said: SimpleQueue[str] = SimpleQueue()
+        self._own = threading.get_ident()
 
     @property
     def nics(self) -> Sequence[str]:
@@ -65,9 +84,9 @@ class ExactRun:
         started = datetime.now(UTC)
         try:
             with session.progress:
-                planned = self._plan(item, nic)
+                planned = self._planned(item, nic)
                 if session.dry_run is None:
-                    a, b = self._boots(*planned)
+                    a, b = self._result(nic)
         except CapabilityError as error:
             pytest.skip(for_log(str(error)))
         if session.dry_run is not None:
@@ -89,25 +108,77 @@ class ExactRun:
         item.stash[RESULTS_KEY] += finished
         return finished
 
-    def _plan(self, item: pytest.Item, nic: str) -> tuple[PlannedExactBoot, PlannedExactBoot]:
-        """Check both builds, before the first boot of either."""
-        options, say = self._options, self._session.progress.show
-        try:
-            with self._known_good():
-                a = self._machines.known_good(nic, options.good, say)
-        except CapabilityError:
+    def _planned(self, item: pytest.Item, nic: str) -> Plan:
+        """Return the plan of a NIC; begin the boots of all NICs of this run. Raises the error of a check."""
+        for one in [nic] if self._has_own_tests else _nics_of(item.session, nic):
+            if one not in self._plans:
+                try:
+                    plan = self._plans[one] = self._plan(one)
+                except PinetError as error:
+                    self._plans[one] = error
+                else:
+                    if self._session.dry_run is None:
+                        self._boots[one] = self._begin(plan)
+        if nic in self._without_board:
             # Also the report of a worker has the keywords.
             item.keywords[NO_BOARD] = True
-            raise
-        return a, self._machines.boot(nic, options.new, say)
+        found = self._plans[nic]
+        if isinstance(found, PinetError):
+            raise found
+        return found
 
-    def _boots(self, a: PlannedExactBoot, b: PlannedExactBoot) -> tuple[MadeExactBoot, MadeExactBoot]:
+    @property
+    def _has_own_tests(self) -> bool:
+        """Whether a scheduler chooses the tests of this process one by one, or nothing is booted."""
+        return hasattr(self._session.config, "workerinput") or self._session.dry_run is not None
+
+    def _plan(self, nic: str) -> Plan:
+        """Check both builds, before the first boot of either."""
+        options = self._options
+        try:
+            with self._known_good():
+                a = self._machines.known_good(nic, options.good, self._say)
+        except CapabilityError:
+            self._without_board.add(nic)
+            raise
+        return a, self._machines.boot(nic, options.new, self._say)
+
+    def _say(self, text: str) -> None:
+        if threading.get_ident() == self._own:
+            self._session.progress.show(text)
+        else:
+            self._said.put(text)
+
+    def _begin(self, plan: Plan) -> Future[Boots]:
+        """Make the boots of a plan in a thread. The end of the process does not wait for it."""
+        future: Future[Boots] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(self._make(*plan))
+            except Exception as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+    def _make(self, a: PlannedExactBoot, b: PlannedExactBoot) -> Boots:
         with self._known_good():
-            made = a.make()
-        self._made += not made.cached
-        under_test = b.make()
-        self._made += not under_test.cached
-        return made, under_test
+            made = self._kept(a.make())
+        return made, self._kept(b.make())
+
+    def _kept(self, made: MadeExactBoot) -> MadeExactBoot:
+        self._fresh += [] if made.cached else [made]
+        return made
+
+    def _result(self, nic: str) -> Boots:
+        """Wait for the boots of a NIC. Raises what they raised."""
+        while not self._boots[nic].done():
+            try:
+                self._session.progress.show(self._said.get(timeout=_POLL_S))
+            except Empty:
+                continue
+        return self._boots[nic].result()
 
     @contextmanager
     def _known_good(self) -> Iterator[None]:
@@ -119,13 +190,21 @@ class ExactRun:
 
     def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
+        # After -x or Ctrl-C, boots of other NICs may still run.
+        self._machines.stop()
         recorder = self._session.recorder
         recorder.warn(*self._options.keep_configs(recorder.folder.path))
         a, b = (self._options.record(side) for side in (Side.A, Side.B))
         turns = {one.combination.id: one.change.turns for one in results if one.change is not None}
         # A boot of an earlier run takes no time. Workers made the boots of their results.
         made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
-        return change_head(a, b, results, False, max(made, self._made), failed, interrupted, exact=True)
+        return change_head(a, b, results, False, max(made, len(self._fresh)), failed, interrupted, exact=True)
+
+
+def _nics_of(session: pytest.Session, first: str) -> list[str]:
+    """Return the NICs of all tests of exact gates that run, this one first."""
+    params = [item.callspec.params for item in session.items if hasattr(item, "callspec")]
+    return list(dict.fromkeys([first, *(own[FIXTURE] for own in params if own.get(FIXTURE) is not None)]))
 
 
 def _places(build: Build, functions: Collection[Function]) -> dict[Function, str]:

@@ -8,7 +8,7 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -34,6 +34,8 @@ HALTED_S = 300.0
 # For a machine that gives QEMU nearly no processor time.
 _WALL_S = 6 * 3600.0
 _POLL_S = 0.2
+# As many machines run at the same time in this process as it has processors. The others wait.
+_PROCESSORS = threading.BoundedSemaphore(len(os.sched_getaffinity(0)))
 # QEMU has closed its console when it ends, some milliseconds before its process is gone.
 _END_S = 20.0
 _EXCERPT_LINES = 30
@@ -58,11 +60,13 @@ class _Ran:
     end: int | str
 
 
-def boot_twice(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin) -> tuple[ExactBoot, ExactBoot]:
+def boot_twice(
+    board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, stops: Sequence[threading.Event] = ()
+) -> tuple[ExactBoot, ExactBoot]:
     """Boot twice at once. If one boot fails, or at Ctrl-C, the other ends at once. Raises BuildError, LabError."""
     stop = threading.Event()
     with ThreadPoolExecutor(2) as threads:
-        boots = [threads.submit(boot, board, payload, qemu, plugin, stop=stop) for _ in range(2)]
+        boots = [threads.submit(boot, board, payload, qemu, plugin, stops=(*stops, stop)) for _ in range(2)]
         try:
             for made in as_completed(boots):
                 made.result()
@@ -78,13 +82,14 @@ def boot(
     qemu: Qemu,
     plugin: Plugin,
     cpu_s: float = CPU_S,
-    stop: threading.Event | None = None,
+    stops: Sequence[threading.Event] = (),
 ) -> ExactBoot:
-    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does, or if ``stop`` is set.
+    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does or ``stops`` has a set one.
 
     Raises CapabilityError if the kernel was built without something that the board needs.
     """
-    ran = _run(board, payload, qemu, plugin, cpu_s, stop or threading.Event())
+    with _processor(stops):
+        ran = _run(board, payload, qemu, plugin, cpu_s, stops)
     results = _checked(board, payload, ran)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
@@ -148,7 +153,30 @@ def _failure(what: str, command: str, reason: str, excerpt: str) -> PinetError:
     return BuildError(why, kind, excerpt)
 
 
-def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, cpu_s: float, stop: threading.Event) -> _Ran:
+@contextmanager
+def _processor(stops: Sequence[threading.Event]) -> Iterator[None]:
+    """Wait for a processor. Raises LabError if one of ``stops`` is set."""
+    while not _PROCESSORS.acquire(timeout=_POLL_S):
+        _check(stops)
+    try:
+        yield
+    finally:
+        _PROCESSORS.release()
+
+
+def _check(stops: Sequence[threading.Event]) -> None:
+    if any(stop.is_set() for stop in stops):
+        raise LabError("the boot was stopped, because another boot failed or the run ended")
+
+
+def _run(
+    board: ExactBoard,
+    payload: Payload,
+    qemu: Qemu,
+    plugin: Plugin,
+    cpu_s: float,
+    stops: Sequence[threading.Event],
+) -> _Ran:
     size = board.machine.memory_mib << 20
     events = Events(board, payload.events)
     with (
@@ -169,7 +197,7 @@ def _run(board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, cpu_s:
             argv += ["-plugin", f"{plugin.path},out={_path(out)},patience={patience}{events.plugin_words}"]
         argv += events.arguments
         inherited = (memory, kernel, initramfs, out, *events.inherited)
-        console, end = run_until_end(argv, qemu.environment, inherited, cpu_s, stop, events)
+        console, end = run_until_end(argv, qemu.environment, inherited, cpu_s, stops, events)
         results = read_pages(memory)
         os.lseek(out, 0, os.SEEK_SET)
         counts = os.read(out, os.fstat(out).st_size)
@@ -181,14 +209,14 @@ def run_until_end(
     environment: Mapping[str, str],
     descriptors: tuple[int, ...],
     cpu_s: float,
-    stop: threading.Event,
+    stops: Sequence[threading.Event],
     events: Events,
 ) -> tuple[str, int | str]:
     """Run QEMU until it ends, or until the traffic program says that it has ended. Return the end of the console.
 
     The second value is QEMU's exit code, or 0 if the traffic program has ended. If QEMU was killed because it used
-    ``cpu_s`` of processor time or stood still, it is a text about this. Raises LabError if ``stop`` is set, if QEMU
-    refuses an event, or if it gets no processor time.
+    ``cpu_s`` of processor time or stood still, it is a text about this. Raises LabError if one of ``stops`` is set,
+    if QEMU refuses an event, or if it gets no processor time.
     """
     try:
         process = subprocess.Popen(
@@ -214,8 +242,7 @@ def run_until_end(
             # Seconds without progress. A pause of this process, and so of the machine, is no part of them.
             moved_s = still_s = 0.0
             while (used_s := _cpu_seconds(process.pid)) < cpu_s:
-                if stop.is_set():
-                    raise LabError("the boot was stopped, because the other boot failed")
+                _check(stops)
                 now = time.monotonic()
                 still_s, seen = still_s + min(now - seen, 2 * _POLL_S), now
                 if used_s >= moved_s + 1:

@@ -9,7 +9,8 @@ b = bench.measured(bench.payload(kernel, load_build("e1000e.ko")), print)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
@@ -60,16 +61,17 @@ class ExactBench:
         """Return whether ``measured`` takes the values of this build from the cache."""
         return self.is_proved(payload) or known_boot(self._key("once", payload)) is not None
 
-    def known_good(self, payload: Payload, say: Say) -> MadeExactBoot:
+    def known_good(self, payload: Payload, say: Say, stops: Sequence[threading.Event] = ()) -> MadeExactBoot:
         """Return what the known-good build measures. It is booted twice at once, and must give equal values.
 
         The proof is in the cache together with the values, so each machine boots it twice only once for all that the
-        values depend on. ``say`` is called if it boots. Raises BuildError, and LabError also if the values differ.
+        values depend on. ``say`` is called if it boots. Raises BuildError, and LabError also if the values differ, or
+        if one of ``stops`` is set.
         """
 
         def proved() -> ExactBoot:
             say(f"{self.board.name}: booting {payload.build} twice, to prove that its values repeat")
-            first, second = boot_twice(self.board, payload, self.qemu, self.plugin)
+            first, second = boot_twice(self.board, payload, self.qemu, self.plugin, stops)
             if (difference := first_difference(first, second)) is not None:
                 raise LabError(
                     f"the exact board {self.board.name} is not exact on this machine: {difference}", _ORDINARY
@@ -78,7 +80,7 @@ class ExactBench:
 
         return boot_once(self._key("proved", payload), proved, say)
 
-    def measured(self, payload: Payload, say: Say) -> MadeExactBoot:
+    def measured(self, payload: Payload, say: Say, stops: Sequence[threading.Event] = ()) -> MadeExactBoot:
         """Return what a build measures in one boot. ``say`` is called if it boots. Raises BuildError, LabError.
 
         The values of a known-good build count also here.
@@ -88,7 +90,7 @@ class ExactBench:
 
         def booted() -> ExactBoot:
             say(f"{self.board.name}: booting {payload.build}")
-            return boot(self.board, payload, self.qemu, self.plugin)
+            return boot(self.board, payload, self.qemu, self.plugin, stops=stops)
 
         return boot_once(self._key("once", payload), booted, say)
 

@@ -15,7 +15,7 @@ class PlannedExactBoot:
     """A build that passed all checks that need no boot.
 
     ``boots`` is how often ``make`` boots; 0 if the values are known from an earlier run. ``make`` raises BuildError or
-    LabError.
+    LabError. Plans of several NICs are made at the same time, each in a thread of its own.
     """
 
     boots: int
@@ -38,3 +38,6 @@ class ExactMachines(Protocol):
 
     def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         """Check the build under test, after ``known_good``. Raises BuildError, LabError or UnsupportedError."""
+
+    def stop(self) -> None:
+        """End all boots that are not over. The run is over, or was interrupted."""

@@ -1,12 +1,13 @@
 """A pytest plugin (``-p tests.support.recorded_exact``) that boots nothing: exact boots are values or recorded files.
 
-The name of a build is the name of its boots: a value of ``BOOTS``, ``lacking`` for a kernel that no board can run, or
-``error KIND`` for a build that breaks. A build without a boot of its own, and the stock kernel, are the known-good
-boot.
+The name of a build is the name of its boots: a value of ``BOOTS``, ``lacking`` for a kernel that no board can run,
+``meeting`` for a build that boots only if both NICs do at the same time, or ``error KIND`` for a build that breaks. A
+build without a boot of its own, and the stock kernel, are the known-good boot.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -50,6 +51,7 @@ class RecordedMachines:
 
     def __init__(self) -> None:
         self._booted: set[str] = set()
+        self._both = threading.Barrier(2)
 
     def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
         name = "good" if build is None else build.name
@@ -60,14 +62,20 @@ class RecordedMachines:
     def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         return self._planned(nic, build.name, 1)
 
+    def stop(self) -> None:
+        self._both.abort()
+
     def _planned(self, nic: str, name: str, boots: int) -> PlannedExactBoot:
-        if nic == "igb":
+        if nic == "igb" and name != "meeting":
             raise CapabilityError("igb needs QEMU 8.0 or later, found 7.2.22")
 
         if name == "lacking":
             raise CapabilityError("the kernel has no network namespaces (CONFIG_NET_NS)")
 
         def make() -> MadeExactBoot:
+            if name == "meeting":
+                # Both NICs boot at the same time, or the run fails.
+                self._both.wait(20)
             if name == "unsteady":
                 raise LabError("macb is not exact on this machine: tcp-tx: packets was 5500 in one boot and 5501")
             if name.startswith("error "):

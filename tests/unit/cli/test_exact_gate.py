@@ -30,7 +30,7 @@ def test_receive_path(exact_gate):
     exact_gate()
 """
 QUIET = ("-p", "no:cacheprovider", "--import-mode=importlib")
-BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "error panic")
+BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "meeting", "error panic")
 
 
 Gate = Callable[..., tuple[int, str]]
@@ -115,6 +115,13 @@ def test_a_board_that_cannot_run_here_ends_a_bisection(gate: Gate) -> None:
     assert gate("nops.yaml", "--bisect")[0] == 0
     # The next commit may have what this one lacks.
     assert gate("lacking.yaml", "--pinet-nic=macb", "--bisect")[0] == 125
+
+
+def test_all_nics_boot_at_the_same_time(gate: Gate) -> None:
+    """The boot of each NIC waits for that of the other one."""
+    code, out = gate("meeting.yaml", "--against=meeting.yaml")
+    assert code == 0, out
+    assert "4 unchanged" in out
 
 
 def test_a_dry_run_lists_the_boots(gate: Gate) -> None:

@@ -20,7 +20,7 @@ HALTED = "echo begun; exec sleep 60"
 
 def run(script: str, cpu_s: float) -> tuple[str, int | str]:
     with closing(Events(exact_boards()["e1000e"], ())) as events:
-        return boot.run_until_end(["sh", "-c", script], {}, (), cpu_s, threading.Event(), events)
+        return boot.run_until_end(["sh", "-c", script], {}, (), cpu_s, (), events)
 
 
 def test_a_program_that_computes_forever_ends_at_its_processor_time() -> None:
@@ -37,6 +37,31 @@ def test_a_machine_that_gives_no_processor_time_is_an_error_of_the_lab(monkeypat
     monkeypatch.setattr(boot, "_WALL_S", 0.5)
     with pytest.raises(LabError, match=r"^QEMU got only 0 s of processor time in "):
         run(HALTED, cpu_s=600.0)
+
+
+def test_no_more_machines_run_than_processors_and_a_stopped_run_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most = 0, 0
+    first = threading.Event()
+
+    def run(*_: object) -> boot._Ran:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        first.wait(0.2)
+        running -= 1
+        return boot._Ran("", "", b"", "no end")
+
+    monkeypatch.setattr(boot, "_run", run)
+    monkeypatch.setattr(boot, "_PROCESSORS", threading.BoundedSemaphore(1))
+    payload = Payload("", "6.12.25", b"", b"", "", {}, "", "pktgen")
+    words = exact_boards()["macb"], payload, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
+    with pytest.raises(BuildError, match=r" did not end: no end$"):
+        boot.boot_twice(*words)
+    assert most == 1
+    stop = threading.Event()
+    stop.set()
+    with boot._processor(()), pytest.raises(LabError, match=r"^the boot was stopped, because another boot failed or "):
+        boot.boot(*words, stops=(stop,))
 
 
 def test_a_program_that_ends_leaves_its_exit_code() -> None:
