@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import keep_once
 from pytest_pinet.builds.contents import BuildContents, existing
-from pytest_pinet.builds.tree import find_trees
+from pytest_pinet.builds.tree import find_trees, is_release
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import shown
 from pytest_pinet.model.build import BuildFileRole
 
 _RELEASE = "include/config/kernel.release"
@@ -43,7 +44,11 @@ def add_make_output(parts: BuildContents, folder: Path) -> None:
         raise ConfigError(f"{folder / missing} is not built, but modules.order lists it; run `make modules`", where)
     if not modules:
         return
-    release = (folder / _RELEASE).read_text().strip()
+    release = (folder / _RELEASE).read_text(errors="replace").strip()
+    if not is_release(release):
+        raise ConfigError(
+            f"expected a kernel release such as 6.12.25, got {shown(release)}", Where(str(folder / _RELEASE))
+        )
     try:
         stats = [(name, found.st_size, found.st_mtime_ns) for name in modules for found in [(folder / name).stat()]]
         key = hashlib.sha256(json.dumps([str(folder.resolve()), release, *stats]).encode()).hexdigest()
@@ -54,12 +59,19 @@ def add_make_output(parts: BuildContents, folder: Path) -> None:
 
 
 def _modules(folder: Path) -> list[str]:
-    """Return the paths of all modules. From 6.3 on, modules.order names their objects; before 5.3, their places."""
+    """Return the paths of all modules. From 6.3 on, modules.order names their objects; before 5.3, their places.
+
+    Raises ConfigError.
+    """
+    order = folder / "modules.order"
     try:
-        lines = (folder / "modules.order").read_text().split()
+        paths = [PurePosixPath(line.removeprefix("kernel/")) for line in order.read_text(errors="replace").split()]
     except OSError:
         return []
-    return [str(PurePosixPath(line.removeprefix("kernel/")).with_suffix(".ko")) for line in lines]
+    for path in paths:
+        if path.suffix not in (".o", ".ko") or path.is_absolute() or ".." in path.parts:
+            raise ConfigError(f"expected a module such as net/core/pktgen.o, got {shown(str(path))}", Where(str(order)))
+    return [str(path.with_suffix(".ko")) for path in paths]
 
 
 def _installed(folder: Path, release: str, modules: list[str]) -> Iterator[tuple[str, bytes]]:

@@ -41,10 +41,15 @@ def find_trees(root: Path) -> list[Path]:
     return found or ([root] if _is_tree(root) else [])
 
 
+def is_release(text: str) -> bool:
+    """Return whether the text can be the release of a kernel: ``6.12.25-v8+``."""
+    return _RELEASE.fullmatch(text) is not None
+
+
 def _is_tree(path: Path) -> bool:
     return (
         path.is_dir()
-        and _RELEASE.fullmatch(path.name) is not None
+        and is_release(path.name)
         and any((path / part).is_dir() for part in ("kernel", "updates", "extra"))
     )
 

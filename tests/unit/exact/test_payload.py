@@ -85,6 +85,23 @@ def test_the_folder_of_make_is_a_build(
     (out / ".config").write_text(config.replace("CONFIG_NET_NS=y\n", ""))
     with pytest.raises(CapabilityError, match="was built without network namespaces"):
         make_payload(E1000E, base, load_build(str(out)))
+    for file, text, message in (
+        (
+            "modules.order",
+            "../../etc/passwd.o\n",
+            r"modules.order: expected a module such as net/core/pktgen.o, got '\.\./",
+        ),
+        (
+            "include/config/kernel.release",
+            "../6.1\n",
+            r"release: expected a kernel release such as 6.12.25, got '\.\./6.1'",
+        ),
+    ):
+        kept = (out / file).read_text()
+        (out / file).write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            load_build(str(out))
+        (out / file).write_text(kept)
     (out / f"{places['e1000e']}.ko").unlink()
     with pytest.raises(ConfigError, match=r"e1000e.ko is not built, but modules.order lists it; run `make modules`$"):
         load_build(str(out))
