@@ -1,0 +1,70 @@
+"""The plugin without QEMU: a program in its place translates code, and adds to the counts as a guest would."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.exact.qemu import plugin_source
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+TIMEOUT_S = 60.0
+# 40,000 instructions a second, for at most five seconds.
+QEMU = """
+#include "count.c"
+
+struct qemu_plugin_insn { uint64_t address; uint32_t word; };
+struct qemu_plugin_tb { struct qemu_plugin_insn insn; };
+
+static void (*translate)(uint64_t id, struct qemu_plugin_tb *tb);
+static void (*marker)(unsigned cpu, void *data);
+static uint64_t *count;
+
+void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, void (*fn)(uint64_t, struct qemu_plugin_tb *))
+{ translate = fn; }
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn, void (*fn)(unsigned, void *), int flags,
+                                            void *data) { marker = fn; }
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb) { return 1; }
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index)
+{ return (struct qemu_plugin_insn *)&tb->insn; }
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn) { return insn->address; }
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn) { return &insn->word; }
+void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int op, void *at, uint64_t add)
+{ count = at; }
+
+int main(int argc, char **argv)
+{
+    char *words[] = {"out=/dev/null", "patience=50000"};
+    struct qemu_plugin_tb tb = {{0x1000, 0xd5032e1f /* the marker of a begin */}};
+
+    qemu_plugin_install(1, 0, 2, words);
+    translate(1, &tb);
+    for (int i = 0; i < 50; i++, usleep(100000)) {
+        *count += 4000;
+        if (!strcmp(argv[1], "marker"))
+            marker(0, 0);
+        tb.insn.address += strcmp(argv[1], "new code") ? 0 : 4;
+        translate(1, &tb);
+    }
+    puts("alive");
+    fflush(stdout);
+    _exit(0);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("guest", "code", "text"),
+    [("hang", 1, "\nexact-failed: hang: no new code\n"), ("new code", 0, "alive\n"), ("marker", 0, "alive\n")],
+)
+def test_a_guest_that_only_repeats_its_code_is_ended(tmp_path: Path, guest: str, code: int, text: str) -> None:
+    (tmp_path / "count.c").write_bytes(plugin_source())
+    (tmp_path / "qemu.c").write_text(QEMU)
+    program = tmp_path / "qemu"
+    argv = ["cc", "-pthread", "-O2", "-DAPI=1", "-o", str(program), str(tmp_path / "qemu.c")]
+    subprocess.run(argv, check=True, timeout=TIMEOUT_S)
+    done = subprocess.run([program, guest], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (code, text)
