@@ -118,7 +118,8 @@ def _measurement(
     run: Iperf3Run, client: Output, server: Output, tools: Mapping[str, Tool], midway: MidRunProbe
 ) -> Measurement:
     client_report, server_report = read(client), read(server)
-    found = midway.add(flows(run.traffic, client_report, server_report, run.warmup_cap_s, one_clock=not run.quiet))
+    own = flows(run.traffic, client_report, server_report, run.warmup_cap_s, not run.quiet, run.interval_s)
+    found = midway.add(own)
     unmet = _verify(run, client_report, server_report)
     raw = {
         "client.cmd": client_command(run) + "\n",

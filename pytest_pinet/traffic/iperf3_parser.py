@@ -38,12 +38,13 @@ def flows(
     server: Iperf3Report | None,
     cap_s: float = CAP_S,
     one_clock: bool = True,
+    interval_s: float | None = None,
 ) -> dict[Direction, Flow]:
     """Return the flow of every one-way direction of ``traffic``, with the sender's values if they are known.
 
     ``cap_s`` is the longest warm-up that may be detected. If no output has a receiver's intervals, its final sum
     becomes one sample, provided there is no warm-up to drop. For a one-way run, ``server`` may be None.
-    ``one_clock``: see `check_sums`. Raises TrafficError or UnsupportedError.
+    ``one_clock`` and ``interval_s``: see `check_sums`. Raises TrafficError or UnsupportedError.
     """
     way = traffic.direction
     with trusted(client.output):
@@ -64,7 +65,7 @@ def flows(
         else:
             found = {way: _flow(client, traffic, way, cap_s)}
             senders = {way: server or client}
-    check_sums(traffic, client, server, one_clock)
+    check_sums(traffic, client, server, one_clock, interval_s)
     for way, sender in senders.items():
         if sender is not None:
             samples, rtt_s = _reported_by_sender(sender)

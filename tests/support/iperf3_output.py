@@ -16,7 +16,8 @@ def parse_client(
     traffic: Traffic,
     names: tuple[str, str] = ("client", "server"),
     server: Output | None = None,
+    interval_s: float | None = None,
 ) -> dict[Direction, Flow]:
     """Return the flows from the client's output and, if given, the server's. ``names`` are the names of the ends."""
     client = read(Output(ProcessRole.CLIENT, *names, returncode, stdout, stderr))
-    return flows(traffic, client, None if server is None else read(server))
+    return flows(traffic, client, None if server is None else read(server), interval_s=interval_s)

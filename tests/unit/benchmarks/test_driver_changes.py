@@ -45,7 +45,9 @@ def test_each_patch_belongs_to_one_change() -> None:
 def test_each_miss_has_a_reason_and_nothing_else_has_one() -> None:
     findings = load()
     for change in CHANGES:
-        missed = {gate for gate, found in findings.get(change.name, {}).items() if found.outcome == "same"}
+        own = {gate: found.outcome for gate, found in findings.get(change.name, {}).items()}
+        wrong = {"same", "faster"} if "slower" in own.values() else {"same"}
+        missed = {gate for gate, outcome in own.items() if outcome in wrong}
         assert set(change.missed) == missed, change.name
 
 

@@ -24,7 +24,11 @@ RECEIVERS += [(name, "server") for name, way in NAMES.items() if way is not Dire
 FACTORS = (0.5, 2, 10, 1000)
 
 
-def parsed(name: str, change: Callable[[Any, str], object] = lambda report, role: None) -> None:
+def parsed(
+    name: str,
+    change: Callable[[Any, str], object] = lambda report, role: None,
+    interval_s: float | None = None,
+) -> None:
     texts = {}
     for role in ("client", "server"):
         report = json.loads((PAIRS / f"{name}.{role}.json").read_text())
@@ -36,7 +40,7 @@ def parsed(name: str, change: Callable[[Any, str], object] = lambda report, role
         udp=test["protocol"] == "UDP", bitrate=None,
     )  # fmt: skip
     server = Output(ProcessRole.SERVER, "far", "near", 0, texts["server"])
-    parse_client(texts["client"], "", 0, traffic, server=server)
+    parse_client(texts["client"], "", 0, traffic, server=server, interval_s=interval_s)
 
 
 def scaled(report: Any, key: str, factor: float, sums: tuple[str, ...], intervals: bool) -> None:
@@ -126,16 +130,39 @@ def test_what_a_queue_still_holds_at_the_end_is_no_wrong_clock() -> None:
 def test_a_last_interval_that_ends_late_is_no_wrong_clock() -> None:
     """As on a machine that takes the processor from iperf3 when its time is over."""
 
-    def later(report: Any, by_s: float) -> None:
-        last = report["intervals"][-1]
-        for part in (last["sum"], *last["streams"]):
-            part |= {"end": part["end"] + by_s, "seconds": part["seconds"] + by_s}
-        for total in ("sum_sent", "sum_received"):
-            report["end"][total]["seconds"] += by_s
-
     parsed("tcp-3.12-3.12", lambda report, _: later(report, 0.25))
     with pytest.raises(TrafficError, match="its intervals last"):
         parsed("tcp-3.12-3.12", lambda report, _: later(report, 0.5))
+
+
+def later(report: Any, by_s: float) -> None:
+    """Let the last interval end later."""
+    last = report["intervals"][-1]
+    for part in (last["sum"], *last["streams"]):
+        part |= {"end": part["end"] + by_s, "seconds": part["seconds"] + by_s}
+    for total in ("sum_sent", "sum_received"):
+        report["end"][total]["seconds"] += by_s
+
+
+def test_a_sender_that_is_too_busy_to_look_at_its_timers_is_no_wrong_clock() -> None:
+    """As on an emulated board without TSO, with four streams: it reported 3.1 s of 3 s, with fewer reports."""
+
+    def busy(report: Any, role: str) -> None:
+        length_s = 0.16
+        if role == "client":
+            keep = report["intervals"][:13]
+            for parts in zip(*([one["sum"], *one["streams"]] for one in report["intervals"]), strict=True):
+                total = sum(part["bytes"] for part in parts)
+                for number, part in enumerate(parts[:13]):
+                    part |= {"start": number * length_s, "end": (number + 1) * length_s, "seconds": length_s}
+                    part["bytes"] = total // 13 + (total % 13 if number == 12 else 0)
+            report["intervals"] = keep
+            for total in ("sum_sent", "sum_received"):
+                report["end"][total]["seconds"] = 13 * length_s
+
+    parsed("tcp-3.12-3.12", busy, 0.1)
+    with pytest.raises(TrafficError, match=r"its intervals last 2\.58 s of 2 s"):
+        parsed("tcp-3.12-3.12", lambda report, role: (busy(report, role), later(report, 0.5)), 0.1)
 
 
 def test_a_deep_queue_that_empties_at_the_rate_of_the_link_is_no_wrong_clock() -> None:
