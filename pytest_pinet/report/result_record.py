@@ -258,7 +258,8 @@ def pooled(rounds: Sequence[PingReport]) -> PingReport:
     mdev_s = None
     if came and all(one.mdev_s is not None for one in came):
         squares = [(one.mean_s or 0.0) ** 2 + (one.mdev_s or 0.0) ** 2 for one in came for _ in range(one.received)]
-        mdev_s = math.sqrt(max(fmean(squares) - fmean(means) ** 2, 0.0))
+        # ping prints microseconds.
+        mdev_s = round(math.sqrt(max(fmean(squares) - fmean(means) ** 2, 0.0)), 9)
     return PingReport(
         sum(one.sent for one in rounds),
         sum(one.received for one in rounds),
