@@ -44,13 +44,17 @@ def add_make_output(parts: BuildContents, folder: Path) -> None:
         raise ConfigError(f"{folder / missing} is not built, but modules.order lists it; run `make modules`", where)
     if not modules:
         return
-    release = (folder / _RELEASE).read_text(errors="replace").strip()
+    try:
+        release = (folder / _RELEASE).read_text(errors="replace").strip()
+    except OSError as error:
+        raise ConfigError(f"this cannot be read: {error.strerror}", Where(str(folder / _RELEASE))) from None
     if not is_release(release):
         raise ConfigError(
             f"expected a kernel release such as 6.12.25, got {shown(release)}", Where(str(folder / _RELEASE))
         )
     try:
-        stats = [(name, found.st_size, found.st_mtime_ns) for name in modules for found in [(folder / name).stat()]]
+        copied = [*modules, *_lists(folder)]
+        stats = [(name, found.st_size, found.st_mtime_ns) for name in copied for found in [(folder / name).stat()]]
         key = hashlib.sha256(json.dumps([str(folder.resolve()), release, *stats]).encode()).hexdigest()
         kept = keep_once(key, lambda: _installed(folder, release, modules))
     except OSError as error:
@@ -59,25 +63,34 @@ def add_make_output(parts: BuildContents, folder: Path) -> None:
 
 
 def _modules(folder: Path) -> list[str]:
-    """Return the paths of all modules. From 6.3 on, modules.order names their objects; before 5.3, their places.
+    """Return the paths of all modules. From 6.3 on, modules.order names their objects.
 
-    Raises ConfigError.
+    Before 5.3, it names their places below lib/modules: each has ``kernel/`` in front. Raises ConfigError.
     """
     order = folder / "modules.order"
     try:
-        paths = [PurePosixPath(line.removeprefix("kernel/")) for line in order.read_text(errors="replace").split()]
+        paths = [PurePosixPath(line) for line in order.read_text(errors="replace").split()]
     except OSError:
         return []
     for path in paths:
         if path.suffix not in (".o", ".ko") or path.is_absolute() or ".." in path.parts:
             raise ConfigError(f"expected a module such as net/core/pktgen.o, got {shown(str(path))}", Where(str(order)))
-    return [str(path.with_suffix(".ko")) for path in paths]
+    return [_built(folder, path.with_suffix(".ko")) for path in paths]
+
+
+def _built(folder: Path, listed: PurePosixPath) -> str:
+    # The tree has a folder kernel/ of its own, with modules such as kernel/configs.ko.
+    place = str(listed).removeprefix("kernel/")
+    return place if not (folder / listed).is_file() and (folder / place).is_file() else str(listed)
 
 
 def _installed(folder: Path, release: str, modules: list[str]) -> Iterator[tuple[str, bytes]]:
     base = f"lib/modules/{release}"
     for name in modules:
         yield f"{base}/kernel/{name}", (folder / name).read_bytes()
-    for name in _LISTS:
-        if (folder / name).is_file():
-            yield f"{base}/{name}", (folder / name).read_bytes()
+    for name in _lists(folder):
+        yield f"{base}/{name}", (folder / name).read_bytes()
+
+
+def _lists(folder: Path) -> list[str]:
+    return [name for name in _LISTS if (folder / name).is_file()]

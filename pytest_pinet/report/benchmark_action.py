@@ -24,7 +24,9 @@ def _entry(point: Point) -> dict[str, object]:
         entry["range"] = f"\u00b1 {max(point.goodput_bps - low, high - point.goodput_bps) / 1e6:.3f}"
     said = [f"verdict {point.verdict}", f"build {name_of(point.build)}", f"lab {point.lab}", f"run {point.run}"]
     if point.emulated:
-        said.append("emulated" if point.packets_per_second is None else "emulated, exact")
+        # Earlier releases stored instructions alone; without the plugin of QEMU, none are counted.
+        exact = point.packets_per_second is not None or point.instructions is not None
+        said.append("emulated, exact" if exact else "emulated")
     if point.packets_per_second is not None:
         said.append(f"{point.packets_per_second:.2f} packets per second")
     if point.instructions is not None:

@@ -58,20 +58,30 @@ def test_a_driver_module_replaces_the_module_of_the_known_good_build(base: Build
     assert changed in payload.initramfs
 
 
-@pytest.mark.parametrize("ending", ["o", "ko"])
+def tree_of(folder: Path) -> Path:
+    """Return the tree of modules that a build of this folder has."""
+    (tree,) = [file for file in load_build(str(folder)).files if file.role is BuildFileRole.MODULES]
+    return Path(tree.path)
+
+
+@pytest.mark.parametrize(
+    ("before", "ending"), [("", "o"), ("", "ko"), ("kernel/", "ko")], ids=["from 6.3", "from 5.3", "before 5.3"]
+)
 def test_the_folder_of_make_is_a_build(
-    base: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+    base: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, ending: str
 ) -> None:
-    """``make O=out Image modules``: from 6.3 on, modules.order lists objects."""
+    """``make O=out Image modules``: modules.order has three forms."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    places = {"e1000e": "drivers/net/ethernet/intel/e1000e/e1000e", "pktgen": "net/core/pktgen"}
+    own = {"e1000e": "drivers/net/ethernet/intel/e1000e/e1000e", "pktgen": "net/core/pktgen"}
+    # CONFIG_IKCONFIG=m of bcm2711_defconfig: the tree has a folder kernel/ of its own.
+    places = own | {"configs": "kernel/configs"}
     config = "".join(f"{name}=y\n" for name in NEEDED)
     files = {
         "Makefile": b"include ../linux/Makefile\n",
         ".config": config.encode(),
         "include/config/kernel.release": f"{RELEASE}\n".encode(),
         "arch/arm64/boot/Image": image(),
-        "modules.order": "".join(f"{place}.{ending}\n" for place in places.values()).encode(),
+        "modules.order": "".join(f"{before}{place}.{ending}\n" for place in places.values()).encode(),
         "modules.builtin": b"kernel/net/packet/af_packet.ko\n",
         **{f"{place}.ko": module(name, srcversion="FFFF") for name, place in places.items()},
     }
@@ -80,6 +90,10 @@ def test_the_folder_of_make_is_a_build(
     assert payload.modules == {
         name: hashlib.sha256(module(name, srcversion="FFFF")).hexdigest() for name in ("pktgen", "e1000e")
     }
+    assert (tree_of(out) / "kernel/kernel/configs.ko").is_file()
+    # A list that changed makes another build, even if no module was built again.
+    (out / "modules.builtin").write_bytes(b"kernel/net/packet/af_packet.ko\nkernel/net/8021q/8021q.ko\n")
+    assert "8021q" in (tree_of(out) / "modules.builtin").read_text()
     assert payload.image_hash == hashlib.sha256(image()).hexdigest()
     # Its configuration is read, too.
     (out / ".config").write_text(config.replace("CONFIG_NET_NS=y\n", ""))
