@@ -6,7 +6,6 @@ These are the connections of ssh, and of a root file system over NFS.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,12 +18,11 @@ ANSWER_S = 3.0
 # Octets of each segment besides its payload: Ethernet with FCS 18, IPv4 20, TCP with timestamps 32.
 HEADERS = 70
 # All connections to the port of our own connection, and to the server of the root file system.
-_SCRIPT = (
-    f"PATH=$PATH:/usr/sbin:/sbin; {NFS_CONNECTIONS}; set -- $SSH_CONNECTION;"
+COMMAND = (
+    f"root=; PATH=$PATH:/usr/sbin:/sbin; {NFS_CONNECTIONS}; set -- $SSH_CONNECTION;"
     " read -r up rest </proc/uptime; echo uptime $up;"
     ' ss -tinH state established "( sport = :${4:-22} ${nfs:+or ( $nfs )} )" 2>/dev/null'
 )
-COMMAND = f"root=; {_SCRIPT}"
 _COUNT = re.compile(r"(?<!\S)(bytes_sent|bytes_acked|bytes_received|segs_out|segs_in):(\d+)")
 
 
@@ -40,13 +38,10 @@ class ManagementReading:
         return sum(max(0, count - old.octets.get(name, 0)) for name, count in self.octets.items())
 
 
-def read_octets(shell: Shell, root: str = "") -> str:
-    """Return the output of ``ss``; empty if the node does not answer: this is evidence only.
-
-    ``root`` is put before the paths of mounts and command line.
-    """
+def read_octets(shell: Shell) -> str:
+    """Return the output of ``ss``; empty if the node does not answer: this is evidence only."""
     try:
-        return shell.run(f"root={shlex.quote(root)}; {_SCRIPT}", timeout_s=ANSWER_S).stdout
+        return shell.run(COMMAND, timeout_s=ANSWER_S).stdout
     except LabError:
         return ""
 

@@ -113,7 +113,10 @@ def management_notes(tries: Sequence[Try]) -> list[str]:
 
 def management_trouble(tries: Sequence[Try]) -> list[str]:
     """Return a sentence for each end whose ssh or NFS root makes the value invalid."""
-    act = "\n  -> look for other users of the node, and for programs that print much during the traffic"
+    act = (
+        "\n  -> look for other users of the node, for programs that print much during the traffic, and for programs "
+        "that read or write files of an NFS root"
+    )
     shares = management_share(tries).items()
     return [_management(end, share, MANAGEMENT) + act for end, share in shares if share > MANAGEMENT]
 

@@ -111,7 +111,7 @@ class ManagementCounter:
     def uncounted(self) -> list[str]:
         """A note for each affected end that could not be counted."""
         return [
-            f"the ssh connection to {self._link.ends[index].endpoint} uses the interface under test, but its octets "
+            f"ssh, or an NFS root, of {self._link.ends[index].endpoint} uses the interface under test, but its octets "
             f"were not counted ({self._why_not(texts)})"
             for index, texts in self._printed.items()
             if index not in self._counted

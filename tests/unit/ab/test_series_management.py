@@ -21,7 +21,7 @@ from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic.iperf3 import Iperf3
 from tests.support.link_stand_in import TX, flow, link, one_try
 
-UNCOUNTED = "the ssh connection to one:onboard uses the interface under test, but its octets were not counted"
+UNCOUNTED = "ssh, or an NFS root, of one:onboard uses the interface under test, but its octets were not counted"
 
 
 class Traffic:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.evidence.management_octets import HEADERS, parse_octets, read_octets
+from pytest_pinet.evidence.management_octets import COMMAND, HEADERS, parse_octets, read_octets
 from tests.support.local_shell import LocalShell
 
 RECORDED = """\
@@ -72,7 +72,7 @@ def test_the_connections_of_an_nfs_root_count(
         text = mounts.replace("HOST", host).replace("PORT", str(port))
         (tmp_path / "proc/self/mounts").write_text(f"rootfs / rootfs rw 0 0\n{text}\n")
         shell = LocalShell(env={"PATH": "/usr/bin:/bin", "SSH_CONNECTION": f"{host} 1 {host} 2"})
-        found = parse_octets(read_octets(shell, str(tmp_path)))
+        found = parse_octets(shell.run(COMMAND.replace("root=;", f"root={tmp_path};")).stdout)
     assert [name.rpartition(":")[2] for name in (found.octets if found else ())] == [str(port)] * counted
 
 

@@ -118,7 +118,7 @@ def test_a_tool_that_does_not_read_at_the_end_gets_a_note(tmp_path: Path, connec
     counter.before()
     assert counter.after([flow(payload=SECOND_BPS)], {}) == {}
     assert counter.uncounted == [
-        "the ssh connection to one:onboard uses the interface under test, but its octets were not counted "
+        "ssh, or an NFS root, of one:onboard uses the interface under test, but its octets were not counted "
         "(there was no second reading near the end of the traffic)"
     ]
 
@@ -132,7 +132,7 @@ def test_a_node_without_ss_gets_a_note(tmp_path: Path, connection: Connection) -
     counter = ManagementCounter(shared(tmp_path, connection))
     assert counted(counter, connection, 10, SECOND_BPS) == {}
     assert counter.uncounted == [
-        "the ssh connection to one:onboard uses the interface under test, but its octets were not counted "
+        "ssh, or an NFS root, of one:onboard uses the interface under test, but its octets were not counted "
         "(this needs ss of iproute2)"
     ]
 
@@ -150,5 +150,10 @@ def test_more_than_a_thousandth_is_noted_and_more_than_a_hundredth_is_invalid(
         f"ssh, or an NFS root, of one:onboard used its interface, too: {share * 100:.2g} % of the measured traffic "
         "(at most 0.1 % is allowed)"
     )
+    acts = [text.partition("\n")[2] for text in trouble]
+    assert acts == invalid * [
+        "  -> look for other users of the node, for programs that print much during the traffic, and for programs that "
+        "read or write files of an NFS root"
+    ]
     dropped = [replace(one, excluded="its link dropped") for one in tries]
     assert (management_notes(dropped), management_trouble(dropped)) == ([], [])
