@@ -368,7 +368,8 @@ def _arming(report: BootReport, name: str) -> str:
         )
     if report.instead:
         raise Refused(
-            f"{name} has a system in /run/nextroot, and a reboot would start it instead of the firmware: remove it"
+            f"{name} has a system mounted at /run/nextroot, and a reboot would start it instead of the firmware: "
+            "unmount it"
         )
     if report.mailbox:
         return TRY

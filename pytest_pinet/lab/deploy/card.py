@@ -57,8 +57,11 @@ _BOOT = {
     "uts": "readlink /proc/self/ns/uts",
     "init": "[ ! -d /run/systemd/system ] || echo systemd",
     # What `reboot` may start instead of the firmware: a kernel (also Debian's kexec-tools do), or only new programs.
-    "instead": 'if [ "$(cat /sys/kernel/kexec_loaded)" = 1 ]; then echo kexec; elif [ -d /run/nextroot ]; then'
-    " echo nextroot; fi",
+    # Only systemd starts the programs, if they are an operating system and the folder is a mount point (its pull
+    # requests 29626 and 32136).
+    "instead": 'if [ "$(cat /sys/kernel/kexec_loaded)" = 1 ]; then echo kexec;'
+    " elif [ -d /run/systemd/system ] && grep -q ' /run/nextroot ' /proc/self/mounts &&"
+    " { [ -e /run/nextroot/etc/os-release ] || [ -e /run/nextroot/usr/lib/os-release ]; }; then echo nextroot; fi",
     # From this section to the end, the firmware appends the text to each config.txt and tryboot.txt.
     "appended": r"timed vcgencmd bootloader_config | sed -n '/^\[config\.txt\]/,$p'",
     # The log of the firmware (package raspi-utils).

@@ -299,7 +299,7 @@ REFUSED = [
      "NODE has a kernel that kexec has loaded, and a reboot may start it instead of the firmware: unload it "
      "(kexec -u)"),
     ("a system for a soft reboot", PI_OS, "pi4b", attribute("instead", "nextroot"),
-     "NODE has a system in /run/nextroot, and a reboot would start it instead of the firmware: remove it"),
+     "NODE has a system mounted at /run/nextroot, and a reboot would start it instead of the firmware: unmount it"),
     ("UEFI", PI_OS, "pi4b", config("armstub=RPI_EFI.fd\n"),
      "the firmware of NODE starts UEFI (RPI_EFI.fd), not Linux: deploy by its own means"),
     ("autoboot.txt with a trial partition", PI_OS, "pi4b",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.config_txt import BootFileNames, pi_models
+from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.card import Card, loaded_files, mount_below, parse_boot_report, read_boot_report
 from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
@@ -137,6 +138,41 @@ def test_a_kernel_that_kexec_has_loaded_is_reported(tmp_path: Path, loaded: str,
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     assert read_boot_report(LocalShell("pi", {"PATH": f"{tmp_path}:{os.environ['PATH']}"})).instead == instead
+
+
+class SoftRebootShell(LocalShell):
+    """A shell of a board whose /run and mounts are below ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__("pi", {"PATH": f"{root}:{os.environ['PATH']}"})
+        self._root = root
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        moved = command.replace("[ -d /run/", f"[ -d {self._root}/run/").replace("-e /run/", f"-e {self._root}/run/")
+        return super().run(moved.replace("/proc/self/mounts", f"{self._root}/mounts"), timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("files", "folder", "instead"),
+    [
+        (("systemd/system/x", "nextroot/usr/lib/os-release"), "/run/nextroot", "nextroot"),
+        (("systemd/system/x", "nextroot/etc/os-release"), "/run/nextroot", "nextroot"),
+        (("systemd/system/x", "nextroot/etc/os-release"), "/run", ""),
+        (("systemd/system/x", "nextroot/etc/fstab"), "/run/nextroot", ""),
+        (("nextroot/etc/os-release",), "/run/nextroot", ""),
+    ],
+    ids=["a mounted system", "another mounted system", "not mounted", "no system", "no systemd"],
+)
+def test_a_system_that_a_soft_reboot_would_start_is_reported(
+    tmp_path: Path, files: tuple[str, ...], folder: str, instead: str
+) -> None:
+    for name in files:
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).touch()
+    (tmp_path / "mounts").write_text(f"/dev/mmcblk0p2 / ext4 rw 0 0\n/dev/sda1 {folder} ext4 rw 0 0\n")
+    (tmp_path / "id").write_text("#!/bin/sh\necho 0\n")
+    (tmp_path / "id").chmod(0o755)
+    assert read_boot_report(SoftRebootShell(tmp_path)).instead == instead
 
 
 def test_names_on_fat_are_not_case_sensitive() -> None:
