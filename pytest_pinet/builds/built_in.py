@@ -30,7 +30,10 @@ class BuiltInParameters:
     texts: frozenset[str] = frozenset()
 
     def of(self, module: str) -> set[str]:
-        """Return the parameters of a module; empty if it is not built in, or if that is not known."""
+        """Return what the image has after ``module.``: the parameters of a module that is built in.
+
+        Empty if the image has no such text. Texts of another kind may match, such as the name of a file.
+        """
         begin = f"{module}."
         return {text.removeprefix(begin) for text in self.texts if text.startswith(begin)}
 

@@ -107,7 +107,8 @@ class Booted:
         if self._container and any(file.role.boots for file in build.files):
             raise Refused(f"{name} shares its kernel with other containers, so it cannot boot another one; {ELSEWHERE}")
         require_processor(build, name, self._model.architectures, self._bits)
-        if self._makes_initramfs(build, known) and not self._store.on_board:
+        replaced = self._replaced_bytes(build, card, known)
+        if replaced is not None and not self._store.on_board:
             raise Refused(
                 f"{name} boots with an initramfs, which pinet cannot make on a {self._store.name}: add one to {build}"
             )
@@ -115,9 +116,9 @@ class Booted:
         if why := self._excess(build, cmdline_text(known, build, lines)):
             raise Refused(f"{why}: shorten it")
         if build.kernel is None and build.options:
-            check_built_in_options(build, self._board.shell, access.shell, f"{card.folder}/{known.names.kernel}")
-        making = self._made_bytes(build, card, known) if self._makes_initramfs(build, known) else None
-        self._root.check(build, making, bool(self._initramfs_names(build, known)))
+            path = f"{card.folder}/{known.names.kernel}"
+            check_built_in_options(build, self._board.shell, access.shell, path, known.kernel.release)
+        self._root.check(build, replaced, bool(self._initramfs_names(build, known)))
         where, act = f"{card.folder} of {name}", "delete files that are not needed there"
         needed, alone = self._needed_bytes(build, card, known), build is COPY
         self._space.check(build, needed, card.free, f"{build} takes", where, act, alone)
@@ -170,12 +171,12 @@ class Booted:
         total = sum(file.size for file in own) + sum(len(_kernel(file)) for file in build.of(BuildFileRole.KERNEL))
         total += sum(card.size(name) for name in self._shared_files(build, known))
         total += sum(file.size for file in early_firmware(build))
-        return total + self._made_bytes(build, card, known) + SLACK_BYTES
+        made = (self._replaced_bytes(build, card, known) or 0) * INITRAMFS_GROWTH
+        return total + int(made) + SLACK_BYTES
 
-    def _made_bytes(self, build: Build, card: Card, known: KnownGood) -> int:
-        """Return the most bytes of the initramfs that the board makes for the build; 0 if it makes none."""
-        size = sum(map(card.size, known.names.initramfs)) if self._makes_initramfs(build, known) else 0
-        return int(size * INITRAMFS_GROWTH)
+    def _replaced_bytes(self, build: Build, card: Card, known: KnownGood) -> int | None:
+        """Return the size of the known-good initramfs if the board makes another one for the build, else None."""
+        return sum(map(card.size, known.names.initramfs)) if self._makes_initramfs(build, known) else None
 
     def _shared_files(self, build: Build, known: KnownGood) -> dict[str, str]:
         """Return the known-good files that this build shares: their known-good names, and their names in this build."""

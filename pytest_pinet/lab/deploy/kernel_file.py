@@ -1,6 +1,6 @@
 """Reads the known-good kernel's file: its identity, and the parameters of the code that is built into it.
 
-A known file is not read again, because a kernel has 10 to 30 MB.
+A known file is not fetched again, because a kernel has 10 to 30 MB. All that is read of it comes from one transfer.
 """
 
 from __future__ import annotations
@@ -20,29 +20,41 @@ from pytest_pinet.lab.deploy.deploy_target import FeedingShell, Refused
 from pytest_pinet.model.build import Build, KernelId
 from pytest_pinet.tuning.files import reason
 
-# Succeeds for a module that can be loaded. {} is its name with any mixture of - and _.
-_LOADABLE = "grep -qE '/{}\\.ko' /lib/modules/$(uname -r)/modules.dep"
+# Succeeds for a module that this kernel can load. ``name`` has [-_] for each _.
+_LOADABLE = "grep -qE '(^|/){name}\\.ko' /lib/modules/{release}/modules.dep"
 
 
 def read_kernel(shell: FeedingShell, folder: str, name: str) -> KernelId:
     """Return the identity of a kernel file. Raises Loader, Unreadable, Refused if it cannot be read, SshError."""
     path = f"{folder}/{name}"
-    return read_once(
-        _hash(shell, path), "kernel-1.json", TypeAdapter(KernelId), lambda: read_image(_content(shell, path))
-    )
+    sha256 = _hash(shell, path)
+
+    def read() -> KernelId:
+        content = _content(shell, path)
+        found = read_image(content)
+        # A later check of options may come over a console, which is too slow for the file.
+        built_in_parameters(sha256, lambda: content)
+        return found
+
+    return read_once(sha256, "kernel-1.json", TypeAdapter(KernelId), read)
 
 
-def check_built_in_options(build: Build, board: Shell, shell: FeedingShell, path: str) -> None:
+def check_built_in_options(build: Build, board: Shell, shell: FeedingShell, path: str, release: str) -> None:
     """Check the options of code that is built into the known-good kernel, with which the build boots.
 
-    ``shell`` is that of the machine with the kernel's file. Raises ConfigError, Refused, SshError.
+    ``shell`` is that of the machine with the kernel's file. Without the file's content, nothing is checked. Raises
+    ConfigError, Refused, SshError.
     """
-    built_in = built_in_parameters(_hash(shell, path), lambda: _content(shell, path))
+    sha256 = _hash(shell, path)
+    try:
+        built_in = built_in_parameters(sha256, lambda: _content(shell, path))
+    except Refused:
+        return
     for module, parameter, _ in build.options:
         has = built_in.lacks(module, parameter)
         if module in build.modules or not has or has_parameter((), parameter):
             continue
-        if board.run(_LOADABLE.format(module.replace("_", "[-_]"))).returncode:
+        if board.run(_LOADABLE.format(name=module.replace("_", "[-_]"), release=release)).returncode:
             raise ConfigError(f"{build}: options: {no_parameter(module, parameter, has)}")
 
 

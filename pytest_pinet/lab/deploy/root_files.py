@@ -26,6 +26,7 @@ _NOT_KEPT = ("overlay", "overlayfs", "tmpfs", "ramfs", "rootfs", "squashfs", "er
 _TOOLS = "PATH=$PATH:/usr/sbin:/sbin"
 # mkinitramfs has all files unpacked in this folder, and their archive beside them. Modules stay packed in them.
 MAKING = "/var/tmp"
+# In sizes of the known-good initramfs. It allows for a new initramfs that is somewhat larger.
 MAKING_GROWTH = 4
 # mkinitramfs of Debian 12 (0.142) fails without the configuration of the kernel. Newer ones pack as on the board, such
 # as by zstd, although the kernel perhaps unpacks only gzip, which is on by default.
@@ -56,14 +57,14 @@ class RootFiles:
         self._spaces: dict[str, DiskSpace] = {}
         self._owners: set[str] = set()
 
-    def check(self, build: Build, mkinitramfs: int | None, initramfs: bool) -> None:
+    def check(self, build: Build, replaced: int | None, initramfs: bool) -> None:
         """Check whether the board can take the files. Raises Refused, SshError.
 
-        ``mkinitramfs`` is the size in bytes of the initramfs that the board makes, or None if it makes none;
+        ``replaced`` is the size in bytes of the known-good initramfs if the board makes another one, else None;
         ``initramfs``: the build boots with one.
         """
         shell, name = self._board.shell, self._board.name
-        tools = ["depmod"] * bool(build.of(BuildFileRole.MODULES)) + ["mkinitramfs"] * (mkinitramfs is not None)
+        tools = ["depmod"] * bool(build.of(BuildFileRole.MODULES)) + ["mkinitramfs"] * (replaced is not None)
         missing = [tool for tool in tools if shell.run(f"{_TOOLS}; command -v {tool}").returncode]
         if "mkinitramfs" in missing:
             raise Refused(
@@ -72,7 +73,7 @@ class RootFiles:
             )
         if missing:
             raise Refused(f"{name} has no {missing[0]}, which {build} needs for its modules")
-        without = mkinitramfs is not None and build.release and not build.of(BuildFileRole.MODULES)
+        without = replaced is not None and build.release and not build.of(BuildFileRole.MODULES)
         if without and shell.run(f"[ -d /lib/modules/{build.release} ]").returncode:
             raise Refused(
                 f"{name} boots with an initramfs, but neither {build} nor {name} has modules of kernel {build.release} "
@@ -89,7 +90,7 @@ class RootFiles:
                 f"{name} has different modules of kernel {build.release}, which belong to its known-good build: "
                 "build this kernel with another release (CONFIG_LOCALVERSION)"
             )
-        self._check_space(build, (mkinitramfs or 0) * MAKING_GROWTH)
+        self._check_space(build, (replaced or 0) * MAKING_GROWTH)
 
     def _check_space(self, build: Build, temporary: int) -> None:
         """Check whether modules, driver firmware and a temporary initramfs have room. Raises Refused, SshError."""
@@ -111,7 +112,8 @@ class RootFiles:
         for mount, parts in sizes.items():
             act = "delete files that are not needed there"
             act += ", or strip the modules (INSTALL_MOD_STRIP=1)" if "modules" in parts else ""
-            words = f"the {' and '.join(parts)} of {build} take"
+            verb = "take" if len(parts) > 1 or "modules" in parts else "takes"
+            words = f"the {' and '.join(parts)} of {build} {verb}"
             space = self._spaces.setdefault(mount, DiskSpace())
             where = f"{MAKING} of {self._board.name}" if list(parts) == ["temporary initramfs"] else self._board.name
             passing = parts.get("temporary initramfs", 0)

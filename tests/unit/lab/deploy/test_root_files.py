@@ -62,7 +62,7 @@ FIRMWARE = "firmware: {rtl_nic/new.fw: fw.bin}\n"
 def test_each_part_needs_space_in_its_own_file_system(tmp_path: Path) -> None:
     both = build_of(tmp_path / "both", MODULES + FIRMWARE)
     files_on({"/var": 5, "/": 60}).check(both, None, True)
-    with pytest.raises(Refused, match=r"^the driver firmware of build both take 0 MB, but pi has only 0 MB left"):
+    with pytest.raises(Refused, match=r"^the driver firmware of build both takes 0 MB, but pi has only 0 MB left"):
         files_on({"/var": 3, "/": 60}).check(both, None, True)
     with pytest.raises(Refused, match=r"^the modules of build both take"):
         files_on({"/var": 60, "/": 45}).check(both, None, True)
@@ -83,7 +83,7 @@ def test_the_firmware_of_a_deployed_build_is_not_counted_again(tmp_path: Path) -
 
 def test_the_temporary_files_of_mkinitramfs_need_space(tmp_path: Path) -> None:
     build = build_of(tmp_path / "new", MODULES)
-    sentence = r"^the temporary initramfs of build new take 4 MB, but /var/tmp of pi has only 4 MB left: delete files"
+    sentence = r"^the temporary initramfs of build new takes 4 MB, but /var/tmp of pi has only 4 MB left: delete files"
     with pytest.raises(Refused, match=sentence):
         files_on({"/var/tmp": 3900, "/": 60}).check(build, 1_000_000, True)
     files_on({"/var/tmp": 3907, "/": 60}).check(build, 1_000_000, True)
