@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.history.points import Point
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
 from pytest_pinet.report.allure.verdicts import STATUS
 from pytest_pinet.report.trends import FigureSeries
@@ -113,7 +113,7 @@ def allure3_history(runs: Sequence[tuple[Point, Mapping[str, Point]]], tests: Se
             "testResults": {
                 history_id: {
                     "id": _uuid(f"{first.run}/{history_id}"), "name": test.name, "status": STATUS[dot.verdict],
-                    "message": dot.reason, "start": _ms(dot), "stop": _ms(dot), "duration": 0, "url": "",
+                    "message": _why(dot), "start": _ms(dot), "stop": _ms(dot), "duration": 0, "url": "",
                     "historyId": history_id, "reportLinks": [],
                 }
                 for history_id, (test, dot) in known.items()
@@ -128,7 +128,7 @@ def allure2_history(runs: Sequence[tuple[Point, Mapping[str, Point]]], tests: Se
     history: dict[str, dict[str, object]] = {}
     for test in tests:
         items = [
-            {"uid": _uuid(f"{first.run}/{test.id}")[:16], "status": STATUS[dot.verdict], "statusDetails": dot.reason,
+            {"uid": _uuid(f"{first.run}/{test.id}")[:16], "status": STATUS[dot.verdict], "statusDetails": _why(dot),
              "time": {"start": _ms(dot), "stop": _ms(dot), "duration": 0}}
             for first, dots in shown
             if (dot := _worst(test, dots)) is not None
@@ -155,6 +155,11 @@ def _worst(test: KnownTest, dots: Mapping[str, Point]) -> Point | None:
     """Return the point with the worst verdict of a test in one run."""
     own = [dots[figure] for figure in test.figures if figure in dots]
     return min(own, key=lambda dot: SEVERITY.index(dot.verdict), default=None)
+
+
+def _why(dot: Point) -> str:
+    """Return the message of a run. A passed run has none, as in the results that our listener writes."""
+    return "" if dot.verdict in GOOD else dot.reason
 
 
 def _ms(dot: Point) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.derived import (
@@ -19,7 +20,9 @@ from pytest_pinet.report.allure.derived import (
 )
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
+from pytest_pinet.report.trends import all_series
 from tests.support.chart_series import dot, series
+from tests.support.history_records import FIGURE, day, kept
 
 SUBJECT = Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {}, "test_rate.py")
 TX, RX = series(direction="tx", runs=30, step=25), series(direction="rx", runs=30)
@@ -70,6 +73,23 @@ def test_an_invalid_value_is_a_broken_test_and_no_allure_metric() -> None:
     (line,) = [json.loads(one) for one in allure3_history(runs_of([bad], ""), [TEST]).splitlines()]
     assert line["metrics"] == {}
     assert line["testResults"][TEST.allure3_id]["status"] == "broken"
+
+
+def test_a_bad_run_has_its_reason_and_a_passed_run_has_no_message(tmp_path: Path) -> None:
+    """Packed points lack the reasons of good verdicts: the history is the same as from complete points."""
+    nights = [("pass", "above the limit"), ("fail", "below the limit"), ("marginal", "near the limit")]
+    with HistoryStore.open(str(tmp_path / "history.db"), create=True) as store:
+        store.add_all(kept([day(n, 900, verdict, reason=reason) for n, (verdict, reason) in enumerate(nights)]))
+        (packed,) = all_series(store, 9)
+        complete = replace(packed, dots=store.points(FIGURE, "virtual", 9))
+    test = replace(TEST, figures=(FIGURE,))
+    runs, whole = (runs_of([one], "") for one in (packed, complete))
+    lines = [json.loads(line) for line in allure3_history(runs, [test]).splitlines()]
+    assert [line["testResults"][test.allure3_id]["message"] for line in lines] == ["", "below the limit", ""]
+    items = json.loads(allure2_history(runs, [test])["history.json"])[test.id]["items"]
+    assert [item["statusDetails"] for item in items] == ["", "below the limit", ""]
+    assert allure3_history(runs, [test]) == allure3_history(whole, [test])
+    assert allure2_history(runs, [test]) == allure2_history(whole, [test])
 
 
 def test_allure_2_gets_the_20_runs_that_it_shows_newest_first() -> None:
