@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import LevelChange, Point, column
@@ -23,7 +24,9 @@ _APART = 24.0
 
 def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     """Draw the newest ``last`` runs, oldest left, evenly spaced whatever time is between them."""
-    dots = list(series.dots)[-last:]
+    dots = series.dots[-last:]
+    runs = {dot.run for dot in dots}
+    series = replace(series, dots=dots, shifts=[shift for shift in series.shifts if shift.run in runs])
     area = Area(_LEFT, _TOP, _WIDTH - 156, _BOTTOM)
     paper = Paper(_WIDTH, _HEIGHT, f"Trend of {series.figure}", trend_words(series))
     paper.text(14, 24, series.figure, "f-ink bold", TITLE)
@@ -135,8 +138,6 @@ def _shifts(paper: Paper, area: Area, xs: AxisScale, series: FigureSeries, dots:
     """Draw a line before the first run at each new level, with the change in percent."""
     runs = [dot.run for dot in dots]
     for shift in series.shifts:
-        if shift.run not in runs:
-            continue
         x = xs(runs.index(shift.run) - 0.5)
         paper.line([(x, area.top), (x, area.bottom)], "s-ink plain")
         text = f"{shift.relative * 100:+.1f} %"

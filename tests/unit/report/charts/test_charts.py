@@ -85,6 +85,14 @@ def test_the_words_of_a_trend_name_the_change_and_its_builds() -> None:
     assert "-8.6 %, 941.0 Mbit/s to 860.0 Mbit/s, with 6.12.6-v8+ (before: 6.12.5-v8+)." in words
 
 
+def test_the_words_of_a_chart_describe_the_runs_that_it_shows() -> None:
+    svg = trend_chart(series(runs=100, step=20)).svg()
+    assert "60 runs from 2026-07-11 to 2026-09-08" in svg
+    assert "100 runs" not in svg
+    assert "-8.6 %" not in svg
+    assert "-8.6 %, 941.0 Mbit/s to 860.0 Mbit/s" in trend_chart(series(runs=100, step=40)).svg()
+
+
 def test_builds_of_one_version_are_labelled_by_their_commits() -> None:
     assert short_names({"6.12.25-v8+ga1", "6.12.25-v8+gb2", "6.12.26-v8+", "7.0"}) == {
         "6.12.25-v8+ga1": "6.12.25 ga1",
