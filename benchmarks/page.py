@@ -38,6 +38,8 @@ def make(path: Path, count: int) -> None:
     """Make the history. Every tenth metric is 5 % slower from the middle of the shown runs on."""
     store = HistoryStore.open(str(path), create=True)
     store.add_all(_moved(count))
+    # As each run does at its end.
+    store.find_changes({(figure.id, figure.lab) for figure in store.figures()})
     store.close()
 
 

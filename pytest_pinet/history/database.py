@@ -69,10 +69,10 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open a transaction: all of it is kept, or nothing."""
+    def writing(self, busy_s: float = BUSY_S) -> Iterator[Connection]:
+        """Open a transaction: all of it is kept, or nothing. A writer waits at most ``busy_s`` for others (SQLite)."""
         with self.trouble(), self._engine.connect() as plain:
-            connection = plain.execution_options(pinet_writing=True)
+            connection = plain.execution_options(pinet_writing=True, pinet_busy_s=busy_s)
             with connection.begin():
                 yield connection
 
@@ -138,8 +138,9 @@ def _share_file(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
         # A transaction that becomes a writer later can find the file locked and cannot wait.
-        writing = connection.get_execution_options().get("pinet_writing")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+        options = connection.get_execution_options()
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={options.get('pinet_busy_s', BUSY_S) * 1000:.0f}")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("pinet_writing") else "BEGIN")
 
 
 def _settle(database: Database, create: bool) -> None:

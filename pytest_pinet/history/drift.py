@@ -61,6 +61,11 @@ class SeriesCourse:
 Told = tuple[tuple[int, int], float, list[LevelShift]]
 
 
+def course_of(rates: Sequence[float], matters: float = MATTERS) -> SeriesCourse:
+    """Find the course of a series of rates (bit/s)."""
+    return course([math.log(max(rate, 1.0)) for rate in rates], matters=matters)
+
+
 def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MATTERS) -> SeriesCourse:
     """Find the jumps and the drift of a series of logarithms."""
     series = Readings(logs)

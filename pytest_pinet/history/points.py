@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from pytest_pinet.config.acknowledged import Acknowledgement
     from pytest_pinet.config.baselines import AcceptedBaseline
 
-# Default length of a trend.
+# Default length of a trend, and the number of runs in which losses are looked for.
 USUAL_LENGTH = 200
+LONG_LENGTH = 1000
 
 
 @dataclass(frozen=True)

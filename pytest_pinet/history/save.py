@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ def keep_run(url: str | None, run: RunRecord, folder: Path) -> str | None:
         record, points = points_of(run, str(folder), "the run's record")
         with open_history(target, create=True) as store:
             store.add(record, points)
+            with suppress(ConfigError):
+                store.find_changes({(point.figure, point.lab) for point in points})
     except ConfigError as error:
         return f"{error}\nthis run is not in the history; later: pinet history import {folder / 'results.json'}"
     return None

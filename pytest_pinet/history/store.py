@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from sqlalchemy import (
@@ -23,12 +24,14 @@ from sqlalchemy import (
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.history.courses import COURSES, MetricCourses, store_courses, stored_courses
 from pytest_pinet.history.database import Database, lock_tables
 from pytest_pinet.history.gate_tables import GATED, GATES, add_gates, gates_of, has_gates
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.latest import newest_points
 from pytest_pinet.history.packed import PACKED, PARTS, best_levels, pack
 from pytest_pinet.history.points import (
+    LONG_LENGTH,
     USUAL_LENGTH,
     Figure,
     OutOfService,
@@ -62,6 +65,10 @@ from pytest_pinet.history.tables import (
 from pytest_pinet.history.trends import NOTHING, trend
 
 _POINTS = select_points()
+# The lengths of trends whose courses are stored.
+_KEPT = (USUAL_LENGTH, LONG_LENGTH)
+# A reader that stores a course waits no longer for a writer.
+_READER_WAITS_S = 1.0
 
 
 class HistoryStore:
@@ -223,13 +230,34 @@ class HistoryStore:
         """Yield the combination and the trend of every metric, with the points of `latest`.
 
         A metric below its baseline has complete points: whether that is a loss depends on the connections of each run.
+        What the search for changes found is stored for the next reader.
         """
+        with self._database.reading() as connection:
+            stored = stored_courses(connection, last) if last in _KEPT else {}
+        new: dict[tuple[str, str], str] = {}
         for figure, points in self.latest(last, lab, only):
-            found = trend(figure.id, figure.lab, points, self._reviewed)
+            key = figure.id, figure.lab
+            courses = MetricCourses(stored.get(key, ""))
+            found = trend(*key, points, self._reviewed, find=courses.find)
             level = next((bps for bps in reversed(found.levels_bps) if bps is not None), None)
             if found.baseline is not None and level is not None and level < found.baseline.goodput.bps:
-                found = self.trend(figure.id, last, figure.lab)
+                found = trend(*key, self.points(*key, last), self._reviewed, find=courses.find)
+            if courses.changed:
+                new[key] = courses.content
             yield figure.combination, found
+        if new and last in _KEPT:
+            # A reader need not have the right to write. Without it, each reader searches.
+            with suppress(ConfigError), self._database.writing(_READER_WAITS_S) as connection:
+                _make_tables(connection, COURSES)
+                store_courses(connection, last, new)
+
+    def find_changes(self, only: Container[tuple[str, str]]) -> None:
+        """Search these metrics, each with its lab, for level changes, so that reports need not do it."""
+        trends = [found for _, found in self.trends(USUAL_LENGTH, only=only)]
+        # Reports look for the begin of a loss in more points.
+        moved = {(found.figure, found.lab) for found in trends if found.changes and len(found.points) == USUAL_LENGTH}
+        for _ in self.trends(LONG_LENGTH, only=moved) if moved else ():
+            pass
 
     def points_of(self, run: str) -> list[Point]:
         """Return all points of a run, by metric. Raises ConfigError if there is no such run."""

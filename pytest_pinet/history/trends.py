@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.history.builds import differences, identity
-from pytest_pinet.history.drift import SeriesCourse, course
+from pytest_pinet.history.drift import SeriesCourse, course_of
 from pytest_pinet.history.levels import MATTERS, LevelShift
 from pytest_pinet.history.points import LevelChange, Point, Trend, column
 from pytest_pinet.history.settings import settings_differences
@@ -17,7 +17,6 @@ from pytest_pinet.model.verdict import Verdict
 NOTHING = Reviewed()
 # An invalid value is not comparable, and an error has no value.
 COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdict.INCONCLUSIVE)
-_COUNTED = frozenset(COUNTED)
 
 
 def trend(
@@ -27,8 +26,12 @@ def trend(
     reviewed: Reviewed = NOTHING,
     changes: bool = True,
     matters: float = MATTERS,
+    find: Callable[[Sequence[float], float], SeriesCourse] = course_of,
 ) -> Trend:
-    """Return the trend of a metric's points, oldest first. Level changes below ``matters`` (0.01 = 1 %) are ignored."""
+    """Return the trend of a metric's points, oldest first. Level changes below ``matters`` (0.01 = 1 %) are ignored.
+
+    ``find`` searches, or knows what a search found (`courses`).
+    """
     decided = reviewed.baseline(figure, lab), reviewed.acknowledgement(figure, lab)
     if not changes:
         return Trend(figure, lab, points, decided[0], acknowledgement=decided[1])
@@ -36,7 +39,7 @@ def trend(
     found: list[LevelChange] = []
     goodput = column(points, "goodput_bps")
     for indices in comparable(points):
-        one = course([math.log(max(goodput[index] or 0.0, 1.0)) for index in indices], matters=matters)
+        one = find([goodput[index] or 0.0 for index in indices], matters)
         for index, level in zip(indices, one.levels, strict=True):
             levels[index] = math.exp(level)
         found += _changes(_Chosen(points, indices), one)
@@ -53,14 +56,16 @@ def comparable(points: Sequence[Point]) -> Iterator[list[int]]:
     """Yield groups of points that are comparable: same parameters, and all emulated or none."""
     # As `counts`, without the points: a page has a hundred thousand.
     goodput, verdicts = column(points, "goodput_bps"), column(points, "verdict")
-    kinds = list(zip(column(points, "parameters"), column(points, "emulated"), strict=True))
-    if len(set(kinds)) == 1 and None not in goodput and set(verdicts) <= _COUNTED:
+    parameters, emulated = column(points, "parameters"), column(points, "emulated")
+    one_kind = len(set(parameters)) == len(set(emulated)) == 1
+    # The hash of a verdict is slow, and most verdicts are the first of these.
+    if one_kind and None not in goodput and all(map(COUNTED.__contains__, verdicts)):
         yield list(range(len(points)))
         return
     alike: dict[tuple[str, bool], list[int]] = {}
-    for index, (bps, verdict, kind) in enumerate(zip(goodput, verdicts, kinds, strict=True)):
-        if bps is not None and verdict in _COUNTED:
-            alike.setdefault(kind, []).append(index)
+    for index, (bps, verdict) in enumerate(zip(goodput, verdicts, strict=True)):
+        if bps is not None and verdict in COUNTED:
+            alike.setdefault((parameters[index], emulated[index]), []).append(index)
     yield from alike.values()
 
 

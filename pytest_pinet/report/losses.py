@@ -9,17 +9,15 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
+from pytest_pinet.history.points import LONG_LENGTH
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.text_wrap import rates, wrap
-
-# Runs of each metric that are read.
-USUAL_RUNS = 1000
 
 
 def read_losses(url: str, lab: LabOfFile, today: date) -> list[MetricLevel]:
     """Return the levels with a loss of all metrics of a lab, open losses first. Raises ConfigError."""
     with open_history(url, reviewed=load_reviewed(lab)) as history:
-        return lost(level_of(found, today) for _, found in history.trends(USUAL_RUNS, lab.name))
+        return lost(level_of(found, today) for _, found in history.trends(LONG_LENGTH, lab.name))
 
 
 def lost(levels: Iterable[MetricLevel]) -> list[MetricLevel]:

@@ -16,7 +16,7 @@ from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.levels import MATTERS
 from pytest_pinet.history.losses import MetricLevel, level_of
-from pytest_pinet.history.points import LevelChange, Point, Trend, column
+from pytest_pinet.history.points import LONG_LENGTH, LevelChange, Point, Trend, column
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
@@ -25,7 +25,6 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
-from pytest_pinet.report.losses import USUAL_RUNS
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten
 
@@ -115,7 +114,7 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
     shown, too.
     """
     today = datetime.now(UTC).date()
-    best = history.best_levels() if last < USUAL_RUNS else {}
+    best = history.best_levels() if last < LONG_LENGTH else {}
     shown = [(combination, found, level_of(found, today)) for combination, found in history.trends(last, lab)]
     lower = {
         (found.figure, found.lab)
@@ -128,7 +127,7 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
             or best.get((found.figure, found.lab), 0.0) > (level.now_bps or 0.0) * (1 + MATTERS)
         )
     }
-    longer = history.trends(USUAL_RUNS, lab, lower) if lower and last < USUAL_RUNS else ()
+    longer = history.trends(LONG_LENGTH, lab, lower) if lower and last < LONG_LENGTH else ()
     levels = {(found.figure, found.lab): level_of(found, today) for _, found in longer}
     return [
         series_of(found, combination, levels.get((found.figure, found.lab), level))
@@ -145,7 +144,7 @@ def series_with(
     for result in results:
         for way in result.directions:
             figure = metric_id(result.id, way)
-            past = Trend(figure, "", ()) if history is None else history.trend(figure, max(last, USUAL_RUNS))
+            past = Trend(figure, "", ()) if history is None else history.trend(figure, max(last, LONG_LENGTH))
             point = _point(result, way, figure, emulated)
             shown = past.points[-last:]
             shifts = tuple(shift for shift in past.changes if any(dot.run == shift.run for dot in shown))

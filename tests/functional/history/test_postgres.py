@@ -22,10 +22,11 @@ import pytest
 import pytest_pinet.history.store as history_store
 from pytest_pinet.doctor import memory
 from pytest_pinet.doctor.finding import Status
+from pytest_pinet.history import courses
 from pytest_pinet.history.gates import gate_of
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
-from pytest_pinet.history.points import OutOfService, Suspicion
+from pytest_pinet.history.points import OutOfService, Suspicion, Trend
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.suspicions import standing
@@ -161,6 +162,48 @@ def test_a_trend_comes_from_the_server(url: str) -> None:
     assert [figure.id for figure, _ in store.latest(7, "elsewhere")] == []
     store.close()
     assert change.differs == ("kernel 6.12.0 -> 6.12.1",)
+
+
+def test_level_changes_are_stored_by_runners_and_used_by_a_reader_without_rights(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    with HistoryStore.open(url, create=True) as store:
+        store.add_all(kept([day(number, 941 if number < 20 else 880) for number in range(40)]))
+
+    def stored() -> int:
+        with psycopg.connect(url) as connection:
+            row = connection.execute("SELECT count(*) FROM pinet_courses").fetchone()
+            return int(row[0]) if row is not None else 0
+
+    def read(target: str) -> list[Trend]:
+        with open_history(target) as history:
+            return [found for _, found in history.trends(200)]
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE pinet_courses")
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute("GRANT USAGE ON SCHEMA public TO reader")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    without_rights = url.replace("pinet@", "reader@")
+    (searched,) = read(without_rights)
+    assert len(searched.changes) == 1
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT to_regclass('pinet_courses')").fetchone() == (None,)
+    with ThreadPoolExecutor(4) as readers:
+        found = list(readers.map(read, [url] * 8))
+    assert [one[0].changes for one in found] == [searched.changes] * 8
+    assert stored() == 1
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    monkeypatch.setattr(courses, "course_of", lambda *_: pytest.fail("it was searched again"))
+    (used,) = read(without_rights)
+    assert (used.changes, used.levels_bps) == (searched.changes, searched.levels_bps)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP OWNED BY reader")
+        connection.execute("DROP ROLE reader")
 
 
 def test_boards_are_remembered_for_all_runners_until_they_are_cleared(url: str) -> None:
