@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 import time
@@ -92,6 +93,8 @@ def report(
     began = time.monotonic()
     # A page has a million values, none of which becomes garbage: looking for garbage takes a third of the time.
     gc.disable()
+    # At its end, Python looks once more.
+    atexit.register(gc.freeze)
     click.get_current_context().call_on_close(gc.enable)
     if results is not None and not results.is_dir():
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")

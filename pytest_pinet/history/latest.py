@@ -31,6 +31,23 @@ _BAD = frozenset(code for code, verdict in enumerate(VERDICTS) if verdict not in
 _RATES = {"goodput_bps": 4, "limit_bps": 7, "oracle_bps": 8}
 
 
+class SharedRows:
+    """Rows of a table to which points refer, by key."""
+
+    def __init__(self, rows: Mapping[int, Mapping[str, Any]]) -> None:
+        self._rows = rows
+        self._columns: dict[str, Mapping[int, Any]] = {}
+
+    def __getitem__(self, key: int) -> Mapping[str, Any]:
+        return self._rows[key]
+
+    def column(self, name: str) -> Mapping[int, Any]:
+        """Return a field of all rows, by key."""
+        if name not in self._columns:
+            self._columns[name] = {key: row.get(name, _BLANK[name]) for key, row in self._rows.items()}
+        return self._columns[name]
+
+
 class PackedPoints(Sequence[Point]):
     """The newest points of one metric, oldest first. A point is made when it is used, a column without points.
 
@@ -42,8 +59,8 @@ class PackedPoints(Sequence[Point]):
         self,
         columns: Columns,
         shared: Mapping[str, Any],
-        contexts: Mapping[int, Mapping[str, Any]],
-        runs: Mapping[int, Mapping[str, Any]],
+        contexts: SharedRows,
+        runs: SharedRows,
         reasons: Mapping[int, str],
         newest: Mapping[str, Any],
     ) -> None:
@@ -93,8 +110,7 @@ class PackedPoints(Sequence[Point]):
         if name not in _OF_CONTEXT | _NAMES_OF_RUN:
             return [getattr(point, name) for point in self]
         keys, of = (own[2], self._contexts) if name in _OF_CONTEXT else (own[1], self._runs)
-        known = {key: of[key].get(name, _BLANK[name]) for key in set(keys)}
-        return [known[key] for key in keys]
+        return list(map(of.column(name).__getitem__, keys))
 
     def _point(self, place: int) -> Point:
         if place in self._points:
@@ -118,10 +134,9 @@ def newest_points(
 ) -> Iterator[tuple[Figure, PackedPoints]]:
     """Yield the last points of these rows of SERIES, oldest first."""
     columns = newest_columns(connection, [one.key for one in series], last)
-    runs = {key: {"run": own.pop("id"), **own} for key, own in _rows(connection, RUNS, _OF_RUN, columns, 1)}
-    contexts = {
-        key: parse_context(own["content"]) for key, own in _rows(connection, CONTEXTS, ("content",), columns, 2)
-    }
+    runs = SharedRows({k: {"run": own.pop("id"), **own} for k, own in _rows(connection, RUNS, _OF_RUN, columns, 1)})
+    texts = _rows(connection, CONTEXTS, ("content",), columns, 2)
+    contexts = SharedRows({key: parse_context(own["content"]) for key, own in texts})
     newest, reasons = _newest(connection, columns), _reasons(connection, columns)
     for one in series:
         if one.key in columns:
