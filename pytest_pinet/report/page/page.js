@@ -114,6 +114,23 @@
     apply();
   }
 
+  // -- boards that are out of view -------------------------------------------------------------------------------
+  for (const scroll of all(".scroll:has(> .grid)")) {
+    const hint = make("p", { className: "muted", hidden: true });
+    const update = () => {
+      const { left, right } = scroll.getBoundingClientRect();
+      const away = all("thead th", scroll).slice(1).filter((head) => {
+        const own = head.getBoundingClientRect();
+        return own.left < left - 1 || own.right > right + 1;
+      });
+      hint.hidden = scroll.scrollWidth <= scroll.clientWidth || !away.length;
+      hint.textContent = `Scroll the table sideways for ${away.map((head) => head.textContent).join(", ")}.`;
+    };
+    scroll.before(hint);
+    scroll.addEventListener("scroll", update);
+    new ResizeObserver(update).observe(scroll);
+  }
+
   // -- two builds ----------------------------------------------------------------------------------------------
   const release = (text) => text.split(" ")[0];
   const compare = $("compare");

@@ -99,6 +99,22 @@ def test_the_page_is_readable_at_any_width_and_loads_nothing_from_elsewhere(page
         assert seen.complaints() == []
 
 
+def test_boards_out_of_view_are_named(page: Path) -> None:
+    hint = (
+        "const hint = [...document.querySelectorAll('main p')].find(e => e.textContent.startsWith('Scroll the'));"
+        "return hint.hidden ? '' : hint.textContent"
+    )
+    with browser(1600, 1000) as seen:
+        seen.open(page)
+        for width, text in ((1600, ""), (768, "Scroll the table sideways for pi4b, pi5."), (400, "")):
+            seen.resize(width, 1000)
+            seen.until(lambda text=text: seen.run(hint) == text, text or f"no hint at {width} px")
+        seen.resize(768, 1000)
+        seen.run("const table = document.querySelector('.scroll:has(> .grid)'); table.scrollLeft = table.scrollWidth")
+        seen.until(lambda: seen.run(hint) == "Scroll the table sideways for cm4, pi3b.", "the other boards")
+        assert seen.complaints() == []
+
+
 @pytest.mark.smoke
 def test_the_picture_of_the_readme_shows_state_changes_and_results(page: Path, pictures: Path) -> None:
     """``make pictures`` copies the picture to docs/."""
