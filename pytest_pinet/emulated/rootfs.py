@@ -217,6 +217,9 @@ def _unpack(package: Path, root: Path) -> None:
     links: list[tuple[Path, Path]] = []
     with open_package(package) as tar:
         for member in tar:
+            # Debian 13's base-files has these as links to /usr. They exist here already.
+            if member.name.removeprefix("./").rstrip("/") in (*_MERGED, "lib64"):
+                continue
             path = _merged(member.name.removeprefix("./"))
             if not path or path.startswith(_LEFT_OUT) or ".." in path.split("/"):
                 continue

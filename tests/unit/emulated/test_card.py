@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,20 +17,24 @@ import pytest
 from pytest_pinet.emulated.card import BOOT_START, FLAG_AT, list_boot, make_card, read_boot, take_flag, write_boot
 from pytest_pinet.emulated.kernel_package import KernelPackage, arm64_image, dependencies
 from pytest_pinet.emulated.packages import open_package
-from pytest_pinet.emulated.rootfs import Archive, boot_modules, guest_file
+from pytest_pinet.emulated.rootfs import Archive, System, boot_modules, guest_file, make_root
 from pytest_pinet.errors import LabError
 
 IMAGE = bytes(0x38) + b"ARMd" + bytes(64)
 
 
-def package(path: Path, files: dict[str, bytes], pack: str = "xz") -> Path:
-    """Write a real ``.deb``: an ar archive with a tar."""
+def package(path: Path, files: Mapping[str, bytes | str], pack: str = "xz") -> Path:
+    """Write a real ``.deb``: an ar archive with a tar. A text is the target of a link."""
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as archive:
         for name, data in files.items():
             member = tarfile.TarInfo(f"./{name}")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
+            if isinstance(data, str):
+                member.type, member.linkname = tarfile.SYMTYPE, data
+                archive.addfile(member)
+            else:
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
     data = lzma.compress(tar.getvalue()) if pack == "xz" else gzip.compress(tar.getvalue())
     parts = [("debian-binary", b"2.0\n"), (f"data.tar.{pack}", data)]
     body = b"!<arch>\n"
@@ -60,6 +65,16 @@ def test_a_file_that_is_not_a_package_is_refused(tmp_path: Path, content: bytes,
     (tmp_path / "a.deb").write_bytes(content)
     with pytest.raises(LabError, match=message):
         open_package(tmp_path / "a.deb")
+
+
+def test_a_package_that_has_the_folders_of_before_the_usr_merge_as_links_is_unpacked(tmp_path: Path) -> None:
+    # As base-files of Debian 13. Other packages still have files in these folders.
+    base = package(tmp_path / "base.deb", {"bin": "usr/bin", "lib64": "usr/lib64", "usr/bin/busybox": b"busybox"})
+    old = package(tmp_path / "old.deb", {"bin/old": b"old"})
+    root = tmp_path / "root"
+    make_root(root, [base, old], System((), {}, {}))
+    assert (root / "bin").readlink() == Path("usr/bin")
+    assert [(root / "bin" / name).read_bytes() for name in ("busybox", "old")] == [b"busybox", b"old"]
 
 
 def test_modules_are_installed_with_their_dependencies(tmp_path: Path) -> None:
