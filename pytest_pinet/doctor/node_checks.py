@@ -247,7 +247,7 @@ def check_iperf3(bench: Bench) -> Sequence[Finding]:
 
 
 def judge_iperf3(versions: Mapping[str, Version]) -> list[Finding]:
-    """Return a finding for each of these nodes."""
+    """Return a finding for each of these nodes. Two nodes are one pair, whose results all have the same versions."""
     threaded = Counter(version.threaded for version in versions.values())
     usual = threaded.most_common(1)[0][0] if threaded else False
     found = []
@@ -258,13 +258,14 @@ def judge_iperf3(versions: Mapping[str, Version]) -> list[Finding]:
             act = f"on that node: install iperf3 {_OLDEST.since} or newer"
         elif version.threaded != usual:
             # Since 3.16 each stream has a thread, so results of nodes with a busy processor cannot be compared.
-            others = sorted({v for v in versions.values() if v.threaded == usual})
-            message = (
-                f"iperf3 {version} runs its streams in {'threads' if version.threaded else 'one thread'}, unlike "
-                f"{' and '.join(map(str, others))} on the other nodes, so their results cannot be compared"
-            )
-            act = "on that node: install the version of the other nodes"
-        found.append(Finding(Status.WRONG if act else Status.OK, node, message, act))
+            others = " and ".join(map(str, sorted({v for v in versions.values() if v.threaded == usual})))
+            message = f"iperf3 {version} runs its streams in {'threads' if version.threaded else 'one thread'}, unlike "
+            if len(versions) == 2:
+                message += f"{others} on the other node: compare results only with results of these two versions"
+            else:
+                message += f"{others} on the other nodes, so their results cannot be compared"
+                act = "on that node: install the version of the other nodes"
+        found.append(Finding(Status.WRONG if act else Status.OK, node, message, act, shown=version.threaded != usual))
     return found
 
 

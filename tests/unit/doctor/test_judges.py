@@ -158,6 +158,13 @@ def test_iperf3_versions_must_be_supported_and_comparable() -> None:
     assert threads.message == (
         "iperf3 3.18 runs its streams in threads, unlike 3.12 on the other nodes, so their results cannot be compared"
     )
+    # A board with Debian 13 and a machine with Debian 12: neither has the version of the other.
+    pair = node_checks.judge_iperf3({"board": Version(3, 18), "pc": Version(3, 12)})
+    assert [(one.status, one.shown) for one in pair] == [(Status.OK, False), (Status.OK, True)]
+    assert pair[1].message == (
+        "iperf3 3.12 runs its streams in one thread, unlike 3.18 on the other node: "
+        "compare results only with results of these two versions"
+    )
     (old,) = node_checks.judge_iperf3({"a": Version(3, 1)})
     assert (old.status, old.act) == (Status.WRONG, "on that node: install iperf3 3.7 or newer")
 
