@@ -87,6 +87,7 @@ class ABOptions:
             cmdline=tuple(build.cmdline),
             options=tuple(f"{module}.{parameter}={value}" for module, parameter, value in build.options),
             sysctls=tuple(f"{name}={value}" for name, value in build.sysctls),
+            rps=build.rps or None,
             source=self._source(side, build),
         )
 

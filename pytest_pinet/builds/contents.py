@@ -55,6 +55,7 @@ class BuildContents:
     cmdline: list[str] = field(default_factory=list)
     options: list[tuple[str, str, str]] = field(default_factory=list)
     sysctls: list[tuple[str, str]] = field(default_factory=list)
+    rps: str = ""
     source: BuildSource | None = None
 
     def of(self, role: BuildFileRole) -> list[BuildPart]:

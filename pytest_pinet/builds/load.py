@@ -32,6 +32,7 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url, shown
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
 from pytest_pinet.model.forms import BUILD_NAME
+from pytest_pinet.tuning.values import cpus
 
 FILE = "build.yaml"
 WHAT = "a build (build.yaml, a folder or URL, a .deb, Image,modules.tar.xz or module.ko)"
@@ -140,6 +141,7 @@ class BuildSection(BaseModel):
         dict[str, dict[str, Annotated[str, PlainValidator(_option)]]], BeforeValidator(_option_names)
     ] = Field({}, description="parameters by module")
     sysctls: Annotated[dict[str, Setting], BeforeValidator(_sysctl_names)] = {}
+    rps: Annotated[str, PlainValidator(cpus)] = Field("", description="CPUs for received packets, on exact boards")
     source: SourceSection | None = None
 
 
@@ -204,6 +206,7 @@ def _of_yaml(path: Path) -> Build:
     parts.cmdline += section.cmdline.split()
     parts.options += [(m.replace("-", "_"), p, v) for m, own in section.options.items() for p, v in own.items()]
     parts.sysctls += list(section.sysctls.items())
+    parts.rps = section.rps
     return validate_build(parts)
 
 

@@ -34,7 +34,7 @@ _MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
 
 def validate_build(parts: BuildContents) -> Build:
     """Return the build of these parts. Raises ConfigError: one sentence with the faulty file or its line."""
-    if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls)):
+    if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls, parts.rps)):
         raise ConfigError("this build is empty; name at least one file or setting", parts.where)
     kernel = _kernel(parts)
     files, modules = _modules(parts, kernel)
@@ -54,6 +54,7 @@ def validate_build(parts: BuildContents) -> Build:
         cmdline=tuple(parts.cmdline),
         options=tuple(parts.options),
         sysctls=tuple(parts.sysctls),
+        rps=parts.rps,
         source=parts.source,
     )
 

@@ -22,6 +22,8 @@ NEEDED = {
 }
 # What a board with a slot needs, too.
 SLOT = {"CONFIG_HOTPLUG_PCI_PCIE": "PCI Express devices that are plugged in"}
+# What packet steering needs, too.
+RPS = {"CONFIG_RPS": "packet steering"}
 # The kernel's own copy of its configuration (CONFIG_IKCONFIG=y).
 _BEGIN, _END = b"IKCFG_ST", b"IKCFG_ED"
 _SET = re.compile(r"^(CONFIG_\w+)=(.+)$", re.MULTILINE)

@@ -17,9 +17,10 @@ from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import EVENTS_OF, Event
-from pytest_pinet.exact.kernel_config import SLOT, require_config
+from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
+from pytest_pinet.tuning.values import mask_of, write_mask
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.
 LIMIT_S = 300
@@ -74,7 +75,8 @@ def make_payload(
             f"{kernel_of} has pages of {pages} KiB, but exact boards need pages of 4 KiB: build it with "
             "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
         )
-    require_config(kernel_of, image, SLOT if board.machine.slot else {})
+    steering = _steering(board, build)
+    require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if steering else {})})
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     built_in = _built_in(kernel_of)
@@ -108,6 +110,7 @@ def make_payload(
     if board.machine.processors == 1:
         script.append("counter")
     script.append(f"pair {' '.join(MACS)}")
+    script += steering
     script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
     script += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
     script.append("symbols")
@@ -124,6 +127,24 @@ def make_payload(
         sender=sender,
         events=tuple(event for amount in amounts for event in EVENTS_OF.get(amount.traffic, ()) * amount.turns),
     )
+
+
+def _steering(board: ExactBoard, build: Build) -> list[str]:
+    """Return the command that sets RPS, if the build does. Raises CapabilityError, ConfigError."""
+    if not build.rps:
+        return []
+    count = board.machine.processors
+    what = f"{build} sets rps: {build.rps}, but the exact board {board.name}"
+    if count == 1:
+        raise CapabilityError(
+            f"{what} has one processor, so packets cannot be steered; name a lab file whose board has 'cores: 2' "
+            "(--lab)"
+        )
+    if board.machine.slot:
+        raise CapabilityError(f"{what} unplugs its NIC, which then has no RPS; choose a board without a slot")
+    if (mask := mask_of(build.rps, range(count))) >> count:
+        raise ConfigError(f"{what} has only the processors 0 to {count - 1}")
+    return [f"rps {write_mask(mask) or '0'}"]
 
 
 def _path(sysctl: str) -> str:

@@ -17,7 +17,7 @@ class GateBuild:
     """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build.
 
     ``files`` has the SHA-256 of each file, by its name on the board. ``settings`` are its parameters of kernel and
-    modules, its settings of config.txt, and its sysctls.
+    modules, its settings of config.txt, its sysctls and its RPS.
     """
 
     name: str
@@ -99,8 +99,7 @@ def gate_of(record: RunRecord) -> StoredGate | None:
 
 def _build(build: BuildRecord) -> GateBuild:
     files = {file.name: file.sha256 for file in build.files}
-    settings = (*build.config, *build.cmdline, *build.options, *build.sysctls)
-    return GateBuild(build.name, build.key, build.release or "", files, settings)
+    return GateBuild(build.name, build.key, build.release or "", files, build.settings)
 
 
 def _metric(entry: ChangeEntryRecord, change: ChangeRecord | None) -> GatedMetric:

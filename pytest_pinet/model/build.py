@@ -110,8 +110,9 @@ class Build:
     """A build under test.
 
     ``config`` are lines to add to config.txt, ``cmdline`` words to add to cmdline.txt. ``options`` are (module,
-    parameter, value), ``sysctls`` are (name, value). ``modules`` are all modules of the build, by name. ``source`` is
-    None if nothing is known of it; it is no part of the key.
+    parameter, value), ``sysctls`` are (name, value). ``rps`` are the CPUs that handle received packets, in the form of
+    the tuning; empty if the build leaves them. ``modules`` are all modules of the build, by name. ``source`` is None if
+    nothing is known of it; it is no part of the key.
     """
 
     name: str
@@ -122,13 +123,15 @@ class Build:
     cmdline: tuple[str, ...] = ()
     options: tuple[tuple[str, str, str], ...] = ()
     sysctls: tuple[tuple[str, str], ...] = ()
+    rps: str = ""
     source: BuildSource | None = None
 
     @property
     def key(self) -> str:
         """A hash of everything in the build except its name: twelve hexadecimal digits."""
         files = sorted((str(file.role), file.name, file.sha256) for file in self.files)
-        whole = json.dumps([files, self.config, self.cmdline, sorted(self.options), sorted(self.sysctls)])
+        parts = [files, self.config, self.cmdline, sorted(self.options), sorted(self.sysctls)]
+        whole = json.dumps([*parts, self.rps] if self.rps else parts)
         return hashlib.sha256(whole.encode()).hexdigest()[:12]
 
     @property

@@ -194,4 +194,4 @@ def build_parts(build: BuildRecord, digits: int) -> list[str]:
     """Return all parts of a build; of each file the first ``digits`` digits of its sha256."""
     source = [text for text, _ in source_lines(build.source)] if build.source is not None else []
     files = [f"{file.role} {file.name}: sha256 {file.sha256[:digits]}" for file in build.files]
-    return [*source, *files, *build.config, *build.cmdline, *build.options, *build.sysctls]
+    return [*source, *files, *build.settings]

@@ -293,6 +293,30 @@ static void first_queue(int which)
     }
 }
 
+/* Sets RPS of each receive queue of the NIC under test, and reads it back. */
+static void rps(char **words)
+{
+    char path[80], now[80], *at = now;
+    u64 queue = 0;
+    long fd;
+
+    for (;; queue++) {
+        print(path, sizeof(path), "/sys/class/net/%s/queues/rx-%d/rps_cpus", nics[0].name, queue);
+        fd = sys(openat, -100, path, O_WRONLY, 0);
+        if (fd < 0)
+            break;
+        must(sys(write, fd, words[1], strlen(words[1])), "the kernel refuses the mask");
+        sys(close, fd);
+        /* 00000000,00000002 */
+        for (read_text(path, now, sizeof(now)), at = now; (*at == '0' || *at == ',') && at[1] > ' ';)
+            at++;
+        if (!begins(at, words[1]) || at[strlen(words[1])] > ' ')
+            fail("the kernel has set another mask", 0);
+    }
+    if (!queue)
+        fail("the kernel has no packet steering (CONFIG_RPS)", 0);
+}
+
 static void pair(char **words)
 {
     long sock = udp_socket();

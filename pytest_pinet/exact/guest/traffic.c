@@ -7,6 +7,7 @@
  *   module PATH PARAMETERS   load a kernel module
  *   pair MAC MAC             find both NICs, move the second one to a network namespace, set addresses, wait for carrier
  *   counter                  count the instructions of the first processor with its own counter, too
+ *   rps MASK                 let the processors of this mask handle what the first NIC receives (RPS)
  *   write PATH VALUE         set a parameter of the kernel, in both namespaces
  *   frame tx|rx SIZE N       send N frames of SIZE octets, each when the NIC has been idle for a while
  *   pktgen tx|rx SIZE N      send N frames of SIZE octets with the kernel's pktgen, at full load
@@ -127,6 +128,8 @@ static void run(char *line)
         open_counter();
     else if (equal(words[0], "pair"))
         pair(words);
+    else if (equal(words[0], "rps"))
+        rps(words);
     else if (equal(words[0], "write"))
         set(words);
     else if (equal(words[0], "frame"))

@@ -82,6 +82,11 @@ class Deployment:
         Raises UnsupportedError if it cannot, ConfigError if the build contradicts the board, BuildError if it is for
         another processor; the message is one sentence.
         """
+        if build.rps:
+            raise UnsupportedError(
+                f"{build} sets rps, which works on exact boards only (pinet gate --exact); in a lab, RPS is a tuning of "
+                "the test: tuning={'rps': ...}"
+            )
         self._check_board()
         if (build.options or build.sysctls) and self.running is None:
             self._before[build.key] = self._read(build)

@@ -37,7 +37,10 @@ class BuildSourceRecord(Record):
 
 
 class BuildRecord(SparseRecord):
-    """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build."""
+    """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build.
+
+    Only some builds have ``rps``, the CPUs that handle received packets.
+    """
 
     name: str
     key: str
@@ -47,7 +50,14 @@ class BuildRecord(SparseRecord):
     cmdline: tuple[str, ...]
     options: tuple[str, ...]
     sysctls: tuple[str, ...]
+    rps: Rare[str] = None
     source: Rare[BuildSourceRecord] = None
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """All settings of the build, one text each."""
+        rps = () if self.rps is None else (f"rps={self.rps}",)
+        return (*self.config, *self.cmdline, *self.options, *self.sysctls, *rps)
 
 
 class RanRecord(Record):

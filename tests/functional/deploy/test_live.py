@@ -221,6 +221,12 @@ def test_a_sysctl_that_the_kernel_does_not_have_is_an_error_of_the_build(
         Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
 
 
+def test_rps_of_a_build_is_refused_in_a_lab(shared: NamespaceBoard, tmp_path: Path) -> None:
+    (tmp_path / "build.yaml").write_text("name: new\nrps: 1\n")
+    with pytest.raises(UnsupportedError, match=r"^build new sets rps, which works on exact boards only .* a tuning of the test: "):
+        Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
+
+
 def test_a_sysctl_that_the_kernel_changes_is_named(shared: NamespaceBoard, tmp_path: Path) -> None:
     # The kernel counts this time in its own ticks of 1, 4 or 10 ms, and rounds it up.
     name, path = "net.ipv4.neigh.lo.retrans_time_ms", "/proc/sys/net/ipv4/neigh/lo/retrans_time_ms"

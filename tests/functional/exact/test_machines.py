@@ -111,6 +111,18 @@ def test_interrupts_on_the_other_processor_are_seen(stock: Build, tmp_path: Path
     assert found["request-tx"].change > (0.1 if a.identity.qemu.startswith("7.") else 0.02)
 
 
+@pytest.mark.parametrize("name", ["e1000e", "igb"])
+def test_packets_for_the_wrong_processor_are_seen(stock: Build, tmp_path: Path, name: str) -> None:
+    """The NIC interrupts the first processor, where the traffic program runs. RPS moves packets to the second one."""
+    bench = ExactBench(with_two_processors(board_or_skip(name)))
+    wrong = load_build(str(write(tmp_path / "b", {"build.yaml": b"rps: 1"})))
+    a = bench.measured(bench.payload(stock), print).boot
+    b = bench.known_good(bench.payload(stock, wrong), print).boot
+    found = {one.a.name: one for one in judge_exact(a, b, ExactLimits()).windows}
+    assert found["request-tx"].result is Relation.SLOWER
+    assert found["request-tx"].change < -0.02
+
+
 def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:
     bench = ExactBench(board)
     made = bench.known_good(bench.payload(stock), print)

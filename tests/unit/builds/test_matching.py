@@ -197,6 +197,10 @@ def test_the_record_of_a_build() -> None:
     assert record.files == (BuildFileRecord(role="kernel", name="kernel8.img", sha256="0" * 64, size=1),)
     assert (record.options, record.sysctls) == (("e1000e.debug=1",), ("net.core.rmem_max=1",))
     assert record.key == build.key != BUILD.key
+    assert "rps" not in record.dump()
+    steered = ABOptions(replace(build, rps="1"), None).record(Side.B)
+    assert steered.dump()["rps"] == "1"
+    assert steered.settings == ("e1000e.debug=1", "net.core.rmem_max=1", "rps=1")
 
 
 X86 = b"\0" * 0x202 + b"HdrS"

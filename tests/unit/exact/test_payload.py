@@ -1,6 +1,7 @@
 """What a board boots: the modules in their order, the script of the traffic, and builds that a board cannot run."""
 
 import hashlib
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError
+from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.kernel_config import NEEDED
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import make_payload, traffic_program
@@ -137,6 +139,44 @@ def test_settings_of_a_build_reach_the_kernel(base: Build, tmp_path: Path) -> No
     lines = script(payload.initramfs)
     assert "module /modules/e1000e.ko debug=16" in lines
     assert "write /proc/sys/net/ipv4/tcp_sack 0" in lines
+
+
+@pytest.fixture
+def two() -> ExactBoard:
+    return replace(E1000E, machine=replace(E1000E.machine, smp=2, processors=2))
+
+
+@pytest.mark.parametrize(("rps", "mask"), [("1", "2"), ("0", "1"), ("all", "3"), ("off", "0"), ("'0x2'", "2")])
+def test_rps_is_set_before_the_traffic(base: Build, tmp_path: Path, two: ExactBoard, rps: str, mask: str) -> None:
+    build = load_build(str(write(tmp_path / "b", {"build.yaml": f"rps: {rps}".encode()})))
+    lines = script(make_payload(two, base, build).initramfs)
+    assert lines[lines.index("pair 02:00:00:00:00:01 02:00:00:00:00:02") + 1] == f"rps {mask}"
+    assert not any(line.startswith("rps") for line in script(make_payload(two, base, None).initramfs))
+
+
+def test_a_board_that_cannot_steer_packets_is_one_sentence(base: Build, tmp_path: Path, two: ExactBoard) -> None:
+    second, third = (
+        load_build(str(write(tmp_path / name, {"build.yaml": f"rps: {name}".encode()}))) for name in ("1", "2")
+    )
+    with pytest.raises(
+        CapabilityError,
+        match=r"^build 1 sets rps: 1, but the exact board e1000e has one processor, so packets cannot be steered; "
+        r"name a lab file whose board has 'cores: 2' \(--lab\)$",
+    ):
+        make_payload(E1000E, base, second)
+    with pytest.raises(ConfigError, match=r"^build 2 sets rps: 2, but the exact board e1000e has only the processors "):
+        make_payload(two, base, third)
+    with pytest.raises(CapabilityError, match=r"but the exact board e1000e unplugs its NIC, which then has no RPS; "):
+        make_payload(replace(two, machine=replace(two.machine, slot="nic-slot")), base, second)
+
+
+def test_rps_needs_a_kernel_that_steers_packets(base: Build, tmp_path: Path, two: ExactBoard) -> None:
+    config = "".join(f"{name}=y\n" for name in NEEDED)
+    (Path(base.of(BuildFileRole.KERNEL)[0].path).parent / f"config-{RELEASE}").write_text(config)
+    make_payload(two, base, None)
+    build = load_build(str(write(tmp_path / "b", {"build.yaml": b"rps: 1"})))
+    with pytest.raises(CapabilityError, match=r"was built without packet steering \(CONFIG_RPS\); set these"):
+        make_payload(two, base, build)
 
 
 def test_without_pktgen_our_own_sender_sends_the_frames(tmp_path: Path) -> None:
