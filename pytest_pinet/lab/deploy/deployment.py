@@ -84,8 +84,8 @@ class Deployment:
         """
         if build.rps:
             raise UnsupportedError(
-                f"{build} sets rps, which works on exact boards only (pinet gate --exact); in a lab, RPS is a tuning of "
-                "the test: tuning={'rps': ...}"
+                f"{build} sets rps, which works on exact boards only (pinet gate --exact); in a lab, RPS is a tuning "
+                "of the test: tuning={'rps': ...}"
             )
         self._check_board()
         if (build.options or build.sysctls) and self.running is None:
