@@ -111,16 +111,16 @@ def test_interrupts_on_the_other_processor_are_seen(stock: Build, tmp_path: Path
     assert found["request-tx"].change > (0.1 if a.identity.qemu.startswith("7.") else 0.02)
 
 
-@pytest.mark.parametrize("name", ["e1000e", "igb"])
-def test_packets_for_the_wrong_processor_are_seen(stock: Build, tmp_path: Path, name: str) -> None:
+def test_packets_for_the_wrong_processor_are_seen(stock: Build, tmp_path: Path) -> None:
     """The NIC interrupts the first processor, where the traffic program runs. RPS moves packets to the second one."""
-    bench = ExactBench(with_two_processors(board_or_skip(name)))
+    bench = ExactBench(with_two_processors(E1000E))
     wrong = load_build(str(write(tmp_path / "b", {"build.yaml": b"rps: 1"})))
     a = bench.measured(bench.payload(stock), print).boot
     b = bench.known_good(bench.payload(stock, wrong), print).boot
     found = {one.a.name: one for one in judge_exact(a, b, ExactLimits()).windows}
-    assert found["request-tx"].result is Relation.SLOWER
-    assert found["request-tx"].change < -0.02
+    # 25.4 % with QEMU 7.2.22.
+    assert found["pktgen-60-rx"].result is Relation.SLOWER
+    assert found["pktgen-60-rx"].change < -0.1
 
 
 def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:
