@@ -293,11 +293,14 @@ static void first_queue(int which)
     }
 }
 
-/* Sets RPS of each receive queue of the NIC under test, and reads it back. */
+/*
+ * Sets RPS of each receive queue of the NIC under test, and reads it back. The kernel stops all processors to change its
+ * code for RPS, and the program may then run on another one: it goes back to the first, where it runs without RPS.
+ */
 static void rps(char **words)
 {
     char path[80], now[80], *at = now;
-    u64 queue = 0;
+    u64 queue = 0, first = 1, every = ~0ull;
     long fd;
 
     for (;; queue++) {
@@ -315,6 +318,8 @@ static void rps(char **words)
     }
     if (!queue)
         fail("the kernel has no packet steering (CONFIG_RPS)", 0);
+    must(sys(sched_setaffinity, 0, sizeof(first), &first), "the program cannot choose its processor");
+    must(sys(sched_setaffinity, 0, sizeof(every), &every), "the program cannot choose its processor");
 }
 
 static void pair(char **words)

@@ -118,7 +118,7 @@ def test_packets_for_the_wrong_processor_are_seen(stock: Build, tmp_path: Path) 
     a = bench.measured(bench.payload(stock), print).boot
     b = bench.known_good(bench.payload(stock, wrong), print).boot
     found = {one.a.name: one for one in judge_exact(a, b, ExactLimits()).windows}
-    # 25.4 % with QEMU 7.2.22.
+    # 24.4 % with QEMU 7.2.22.
     assert found["pktgen-60-rx"].result is Relation.SLOWER
     assert found["pktgen-60-rx"].change < -0.1
 
