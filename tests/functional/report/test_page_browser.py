@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ from tests.support.half_year_history import REGRESSIONS, half_year, kernel_of, w
 
 PINET = str(Path(sys.executable).parent / "pinet")
 KERNEL = {"uname": "Linux 6.12.9-v8+ #1 SMP", "driver": "r8152"}
+
+
+def shows(seen: Browser, script: str, text: str) -> bool:
+    return bool(seen.run(script) == text)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +113,7 @@ def test_boards_out_of_view_are_named(page: Path) -> None:
         seen.open(page)
         for width, text in ((1600, ""), (768, "Scroll the table sideways for pi4b, pi5."), (400, "")):
             seen.resize(width, 1000)
-            seen.until(lambda text=text: seen.run(hint) == text, text or f"no hint at {width} px")
+            seen.until(partial(shows, seen, hint, text), text or f"no hint at {width} px")
         seen.resize(768, 1000)
         seen.run("const table = document.querySelector('.scroll:has(> .grid)'); table.scrollLeft = table.scrollWidth")
         seen.until(lambda: seen.run(hint) == "Scroll the table sideways for cm4, pi3b.", "the other boards")

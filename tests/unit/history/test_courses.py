@@ -16,6 +16,7 @@ import pytest_pinet
 import pytest_pinet.history.store as history_store
 from pytest_pinet.history import courses
 from pytest_pinet.history.database import BUSY_S
+from pytest_pinet.history.drift import course_of
 from pytest_pinet.history.points import LONG_LENGTH, USUAL_LENGTH, Trend
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
@@ -36,7 +37,7 @@ def url(tmp_path: Path) -> str:
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Collect the number of values of each search."""
     found: list[int] = []
-    search = courses.course_of
+    search = course_of
 
     def count(rates: Sequence[float], matters: float) -> object:
         found.append(len(rates))
