@@ -22,6 +22,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,6 +266,7 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
 {
     const char *path = "counts";
     pthread_t thread;
+    sigset_t all, before;
 
     (void)info;
     for (int i = 0; i < argc; i++) {
@@ -278,8 +280,12 @@ PUBLIC int qemu_plugin_install(uint64_t id, const void *info, int argc, char **a
     out = fopen(path, "wb");
     if (!out)
         stop("the counts cannot be written");
+    /* QEMU's own threads handle signals. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     if (patience && pthread_create(&thread, NULL, watch, NULL))
         stop("no thread can be made");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     return 0;
 }

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C co
 TIMEOUT_S = 60.0
 # 40,000 instructions a second, for at most five seconds.
 QEMU = """
+#include <signal.h>
 #include "count.c"
 
 struct qemu_plugin_insn { uint64_t address; uint32_t word; };
@@ -35,12 +36,32 @@ const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn) { return 
 void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *insn, int op, void *at, uint64_t add)
 { count = at; }
 
+static void handle(int signal) { write(1, "handled\\n", 8); }
+
+/* Whether only this thread can handle a signal. */
+static int signals_stay(void)
+{
+    sigset_t set, now;
+
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    signal(SIGUSR1, handle);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    kill(getpid(), SIGUSR1);
+    usleep(200000);
+    sigpending(&set);
+    return !sigismember(&now, SIGUSR1) && sigismember(&set, SIGUSR1);
+}
+
 int main(int argc, char **argv)
 {
     char *words[] = {"out=/dev/null", "patience=50000"};
     struct qemu_plugin_tb tb = {{0x1000, 0xd5032e1f /* the marker of a begin */}};
 
     qemu_plugin_install(1, 0, 2, words);
+    if (!strcmp(argv[1], "signal"))
+        return puts(signals_stay() ? "pending" : "not pending") < 0;
     translate(1, &tb);
     for (int i = 0; i < 50; i++, usleep(100000)) {
         *count += 4000;
@@ -61,10 +82,18 @@ int main(int argc, char **argv)
     [("hang", 1, "\nexact-failed: hang: no new code\n"), ("new code", 0, "alive\n"), ("marker", 0, "alive\n")],
 )
 def test_a_guest_that_only_repeats_its_code_is_ended(tmp_path: Path, guest: str, code: int, text: str) -> None:
+    assert run(tmp_path, guest) == (code, text)
+
+
+def test_the_thread_of_the_plugin_handles_no_signals(tmp_path: Path) -> None:
+    assert run(tmp_path, "signal") == (0, "pending\n")
+
+
+def run(tmp_path: Path, guest: str) -> tuple[int, str]:
     (tmp_path / "count.c").write_bytes(plugin_source())
     (tmp_path / "qemu.c").write_text(QEMU)
     program = tmp_path / "qemu"
     argv = ["cc", "-pthread", "-O2", "-DAPI=1", "-o", str(program), str(tmp_path / "qemu.c")]
     subprocess.run(argv, check=True, timeout=TIMEOUT_S)
     done = subprocess.run([program, guest], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert (done.returncode, done.stdout + done.stderr) == (code, text)
+    return done.returncode, done.stdout + done.stderr
