@@ -10,7 +10,7 @@ from itertools import count
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.board import SLOT_NIC, ExactBoard, properties
-from pytest_pinet.exact.traffic import LINK, REPLUG
+from pytest_pinet.model.exact import LINK, REPLUG
 
 # QEMU answers within milliseconds, unless the machine is very busy.
 ANSWER_S = 60.0

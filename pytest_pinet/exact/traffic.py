@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.exact.board import ExactBoard
-from pytest_pinet.model.exact import USER, ExactWindow, Function
+from pytest_pinet.model.exact import LINK, REPLUG, USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
 FRAME, PKTGEN, SENDER, TCP, REQUEST, BULK = "frame", "pktgen", "sender", "tcp", "request", "bulk"
-LINK, REPLUG = "link", "replug"
 
 
 @dataclass(frozen=True)

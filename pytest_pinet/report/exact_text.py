@@ -23,6 +23,7 @@ METRIC_HEADS = ("metric", "A instr.", "B instr.", "change", "B rate", "change", 
 METRIC_COLUMNS = "<  >  >  >  >  >  <"
 # What the columns of metrics are.
 METRIC_MEANING = "instructions per packet or answer; rates in virtual time (/s: answers)"
+METRIC_SENTENCE = f"{METRIC_MEANING[0].upper()}{METRIC_MEANING[1:]}."
 FUNCTION_HEADS = ("function", "in", "A", "B", "change")
 _FUNCTION_COLUMNS = "<  <  >  >  >"
 

@@ -26,7 +26,7 @@ from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
     METRIC_COLUMNS,
     METRIC_HEADS,
-    METRIC_MEANING,
+    METRIC_SENTENCE,
     MOST_FUNCTIONS,
     board_lines,
     by_nic,
@@ -198,7 +198,7 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     table: Callable[[Sequence[ChangeEntryRecord]], list[str]] = _change_table
     if exact:
         table = partial(_exact_table, results=run.results)
-    parts += [f"{METRIC_MEANING[0].upper()}{METRIC_MEANING[1:]}.", ""] if exact and head.entries else []
+    parts += [METRIC_SENTENCE, ""] if exact and head.entries else []
     parts += table(bad)
     parts += [f"- {escaped(figure_name(entry))}: {escaped(_cause(entry))}" for entry in bad if _cause(entry)]
     if same:

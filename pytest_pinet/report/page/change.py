@@ -33,7 +33,7 @@ from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
     METRIC_HEADS,
-    METRIC_MEANING,
+    METRIC_SENTENCE,
     MOST_FUNCTIONS,
     FunctionRow,
     board_lines,
@@ -80,7 +80,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folde
         unit=unit,
         exact=exact,
         exact_heads=METRIC_HEADS,
-        exact_meaning=f"{METRIC_MEANING[0].upper()}{METRIC_MEANING[1:]}.",
+        exact_meaning=METRIC_SENTENCE,
         rows=[
             _exact_row(entry, found.get(entry.result_key)) if exact else _row(entry, change, forest, unit)
             for entry, change in zip(head.entries, changes, strict=True)

@@ -15,7 +15,7 @@ import pytest
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.events import EVENTS_OF, Event, Events
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.traffic import LINK, REPLUG
+from pytest_pinet.model.exact import LINK, REPLUG
 
 BOARD = exact_boards()["virtio-net-slot"]
 GREETING = b'{"QMP": {"version": {}}}\r\n'
