@@ -12,15 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
 from pytest_pinet.exact.board import ExactBoard, arguments
+from pytest_pinet.exact.console import Console
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, read_results, with_functions
+from pytest_pinet.exact.room import Room
 from pytest_pinet.exact.traffic import joined_turns
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
 
@@ -34,13 +37,10 @@ HALTED_S = 300.0
 # For a machine that gives QEMU nearly no processor time.
 _WALL_S = 6 * 3600.0
 _POLL_S = 0.2
-# As many machines run at the same time in this process as it has processors. The others wait.
-_PROCESSORS = threading.BoundedSemaphore(len(os.sched_getaffinity(0)))
+_ROOM = Room()
 # QEMU has closed its console when it ends, some milliseconds before its process is gone.
 _END_S = 20.0
 _EXCERPT_LINES = 30
-# The end of the console that is kept, in octets. A guest that prints without end must not fill the memory.
-KEPT = 1 << 20
 _END, _FAILED = "exact-end", "exact-failed: "
 # The last line of the traffic program. Its whole line: QEMU 10 passes a line on in parts.
 _LAST_LINE = re.compile(rf"\n(?:{_END}|{_FAILED}[^\n]*)\n".encode())
@@ -63,7 +63,10 @@ class _Ran:
 def boot_twice(
     board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, stops: Sequence[threading.Event] = ()
 ) -> tuple[ExactBoot, ExactBoot]:
-    """Boot twice at once. If one boot fails, or at Ctrl-C, the other ends at once. Raises BuildError, LabError."""
+    """Boot twice at once. If one boot fails, the other ends at once. Raises as ``boot`` does.
+
+    Python does not end before both threads have: at Ctrl-C, the caller sets one of ``stops``.
+    """
     stop = threading.Event()
     with ThreadPoolExecutor(2) as threads:
         boots = [threads.submit(boot, board, payload, qemu, plugin, stops=(*stops, stop)) for _ in range(2)]
@@ -88,7 +91,7 @@ def boot(
 
     Raises CapabilityError if the kernel was built without something that the board needs.
     """
-    with _processor(stops):
+    with _ROOM.guest(board.machine.memory_mib << 20, partial(_check, stops)):
         ran = _run(board, payload, qemu, plugin, cpu_s, stops)
     results = _checked(board, payload, ran)
     windows: tuple[ExactWindow, ...] = results.windows
@@ -153,17 +156,6 @@ def _failure(what: str, command: str, reason: str, excerpt: str) -> PinetError:
     return BuildError(why, kind, excerpt)
 
 
-@contextmanager
-def _processor(stops: Sequence[threading.Event]) -> Iterator[None]:
-    """Wait for a processor. Raises LabError if one of ``stops`` is set."""
-    while not _PROCESSORS.acquire(timeout=_POLL_S):
-        _check(stops)
-    try:
-        yield
-    finally:
-        _PROCESSORS.release()
-
-
 def _check(stops: Sequence[threading.Event]) -> None:
     if any(stop.is_set() for stop in stops):
         raise LabError("the boot was stopped, because another boot failed or the run ended")
@@ -212,7 +204,7 @@ def run_until_end(
     stops: Sequence[threading.Event],
     events: Events,
 ) -> tuple[str, int | str]:
-    """Run QEMU until it ends, or until the traffic program says that it has ended. Return the end of the console.
+    """Run QEMU until it ends, or until the traffic program says that it has ended. Return the text of the console.
 
     The second value is QEMU's exit code, or 0 if the traffic program has ended. If QEMU was killed because it used
     ``cpu_s`` of processor time or stood still, it is a text about this. Raises LabError if one of ``stops`` is set,
@@ -231,7 +223,7 @@ def run_until_end(
         )
     except OSError as error:
         raise LabError(f"{argv[0]} cannot be started: {error.strerror}") from None
-    text: bytes = b""
+    console = Console()
     end: int | str = f"QEMU used {cpu_s:g} s of processor time"
     try:
         assert process.stdout is not None
@@ -258,16 +250,14 @@ def run_until_end(
                 if process.stdout not in ready:
                     continue
                 data = os.read(process.stdout.fileno(), 65536)
-                text += data.replace(b"\r", b"")
-                if len(text) > 2 * KEPT:
-                    text = text[-KEPT:]
+                recent = console.add(data)
                 if not data:
                     try:
                         end = process.wait(_END_S)
                     except subprocess.TimeoutExpired:
                         end = f"QEMU closed its console, but went on for {_END_S:g} s"
                     break
-                if _LAST_LINE.search(text[-4096 - len(data) :]):
+                if _LAST_LINE.search(recent):
                     end = 0
                     break
     finally:
@@ -275,7 +265,7 @@ def run_until_end(
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    return text.decode("utf-8", "replace"), end
+    return console.text, end
 
 
 def _cpu_seconds(pid: int) -> float:

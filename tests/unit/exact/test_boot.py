@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from pytest_pinet.errors import BuildError, LabError
-from pytest_pinet.exact import boot
+from pytest_pinet.exact import boot, console, room
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import Payload
@@ -52,7 +52,8 @@ def test_no_more_machines_run_than_processors_and_a_stopped_run_does_not_wait(mo
         return boot._Ran("", "", b"", "no end")
 
     monkeypatch.setattr(boot, "_run", run)
-    monkeypatch.setattr(boot, "_PROCESSORS", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(room, "usable_processors", lambda: 1)
+    monkeypatch.setattr(boot, "_ROOM", room.Room())
     payload = Payload("", "6.12.25", b"", b"", "", {}, "", "pktgen")
     words = exact_boards()["macb"], payload, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
     with pytest.raises(BuildError, match=r" did not end: no end$"):
@@ -60,7 +61,8 @@ def test_no_more_machines_run_than_processors_and_a_stopped_run_does_not_wait(mo
     assert most == 1
     stop = threading.Event()
     stop.set()
-    with boot._processor(()), pytest.raises(LabError, match=r"^the boot was stopped, because another boot failed or "):
+    stopped = pytest.raises(LabError, match=r"^the boot was stopped, because another boot failed or ")
+    with boot._ROOM.guest(1, lambda: None), stopped:
         boot.boot(*words, stops=(stop,))
 
 
@@ -75,11 +77,27 @@ def test_the_line_of_a_failure_is_read_whole_though_it_comes_in_parts() -> None:
 
 
 def test_of_a_guest_that_prints_without_end_the_last_lines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(boot, "KEPT", 100_000)
+    monkeypatch.setattr(console, "KEPT", 100_000)
     text, end = run("yes 'the same message again' | head -c 2000000; echo; echo the last line", cpu_s=600.0)
     assert end == 0
     assert 100_000 <= len(text) <= 200_000 + 65536
     assert text.endswith("\nthe last line\n")
+
+
+def test_the_first_panic_is_kept_though_the_guest_prints_on_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "KEPT", 100_000)
+    panic = "Kernel panic - not syncing: Fatal exception"
+    begin = f"printf '[    0.5] {panic[:9]}'; sleep 0.1; printf '{panic[9:]}\\n[    0.6] {panic} in interrupt\\n'"
+    text, end = run(f"{begin}; yes 'the same message again' | head -c 2000000", cpu_s=600.0)
+    assert end == 0
+    assert text.startswith(f"{panic}\n")
+    assert text.count(panic) == 1
+    assert len(text) <= 200_000 + 65536 + len(panic)
+
+
+def test_a_panic_that_is_still_in_the_console_is_there_once() -> None:
+    text, _ = run("printf 'Kernel panic - not syncing: no init\\nReboot\\n'", cpu_s=600.0)
+    assert text == "Kernel panic - not syncing: no init\nReboot\n"
 
 
 def test_a_guest_that_repeats_the_same_code_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
