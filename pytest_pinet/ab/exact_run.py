@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
-from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement, PinetError
+from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement, UnsupportedError
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.exact import ExactLimits, differs_beside_build, judge_exact
@@ -50,10 +50,11 @@ def measure_exact(session: PinetSession) -> None:
     list(chosen(machines.nics, found["nic"], found.origin("nic")))
     session.exact = run = ExactRun(session, options, machines)
     session.recorder.head = run.head
+    session.config.pluginmanager.register(run, "pinet-exact")
 
 
 class ExactRun:
-    """Implements ``ExactMode``.
+    """Implements ``ExactMode``. Registered as a plugin.
 
     The first test plans the boots for all NICs of the run. The boots of all NICs then run at the same time, each NIC in
     a thread of its own, and each test waits for the boots of its NIC. A worker of xdist boots only for its own tests.
@@ -65,8 +66,8 @@ class ExactRun:
         self._machines = machines
         # Threads add to it.
         self._fresh: list[MadeExactBoot] = []
-        self._plans: dict[str, Plan | PinetError] = {}
         self._boots: dict[str, Future[Boots]] = {}
+        self._began_all = False
         self._without_board: set[str] = set()
         # What boots say, for the thread of the tests: only that one may write to the terminal.
         self._said: SimpleQueue[str] = SimpleQueue()
@@ -84,13 +85,16 @@ class ExactRun:
         started = datetime.now(UTC)
         try:
             with session.progress:
-                planned = self._planned(item, nic)
-                if session.dry_run is None:
-                    a, b = self._result(nic)
+                if session.dry_run is not None:
+                    boots_of = [one.boots for one in self._plan(nic)]
+                    session.dry_run.boot(item, nic, [options.name(side) for side in Side], boots_of)
+                self._begin_boots(item.session, nic)
+                a, b = self._result(nic)
         except CapabilityError as error:
+            if nic in self._without_board:
+                # Also the report of a worker has the keywords.
+                item.keywords[NO_BOARD] = True
             pytest.skip(for_log(str(error)))
-        if session.dry_run is not None:
-            session.dry_run.boot(item, nic, [options.name(side) for side in Side], [one.boots for one in planned])
         identities = a.boot.identity, b.boot.identity
         item.stash[COMBINATION_KEY] = exact_combination(nic, identities[1].qemu)
         if why := differs_beside_build(*identities):
@@ -108,29 +112,14 @@ class ExactRun:
         item.stash[RESULTS_KEY] += finished
         return finished
 
-    def _planned(self, item: pytest.Item, nic: str) -> Plan:
-        """Return the plan of a NIC; begin the boots of all NICs of this run. Raises the error of a check."""
-        for one in [nic] if self._has_own_tests else _nics_of(item.session, nic):
-            if one not in self._plans:
-                try:
-                    plan = self._plans[one] = self._plan(one)
-                except PinetError as error:
-                    self._plans[one] = error
-                else:
-                    if self._session.dry_run is None:
-                        self._boots[one] = self._begin(plan)
-        if nic in self._without_board:
-            # Also the report of a worker has the keywords.
-            item.keywords[NO_BOARD] = True
-        found = self._plans[nic]
-        if isinstance(found, PinetError):
-            raise found
-        return found
-
-    @property
-    def _has_own_tests(self) -> bool:
-        """Whether a scheduler chooses the tests of this process one by one, or nothing is booted."""
-        return hasattr(self._session.config, "workerinput") or self._session.dry_run is not None
+    def _begin_boots(self, session: pytest.Session, nic: str) -> None:
+        """Begin the boots of a NIC. The first time, also begin the boots of all other NICs of this run."""
+        # A scheduler chooses the tests of a worker one by one.
+        others = [] if self._began_all or self._session.is_worker else _nics_of(session)
+        self._began_all = True
+        for one in (nic, *others):
+            if one not in self._boots:
+                self._boots[one] = self._begin(one)
 
     def _plan(self, nic: str) -> Plan:
         """Check both builds, before the first boot of either."""
@@ -149,9 +138,14 @@ class ExactRun:
         else:
             self._said.put(text)
 
-    def _begin(self, plan: Plan) -> Future[Boots]:
-        """Make the boots of a plan in a thread. The end of the process does not wait for it."""
+    def _begin(self, nic: str) -> Future[Boots]:
+        """Plan the boots of a NIC, and make them in a thread. The result is the error of the plan or of the boots."""
         future: Future[Boots] = Future()
+        try:
+            plan = self._plan(nic)
+        except Exception as error:
+            future.set_exception(error)
+            return future
 
         def run() -> None:
             try:
@@ -159,6 +153,7 @@ class ExactRun:
             except Exception as error:
                 future.set_exception(error)
 
+        # The payloads of both builds live as long as the thread.
         threading.Thread(target=run, daemon=True).start()
         return future
 
@@ -173,12 +168,21 @@ class ExactRun:
 
     def _result(self, nic: str) -> Boots:
         """Wait for the boots of a NIC. Raises what they raised."""
-        while not self._boots[nic].done():
+        boots = self._boots[nic]
+        while not boots.done():
             try:
                 self._session.progress.show(self._said.get(timeout=_POLL_S))
             except Empty:
                 continue
-        return self._boots[nic].result()
+        try:
+            return boots.result()
+        except (BuildError, UnsupportedError):
+            # An exact board gives the same result each time.
+            raise
+        except Exception:
+            # The reason may pass: a rerun, or the next test of this NIC, boots again.
+            del self._boots[nic]
+            raise
 
     @contextmanager
     def _known_good(self) -> Iterator[None]:
@@ -188,10 +192,17 @@ class ExactRun:
         except BuildError as error:
             raise known_good_error(error, self._options.name(Side.A)) from error
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
+        """End the boots of this process. After -x or Ctrl-C, some may still run."""
+        try:
+            return (yield)
+        finally:
+            # Last, so that an error of the machines loses no results.
+            self._machines.stop()
+
     def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
-        # After -x or Ctrl-C, boots of other NICs may still run.
-        self._machines.stop()
         recorder = self._session.recorder
         recorder.warn(*self._options.keep_configs(recorder.folder.path))
         a, b = (self._options.record(side) for side in (Side.A, Side.B))
@@ -201,10 +212,11 @@ class ExactRun:
         return change_head(a, b, results, False, max(made, len(self._fresh)), failed, interrupted, exact=True)
 
 
-def _nics_of(session: pytest.Session, first: str) -> list[str]:
-    """Return the NICs of all tests of exact gates that run, this one first."""
-    params = [item.callspec.params for item in session.items if hasattr(item, "callspec")]
-    return list(dict.fromkeys([first, *(own[FIXTURE] for own in params if own.get(FIXTURE) is not None)]))
+def _nics_of(session: pytest.Session) -> list[str]:
+    """Return the NICs of all tests of exact gates that run."""
+    items = [item for item in session.items if item.get_closest_marker("skip") is None]
+    params = [item.callspec.params for item in items if hasattr(item, "callspec")]
+    return [own[FIXTURE] for own in params if own.get(FIXTURE) is not None]
 
 
 def _places(build: Build, functions: Collection[Function]) -> dict[Function, str]:

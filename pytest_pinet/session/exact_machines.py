@@ -40,4 +40,4 @@ class ExactMachines(Protocol):
         """Check the build under test, after ``known_good``. Raises BuildError, LabError or UnsupportedError."""
 
     def stop(self) -> None:
-        """End all boots that are not over. The run is over, or was interrupted."""
+        """End all boots that are not over. Called at the end of each process, after its results are written."""

@@ -1,0 +1,161 @@
+"""When the boots of an exact gate begin, are made again, and end. The machines hold recorded boots."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.errors import LabError
+from pytest_pinet.model.build import Build
+from pytest_pinet.model.exact import MadeExactBoot
+from pytest_pinet.session.exact_machines import PlannedExactBoot
+from tests.support.recorded_exact import RecordedMachines
+
+TEST = """
+import pytest
+
+def test_exact(exact_gate):
+    exact_gate()
+"""
+SKIPPED_IGB = """
+import pytest
+
+@pytest.mark.exact(nic="macb")
+def test_macb(exact_gate):
+    exact_gate()
+
+@pytest.mark.skip(reason="not today")
+@pytest.mark.exact(nic="igb")
+def test_igb(exact_gate):
+    exact_gate()
+"""
+TWO_OF_MACB = """
+import pytest
+
+@pytest.mark.exact(nic="macb")
+@pytest.mark.parametrize("number", [1, 2])
+def test_macb(exact_gate, number):
+    exact_gate()
+"""
+STOP_S = 20.0
+
+
+class Machines(RecordedMachines):
+    """Counts plans and boots of the build under test by NIC. ``before`` is called with the NIC before each boot."""
+
+    def __init__(self, before: Callable[[str], object] = str) -> None:
+        super().__init__()
+        self.planned: Counter[str] = Counter()
+        self.booted: Counter[str] = Counter()
+        self.stopped = threading.Event()
+        self._before = before
+
+    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
+        self.planned[nic] += 1
+        return super().known_good(nic, build, say)
+
+    def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
+        plan = super().boot(nic, build, say)
+
+        def make() -> MadeExactBoot:
+            self.booted[nic] += 1
+            self._before(nic)
+            return plan.make()
+
+        return replace(plan, make=make)
+
+    def stop(self) -> None:
+        super().stop()
+        self.stopped.set()
+
+    @pytest.hookimpl
+    def pytest_pinet_exact_machines(self, config: pytest.Config) -> Machines:
+        return self
+
+
+Gate = Callable[..., int]
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """Return a function that runs exact gates with these machines, and returns pytest's exit code."""
+    monkeypatch.chdir(tmp_path)
+
+    def gate(machines: Machines, build: str, text: str, *words: str) -> int:
+        # importlib keeps modules by their names.
+        tests = Path(f"{tmp_path.name}.py")
+        tests.write_text(text)
+        Path("build.yaml").write_text(f"name: {build}\ncmdline: pinet.test=1\n")
+        argv = ["--pinet-exact", "--pinet-build=build.yaml", "-p", "no:cacheprovider", "--import-mode=importlib"]
+        return int(pytest.main([*argv, str(tests), *words], plugins=[machines]))
+
+    return gate
+
+
+def test_ctrl_c_before_the_first_result_ends_the_boots(gate: Gate) -> None:
+    def interrupt(_: str) -> None:
+        _thread.interrupt_main()
+        machines.stopped.wait(STOP_S)
+
+    machines = Machines(interrupt)
+    assert gate(machines, "nops", TEST, "--pinet-nic=macb") == pytest.ExitCode.INTERRUPTED
+    assert machines.stopped.is_set()
+    assert not Path(".pinet").exists()
+
+
+def test_an_error_at_the_end_of_the_boots_loses_no_results(gate: Gate) -> None:
+    class Broken(Machines):
+        def stop(self) -> None:
+            raise RuntimeError("the farm does not answer")
+
+    with pytest.raises(RuntimeError, match="the farm does not answer"):
+        gate(Broken(), "nops", TEST, "--pinet-nic=macb")
+    assert json.loads(Path(".pinet/latest/results.json").read_text())["complete"]
+
+
+def test_the_next_test_boots_again_after_a_problem_of_the_machine(
+    gate: Gate, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail_once(nic: str) -> None:
+        if machines.booted[nic] == 1:
+            raise LabError("QEMU got no processor time")
+
+    machines = Machines(fail_once)
+    assert gate(machines, "nops", TWO_OF_MACB) == pytest.ExitCode.TESTS_FAILED
+    assert machines.booted == {"macb": 2}
+    out = capfd.readouterr().out
+    assert "1 passed" in out
+    assert "QEMU got no processor time" in out
+
+
+def test_a_build_that_breaks_is_booted_once(gate: Gate) -> None:
+    machines = Machines()
+    assert gate(machines, "error panic", TWO_OF_MACB) == pytest.ExitCode.TESTS_FAILED
+    assert (machines.planned, machines.booted) == ({"macb": 1}, {"macb": 1})
+
+
+def test_an_unknown_error_of_a_plan_is_that_of_its_own_nic(gate: Gate, capfd: pytest.CaptureFixture[str]) -> None:
+    class Broken(Machines):
+        def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
+            if nic == "igb":
+                raise RuntimeError("no board")
+            return super().known_good(nic, build, say)
+
+    assert gate(Broken(), "nops", TEST, "-rA") == pytest.ExitCode.TESTS_FAILED
+    out = capfd.readouterr().out
+    assert re.search(r"^PASSED .*::test_exact\[macb\]", out, re.MULTILINE)
+    assert re.search(r"^FAILED .*::test_exact\[igb\] - RuntimeError: no board", out, re.MULTILINE)
+
+
+def test_the_nic_of_a_test_that_is_marked_to_be_skipped_does_not_boot(gate: Gate) -> None:
+    machines = Machines()
+    assert gate(machines, "nops", SKIPPED_IGB) == pytest.ExitCode.OK
+    assert machines.planned == {"macb": 1}
