@@ -111,13 +111,13 @@ def test_ctrl_c_before_the_first_result_ends_the_boots(gate: Gate) -> None:
     assert not Path(".pinet").exists()
 
 
-def test_an_error_at_the_end_of_the_boots_loses_no_results(gate: Gate) -> None:
+def test_an_error_at_the_end_of_the_boots_loses_no_results(gate: Gate, capfd: pytest.CaptureFixture[str]) -> None:
     class Broken(Machines):
         def stop(self) -> None:
             raise RuntimeError("the farm does not answer")
 
-    with pytest.raises(RuntimeError, match="the farm does not answer"):
-        gate(Broken(), "nops", TEST, "--pinet-nic=macb")
+    assert gate(Broken(), "nops", TEST, "--pinet-nic=macb") == pytest.ExitCode.INTERNAL_ERROR
+    assert "the farm does not answer" in capfd.readouterr().err
     assert json.loads(Path(".pinet/latest/results.json").read_text())["complete"]
 
 
@@ -152,7 +152,7 @@ def test_an_unknown_error_of_a_plan_is_that_of_its_own_nic(gate: Gate, capfd: py
     assert gate(Broken(), "nops", TEST, "-rA") == pytest.ExitCode.TESTS_FAILED
     out = capfd.readouterr().out
     assert re.search(r"^PASSED .*::test_exact\[macb\]", out, re.MULTILINE)
-    assert re.search(r"^FAILED .*::test_exact\[igb\] - RuntimeError: no board", out, re.MULTILINE)
+    assert re.search(r"^FAILED .*::test_exact\[igb\] - RuntimeError", out, re.MULTILINE)
 
 
 def test_the_nic_of_a_test_that_is_marked_to_be_skipped_does_not_boot(gate: Gate) -> None:
