@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import Scale
 from pytest_pinet.virtual.launcher import PROCESSES
 from pytest_pinet.virtual.processes import ProcessId
 from pytest_pinet.virtual.runtime import Runtime
 
+# Boards of virtual labs boot in a few seconds, on a busy machine in more.
+BOOT_S = 60.0
 _SSH_OPTIONS = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
 
 
@@ -54,3 +59,16 @@ def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
         f"{nodes[node]['user']}@127.0.0.1",
         *command,
     ]
+
+
+def await_ssh(node: str, port: int, timeout_s: float = BOOT_S) -> None:
+    """Wait until a node that was switched on has booted, so that its sshd greets. Raises LabError."""
+
+    def greets() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0) as opened:
+            return opened.recv(4) == b"SSH-"
+        return False
+
+    if not Deadline(timeout_s).wait_until(greets, 0.1):
+        message = f"{node} is switched on, but did not answer over ssh within {timeout_s:.0f} s"
+        raise LabError(message, f"look at the faults in `pinet lab status`, and at the console of {node}")
