@@ -176,10 +176,9 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr"""
-    from pytest_pinet.virtual.status import await_ssh, ssh_command
+    from pytest_pinet.virtual.status import BOOT_S, ssh_command
 
-    argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command)
-    await_ssh(node, int(argv[argv.index("-p") + 1]))
+    argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command, BOOT_S)
     os.execvp(argv[0], argv)
 
 

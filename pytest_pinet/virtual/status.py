@@ -40,8 +40,11 @@ def status(lab_file: str) -> dict[str, Any] | None:
     }
 
 
-def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
-    """Return the ssh command line that runs ``command`` in a node. Raises ConfigError, LabError if it is off."""
+def ssh_command(lab_file: str, node: str, command: Sequence[str], boot_s: float = 0.0) -> list[str]:
+    """Return the ssh command line that runs ``command`` in a node, after a wait of at most ``boot_s`` for its boot.
+
+    Raises ConfigError, LabError if it is off or does not boot in time.
+    """
     found = status(lab_file)
     if found is None or not found["processes"]["daemon"]:
         raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
@@ -53,6 +56,8 @@ def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
             f"{node} is switched off",
             f"labgrid-client -p {nodes[node]['place']} power on (with the LG_ lines of `pinet lab status`)",
         )
+    if boot_s:
+        await_ssh(node, nodes[node]["ssh"], boot_s)
     return [
         *("ssh", "-F", "none", "-i", found["environment"]["LG_KEYFILE"], "-p", str(nodes[node]["ssh"])),
         *(word for option in _SSH_OPTIONS for word in ("-o", option)),
@@ -61,7 +66,7 @@ def ssh_command(lab_file: str, node: str, command: Sequence[str]) -> list[str]:
     ]
 
 
-def await_ssh(node: str, port: int, timeout_s: float = BOOT_S) -> None:
+def await_ssh(node: str, port: int, timeout_s: float) -> None:
     """Wait until a node that was switched on has booted, so that its sshd greets. Raises LabError."""
 
     def greets() -> bool:
