@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
@@ -21,6 +22,8 @@ CALL_TIMEOUT_S = 15.0
 # How long the coordinator may be away before its users give up. A restart takes a second or two; the service manager
 # may wait longer before the restart.
 RETURN_TIMEOUT_S = 30.0
+# How long the last tasks of a closed session may take. After a closed stream, gRPC only takes note of the status.
+LAST_TASKS_S = 1.0
 DEFAULT_ADDRESS = "127.0.0.1:20408"
 # Part of the coordinator's message for a place that another user holds.
 _TAKEN = "is already acquired"
@@ -215,6 +218,16 @@ class Coordinator:
             self.sync()
             raise LeaseError(f"the coordinator did not release place {place}: {error.details()}") from error
 
+    @staticmethod
+    async def _end_tasks() -> None:
+        """Let the other tasks of this loop end, at most LAST_TASKS_S: asyncio prints an error about a task it loses."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            _, late = await asyncio.wait(others, timeout=LAST_TASKS_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
     def close(self) -> None:
         """End the session. Never raises, because it runs at the end of the cleanup."""
 
@@ -232,6 +245,8 @@ class Coordinator:
             self._end_loop()
 
     def _end_loop(self) -> None:
+        with suppress(CoordinatorError):
+            self._run(self._end_tasks(), "the last tasks of the coordinator session")
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(CALL_TIMEOUT_S)
         if not self.loop.is_running():
