@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from pytest_pinet.errors import first_line
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class UndoStack:
@@ -19,6 +24,19 @@ class UndoStack:
         ``node`` is the only node that the step touches; None means that it touches all nodes.
         """
         self._steps.append((what, step, node))
+
+    def at_once(self, step: Callable[[T, UndoStack], R], targets: Sequence[T]) -> list[R]:
+        """Call ``step(target, undo)`` for all targets at the same time, one thread each; return what the calls return.
+
+        The undo steps are run as if the calls had been made in order. Raises the first error when all calls have ended.
+        """
+        stacks = [UndoStack() for _ in targets]
+        try:
+            with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="pinet-change") as pool:
+                return list(pool.map(step, targets, stacks))
+        finally:
+            for stack in stacks:
+                self._steps += stack._steps
 
     def close(self, lost: Collection[str] = ()) -> list[str]:
         """Run all steps, the last one first.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pytest_pinet.errors import InvalidMeasurement
@@ -27,7 +28,9 @@ def with_found_nics(combination: Combination, sessions: Mapping[str, NodeSession
     Raises InvalidMeasurement for another board than the lab file's, and for a NIC that is gone, that has another driver
     or that is in another place: its values would stand under the wrong name.
     """
-    boards = {node.name: _read(sessions[node.name]) for node in combination.nodes}
+    names = [node.name for node in combination.nodes]
+    with ThreadPoolExecutor(len(names), thread_name_prefix="pinet-nics") as pool:
+        boards = dict(zip(names, pool.map(lambda name: _read(sessions[name]), names), strict=True))
     for node in combination.nodes:
         for one in compare_board(node, boards[node.name].model):
             raise _invalid(f"{node.where}: {node.name}", one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +48,8 @@ class NodePool:
         self._consoles = folder / "console" if folder is not None else None
         self._quarantine = Quarantine(folder / "quarantine" if folder is not None else None)
         self.leases = Leases(places, self._give_back, on_wait)
+        # Places whose nodes halt: released when the next nodes have power.
+        self._halting: set[str] = set()
         self.warnings: list[str] = []
 
     def get(
@@ -63,6 +65,7 @@ class NodePool:
         # If a place was lost unnoticed, lease it again; the state of its node is unknown then.
         self.lost(wanted)
         places = [*(node.place for node in wanted), *more]
+        self._release_halting(places)
         with doing(f"lease {', '.join(places)}"):
             self.leases.acquire(places, timeout_s)
         # Another worker may have quarantined a node while this process waited for the lease.
@@ -77,6 +80,8 @@ class NodePool:
         fresh = [session for session in sessions if session.reset_due or not session.ready]
         # Switch all nodes off before the first is switched on again, so that their off times overlap.
         for step in _STEPS:
+            if step is NodeSession.log_in:
+                self._release_halting()
             for session in fresh:
                 try:
                     with doing(f"{_STEPS[step]} {session.node.name}"):
@@ -137,7 +142,17 @@ class NodePool:
         return warnings
 
     def keep_only(self, nodes: Iterable[Node]) -> None:
-        self.leases.release(self.leases.held - {node.place for node in nodes})
+        """Give back all other nodes. If some are kept for a next test, its nodes boot while the others halt."""
+        kept = {node.place for node in nodes}
+        leaving = self.leases.held - kept
+        self._for_each(NodeSession.begin_leave, self._ours(leaving))
+        self._halting = {place for place in leaving if place in self._sessions and self._sessions[place].halts}
+        self.leases.release(leaving - self._halting if kept else leaving)
+
+    def _release_halting(self, places: Collection[str] | None = None) -> None:
+        """Wait until nodes have halted, and give them back; with ``places`` only the nodes of these places."""
+        self.leases.release(self._halting if places is None else self._halting & set(places))
+        self._halting = self._halting & self.leases.held
 
     def _give_back(self, places: Iterable[str]) -> None:
         leaving = list(places)
@@ -155,13 +170,16 @@ class NodePool:
     def _leave(self, places: Iterable[str]) -> None:
         sessions = self._ours(places)
         for step in (NodeSession.begin_leave, NodeSession.leave):
-            for session in sessions:
-                try:
-                    step(session)
-                except Exception as error:
-                    warning = f"could not restore the original state of {session.node.name}: {first_line(error)}"
-                    # Both steps may fail for the same reason.
-                    self.warnings += [warning] if warning not in self.warnings else []
+            self._for_each(step, sessions)
+
+    def _for_each(self, step: Callable[[NodeSession], None], sessions: Iterable[NodeSession]) -> None:
+        for session in sessions:
+            try:
+                step(session)
+            except Exception as error:
+                warning = f"could not restore the original state of {session.node.name}: {first_line(error)}"
+                # Both steps may fail for the same reason.
+                self.warnings += [warning] if warning not in self.warnings else []
 
     def _ours(self, places: Iterable[str]) -> list[NodeSession]:
         """Return the sessions of these places that are still leased to us."""

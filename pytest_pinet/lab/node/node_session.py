@@ -143,6 +143,11 @@ class NodeSession:
         return bool(self.strategy.has_power)
 
     @property
+    def halts(self) -> bool:
+        """Whether the node was requested to halt and still has power."""
+        return self._shutdown.begun
+
+    @property
     def where_to_look(self) -> str:
         """What a person does to see why the node is silent."""
         if self.strategy.has_login:
@@ -483,7 +488,12 @@ class NodeSession:
         return warnings
 
     def begin_leave(self) -> None:
-        """Remove our files, and request the halt of a node that was found off, so that nodes shut down together."""
+        """Remove our files, and request the halt of a node that was found off, so that nodes shut down together.
+
+        Does nothing when called again before ``leave``.
+        """
+        if self._stale is not None:
+            return
         self._stale = False
         try:
             self._stale = self._remove_build()
@@ -496,8 +506,7 @@ class NodeSession:
     def leave(self) -> None:
         """Log out, and leave the node off or on, as it was found."""
         try:
-            if self._stale is None:
-                self.begin_leave()
+            self.begin_leave()
         finally:
             try:
                 if self._found_off:

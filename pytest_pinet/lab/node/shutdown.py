@@ -148,8 +148,10 @@ class Shutdown:
         """Wait for the halt, at most SHUTDOWN_S. A node that does not halt in time hangs, which is a warning."""
         if self._deadline is None:
             return
+        # The wait may begin long after the request, and silence is only seen while we wait.
+        deadline = Deadline(max(self._deadline.remaining_s, SILENT_S + PROBE_TIMEOUT_S))
         with doing(f"wait for the halt of {self._node}"):
-            over = self._deadline.wait_until(self._is_over, POLL_S)
+            over = deadline.wait_until(self._is_over, POLL_S)
             if self._halted_at is not None:
                 passed_s = (datetime.now(UTC) - self._halted_at).total_seconds()
                 time.sleep(min(REST_S, max(0.0, REST_S - passed_s)))

@@ -104,6 +104,30 @@ def test_a_lost_node_is_neither_switched_off_nor_rewired(connect: Connect, gate_
     assert gate_lab.nodes_on() == {"pi3b-1"}
 
 
+def test_nodes_halt_while_the_next_ones_boot(connect: Connect, gate_lab: GateLab) -> None:
+    session, pair = connect()
+    next_nodes = [session.lab.nodes[name] for name in ("pi4b-1", "pi4b-2")]
+    other = Combination.pair(*(Endpoint(node, node.interface("onboard")) for node in next_nodes))
+    with session.open(pair):
+        pass
+    session.keep_only(other.nodes)
+    # They halt, and so no other run may use them yet.
+    assert gate_lab.holders() == list(PLACES)
+    assert gate_lab.nodes_on() == set(PLACES)
+    with session.open(other):
+        assert gate_lab.holders() == ["pi4b-1", "pi4b-2"]
+        assert gate_lab.nodes_on() == {"pi4b-1", "pi4b-2"}
+    session.keep_only(pair.nodes)
+    # A node that halts, but is needed again, is booted.
+    with session.open(other):
+        assert gate_lab.nodes_on() == {"pi4b-1", "pi4b-2"}
+    # Without a next test there is nothing to wait for.
+    session.keep_only(())
+    assert gate_lab.holders() == []
+    assert gate_lab.nodes_on() == set()
+    assert session.close() == []
+
+
 @pytest.mark.slow
 def test_a_node_lost_between_two_tests_is_leased_again(connect: Connect, gate_lab: GateLab) -> None:
     session, pair = connect()

@@ -1,5 +1,9 @@
 """Undo steps run in reverse order, all of them, and report failures."""
 
+from threading import Barrier
+
+import pytest
+
 from pytest_pinet.execution.undo import UndoStack
 
 
@@ -46,3 +50,28 @@ def test_undos_of_a_lost_node_are_skipped_and_named() -> None:
     ]
     assert order == ["pi2"]
     assert undo.close() == []
+
+
+def test_changes_that_are_made_at_once_are_undone_in_the_reverse_of_their_order() -> None:
+    order: list[str] = []
+    undo = UndoStack()
+    undo.add("first", lambda: order.append("first"))
+    second_begun, first_done = Barrier(2, timeout=10), Barrier(2, timeout=10)
+
+    def change(node: str, undo: UndoStack) -> str:
+        # The second change begins before the first one, and ends before it.
+        if node == "pi1":
+            second_begun.wait()
+            first_done.wait()
+        undo.add(f"address of {node}", lambda: order.append(node))
+        if node == "pi2":
+            second_begun.wait()
+            first_done.wait()
+            raise RuntimeError(f"{node} refused")
+        return node.upper()
+
+    with pytest.raises(RuntimeError, match="pi2 refused"):
+        undo.at_once(change, ["pi1", "pi2"])
+    assert undo.at_once(lambda node, _: node.upper(), ["pi3", "pi4"]) == ["PI3", "PI4"]
+    assert undo.close() == []
+    assert order == ["pi2", "pi1", "first"]
