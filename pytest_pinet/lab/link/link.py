@@ -102,23 +102,21 @@ def connect(
         End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)
         for endpoint, address in zip(combination.ends, addresses(combination), strict=True)
     )
+    surroundings = undo.at_once(lambda end, _: read_surroundings(end), ends)
     for end in ends:
         check_management(end, switches[end.port.switch].rewires)
-    surroundings = undo.at_once(lambda end, _: read_surroundings(end), ends)
     for end, around in zip(ends, surroundings, strict=True):
         take(end, around, undo)
     kept = frozenset(index for index, end in enumerate(ends) if end.carries_management)
     _wire(combination, switches, kept, undo)
-    found = {}
-
-    def set_up(name: str, undo: UndoStack) -> None:
-        own = {end: around for end, around in zip(ends, surroundings, strict=True) if end.shell.name == name}
-        found.update({end: bring_up(end, around, undo) for end, around in own.items()})
-        answer_for_own_addresses(list(own), undo)
-
-    undo.at_once(set_up, [node.name for node in combination.nodes])
+    found = undo.at_once(lambda one, undo: bring_up(*one, undo), [*zip(ends, surroundings, strict=True)])
+    own = [[end for end in ends if end.endpoint.node.name == node.name] for node in combination.nodes]
+    undo.at_once(answer_for_own_addresses, own)
     deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
-    states = tuple(link_checks.await_carrier(end, found[end], switches[end.port.switch], deadline) for end in ends)
+    states = tuple(
+        link_checks.await_carrier(end, state, switches[end.port.switch], deadline)
+        for end, state in zip(ends, found, strict=True)
+    )
     for end, state in zip(ends, states, strict=True):
         link_checks.check_negotiation(end, state)
     # If a port cannot be moved, all ends reach each other, and the isolation is not checked.
