@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -51,6 +52,8 @@ UNLIKE = (
 )
 # The latest cells of `python -m benchmarks.verdicts --unseen`.
 UNSEEN = Path(__file__).parent / "unseen.txt"
+# What was counted by hand: cells above the target with other seeds, and builds by the boots of their baseline.
+RECOUNTED = Path(__file__).parent / "recounted.json"
 UNSEEN_HEAD = """No constant of the judge was chosen on these links (`benchmarks/verdicts/unseen.py`). The days of
 the first ten differ by at most 0.8 %; the other four need a baseline of eight days. On *one day in
 four* (4 % lower), no rule can do much better: a tenth of the baselines have no lower day (0.75 to
@@ -106,8 +109,8 @@ the pairs of days, 95 % of them).
 
 Boots on two levels (10 % apart, half and half) look like a quiet link if a baseline of one to four boots has them all
 on one level: it has no information about the other level, so a rule that decides quiet links with it fails the first
-boot on the other level. In a simulation (300 unchanged builds for each number of boots, 2026-11-28) 27, 14, 7 and 3 %
-failed and 25, 13, 5 and 2 % were called improved, all of them with such a baseline; with six boots, 0.3 % failed.
+boot on the other level. In a simulation ({builds} unchanged builds for each number of boots, {date}) {failed} %
+failed and {improved} % were called improved, all of them with such a baseline; with six boots, {with_six} % failed.
 """
 PROFILES_HEAD = """The table is in [the reference](../reference/tests.md#which-profile-sees-what): `standard`
 passes after 3 s of traffic, so it does not see a link that slows down later. This is a matter of the
@@ -194,7 +197,7 @@ def _remains(cells: Sequence[Cell], missing: int) -> str:
     if missed:
         lines += ["", "## Cells above the target", "", *_missed(missed)]
     if few:
-        lines += ["", "## Baselines with too few days or boots", "", FEW_DAYS, *_table_of_wrong(_worst(few))]
+        lines += ["", "## Baselines with too few days or boots", "", _few_days(), *_table_of_wrong(_worst(few))]
     if above:
         lines += ["", "## More inconclusive than the ideal rule", "", *_table_of_open(above)]
     return "\n".join(lines)
@@ -207,6 +210,7 @@ def _worst(cells: Sequence[Cell]) -> list[Cell]:
 
 def _missed(missed: Sequence[Cell]) -> list[str]:
     """Return the table of the cells above the target, and how many are so by more than chance explains."""
+    again = json.loads(RECOUNTED.read_text())["cells"]
     over = [cell for cell in missed if cell.wrong_gates * ALLOWED_OF > ALLOWED * cell.gates]
     sure = [cell for cell in missed if cell.wrong_interval[0] > TARGET]
     return [
@@ -214,12 +218,28 @@ def _missed(missed: Sequence[Cell]) -> list[str]:
         f"and one such cell in 25 above 10 of 600. Cells above 10 of 600: {len(over)}. Cells whose 95 % interval lies",
         f"above 1 %: {len(sure)}. Fewer wrong verdicts there would cost more inconclusive ones.",
         "",
-        "Three gates share a baseline, so wrong verdicts come in groups. Six of these cells were counted once more",
-        "with two other seeds (3000 gates a cell, 2026-11-28): drift had 1.2 and 1.0 %, s3 1.2, 1.4 and 1.4 %, days",
-        "2 % 1.6 %.",
+        "Three gates share a baseline, so wrong verdicts come in groups. "
+        f"{sum(map(len, again['wrong'].values()))} of these cells were counted once more",
+        f"with two other seeds ({again['gates']} gates a cell, {again['date']}), wrong: "
+        + "; ".join(f"{link} {_series(shares)} %" for link, shares in again["wrong"].items())
+        + ".",
         "",
         *_table_of_wrong(_worst(missed)),
     ]
+
+
+def _few_days() -> str:
+    """Return what a baseline of too few days or boots means, with the shares of a simulation."""
+    boots = json.loads(RECOUNTED.read_text())["boots"]
+    with_six = boots["failed"].pop("6")
+    shares = {name: _series(boots.pop(name).values()) for name in ("failed", "improved")}
+    return FEW_DAYS.format(**boots, **shares, with_six=with_six)
+
+
+def _series(values: Iterable[float]) -> str:
+    """Return ``1, 2 and 3``."""
+    *first, last = map(str, values)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _table_of_wrong(cells: Sequence[Cell]) -> list[str]:

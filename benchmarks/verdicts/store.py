@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +63,17 @@ def keep(file: Path, part: Part, gates: int, seed: int, found: Any) -> None:
 
 def result(part: Part, gates: int = GATES, file: Path = STORE) -> Any:
     """Return a result from a file, and count it first if it is not there."""
-    known = kept(file, SEED)
+    known = _known(file, file.stat().st_size if file.exists() else 0)
     if (part, gates) not in known:
-        known[part, gates] = count(part, gates, SEED)
-        keep(file, part, gates, SEED, known[part, gates])
+        keep(file, part, gates, SEED, count(part, gates, SEED))
+        return result(part, gates, file)
     return known[part, gates]
+
+
+@lru_cache(maxsize=1)
+def _known(file: Path, _size: int) -> dict[tuple[Part, int], Any]:
+    """Return what is kept in a file, which only grows: it is read again if another process has added a result."""
+    return kept(file, SEED)
 
 
 def as_cell(found: Any) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from statistics import fmean, stdev
@@ -9,6 +10,7 @@ from statistics import fmean, stdev
 import pytest
 
 import benchmarks.verdicts.__main__ as verdicts
+import benchmarks.verdicts.page as verdicts_page
 from benchmarks.verdicts import store
 from benchmarks.verdicts.faults import FAULTS, shown
 from benchmarks.verdicts.harder_links import HARDER, Changing
@@ -224,6 +226,33 @@ def test_the_reference_has_the_table_of_profiles_and_no_other_page_has_one() -> 
     pages = {path.name: path.read_text() for path in DOCS.rglob("*.md")}
     assert profiles() in pages["tests.md"]
     assert [name for name, text in pages.items() if "\n| profile |" in text] == ["tests.md"]
+
+
+def test_what_was_counted_by_hand_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = json.loads(verdicts_page.RECOUNTED.read_text())
+    counted["cells"] |= {"date": "2027-01-02", "gates": 500, "wrong": {"drift": [7.5, 8.5]}}
+    counted["boots"]["failed"]["1"] = 77
+    (tmp_path / "recounted.json").write_text(json.dumps(counted))
+    monkeypatch.setattr(verdicts_page, "RECOUNTED", tmp_path / "recounted.json")
+    cells = [Cell("quiet", "0", f"pinet, {days}", 600, {"fail": 90}, 3.0, 3.25) for days in ("8 days", "1 day")]
+    cells.append(Cell("days 2 %", "0", "pinet, 1 day", 600, {"fail": 90}, 3.0, 3.25))
+    text = page(cells, [], {}, [], 60, 1, "on 2026-11-27")
+    assert "2 of these cells were counted once more\nwith two other seeds (500 gates a cell, 2027-01-02)" in text
+    assert "wrong: drift 7.5 and 8.5 %.\n" in text
+    assert "each number of boots, 2026-11-28) 77, 14, 7 and 3 %\n" in text
+
+
+def test_the_file_of_results_is_read_once_for_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, kept, read = tmp_path / "verdicts.jsonl", store.kept, []
+    parts: list[store.Part] = [("cell", "quiet", case, "pinet, 1 day") for case in ("0", "5", "10")]
+    for part in parts:
+        store.result(part, 2, file)
+    monkeypatch.setattr(store, "kept", lambda *own: read.append(own) or kept(*own))
+    assert [store.result(part, 2, file)["case"] for part in parts * 3] == ["0", "5", "10"] * 3
+    assert len(read) <= 1
+    # Another process counts, too.
+    store.keep(file, parts[0], 9, store.SEED, {"case": "of another process"})
+    assert store.result(parts[0], 9, file) == {"case": "of another process"}
 
 
 def test_a_part_is_counted_once_until_the_code_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
