@@ -46,8 +46,8 @@ class Process(Protocol):
 
 def as_root(command: str) -> str:
     """Return a command line that runs ``command`` as root: directly for root, by sudo without a password otherwise."""
-    quoted = shlex.quote(f"PATH=$PATH:/usr/sbin:/sbin; {command}")
-    return f'if [ "$(id -u)" = 0 ]; then sh -c {quoted}; else sudo -n sh -c {quoted}; fi'
+    word = shlex.quote(f"PATH=$PATH:/usr/sbin:/sbin; {command}")
+    return f'if [ "$(id -u)" = 0 ]; then sh -c {word}; else sudo -n sh -c {word}; fi'
 
 
 # What sudo and the shell print if the user cannot become root without a password, or if there is no sudo.
@@ -57,10 +57,14 @@ _NO_ROOT = re.compile(
 )
 
 
+def quoted(command: str) -> str:
+    """Return a command as messages show it: between backquotes, and its beginning if it is long."""
+    return f"`{textwrap.shorten(command, _SHOWN, placeholder=' ...')}`"
+
+
 def still_runs(command: str, name: str, timeout_s: float) -> TimeoutError:
     """Return the error of a command that did not end in time on the machine ``name``."""
-    shown = textwrap.shorten(command, _SHOWN, placeholder=" ...")
-    return TimeoutError(f"`{shown}` still runs on {name} after {timeout_s:.0f} s")
+    return TimeoutError(f"{quoted(command)} still runs on {name} after {timeout_s:.0f} s")
 
 
 def last_line(*texts: str) -> str:

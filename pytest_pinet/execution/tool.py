@@ -9,10 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.execution.shell import last_line
-
-# Messages name at most this many words of a command.
-_SHOWN = 5
+from pytest_pinet.execution.shell import last_line, quoted
 
 
 def output(
@@ -26,7 +23,7 @@ def output(
 
     ``act`` says what to do if it ends with an error. ``directory`` is its working directory.
     """
-    name = f"`{' '.join(argv)}`" if len(argv) <= _SHOWN else f"`{' '.join(argv[:_SHOWN])} ...`"
+    name = quoted(" ".join(argv))
     try:
         done = subprocess.run(
             argv,
