@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.history.history import open_history
-from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
+from pytest_pinet.history.points import USUAL_LENGTH, Attempts, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.verdict import Verdict
@@ -84,10 +84,10 @@ def _ingest(url: str, new: Iterator[tuple[StoredRun, list[Point]]]) -> float:
 
 
 def _read_all(url: str, last: int, judge: bool) -> float:
-    store = HistoryStore.open(url)
-    taken = seconds(lambda: [trend(one.id, one.lab, points, changes=judge) for one, points in store.latest(last)])
-    store.close()
-    return taken
+    with HistoryStore.open(url) as store:
+        if judge:
+            return seconds(lambda: [trend(one.id, one.lab, points) for one, points in store.latest(last)])
+        return seconds(lambda: list(store.latest(last)))
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -106,7 +106,7 @@ def measure(url: str, first: int, count: int) -> None:
     trends, changes = [], []
     with open_history(url) as history:
         for figure in figures:
-            trends.append(seconds(lambda figure=figure: history.trend(figure, changes=False)))  # type: ignore[misc]
+            trends.append(seconds(lambda figure=figure: history.points(figure, "bench", USUAL_LENGTH)))  # type: ignore[misc]
         for figure in figures:
             changes.append(seconds(lambda figure=figure: history.trend(figure)))  # type: ignore[misc]
     dashboards = [_read_all(url, SHOWN, False) for _ in range(3)]

@@ -134,7 +134,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
         refused.append(message)
         echo(f"{PINET} {message}", err=True)
 
-    with open_history(history_url, create=True) as store:
+    with open_history(history_url, create=True) as store, store.importing():
         for path in files:
             added, total = 0, 0
             try:

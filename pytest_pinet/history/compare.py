@@ -90,7 +90,7 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     change = b_bps / a_bps - 1 if a_bps else None
     if not a_bps or not b_bps:
         return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
-    found = compare_sets(_placed(a, a_bps), _placed(b, b_bps), Tolerance(Share(tolerance)))
+    found = compare_sets(placed(a, a_bps), placed(b, b_bps), Tolerance(Share(tolerance)))
     if len(a) >= LEAST_RUNS:
         return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.result.value), found.why, change)
     few = _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
@@ -100,8 +100,8 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     return few
 
 
-def _placed(points: Sequence[Point], bps: float) -> Baseline:
-    """Return the runs of these points with their days, boots and link-ups."""
+def placed(points: Sequence[Point], bps: float) -> Baseline:
+    """Return a baseline of this goodput with the runs of these points, their days, boots and link-ups."""
     runs = [point for point in points if _rate(point) > 0]
     places = (RunPlace(point.time.date().isoformat(), point.boot, point.link_up) for point in runs)
     return Baseline(Bitrate(bps), tuple(Bitrate(_rate(point)) for point in runs), places=tuple(places))

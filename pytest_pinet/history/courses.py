@@ -16,11 +16,11 @@ from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, Table, Text, inspect, select
+from sqlalchemy import BigInteger, Column, Connection, Integer, Table, Text, select
 
 from pytest_pinet.history.drift import Drift, SeriesCourse, course_of
 from pytest_pinet.history.levels import LevelShift
-from pytest_pinet.history.tables import ENCODER, METADATA, SERIES, insert_into
+from pytest_pinet.history.tables import ENCODER, METADATA, SERIES, has_table, insert_into
 
 # What the result of a search depends on.
 _PACKAGE = Path(__file__).parents[1]
@@ -96,7 +96,7 @@ def _unpacked(
 
 def stored_courses(connection: Connection, last: int) -> dict[tuple[str, str], str]:
     """Return the stored courses among the newest ``last`` points, by metric and lab."""
-    if not inspect(connection).has_table(COURSES.name):
+    if not has_table(connection, COURSES):
         return {}
     query = select(SERIES.c.figure, SERIES.c.lab, COURSES.c.content).join(COURSES, COURSES.c.series == SERIES.c.key)
     return {(figure, lab): content for figure, lab, content in connection.execute(query.where(COURSES.c.last == last))}

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history import tables
-from pytest_pinet.history.tables import META, METADATA
+from pytest_pinet.history.tables import META, METADATA, has_table
 
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
 # How long a writer waits for others. Each writer locks the file for milliseconds.
@@ -74,6 +74,7 @@ class Database:
         with self.trouble(), self._engine.connect() as plain:
             connection = plain.execution_options(pinet_writing=True, pinet_busy_s=busy_s)
             with connection.begin():
+                _make_tables(connection)
                 yield connection
 
     @contextmanager
@@ -156,11 +157,10 @@ def _settle(database: Database, create: bool) -> None:
     if found == newest:
         return
     with database.writing() as connection:
-        lock_tables(connection)
+        _wait_for_tables(connection)
         # Another process may have made or updated the tables during the wait.
         found = _version_in(connection)
         if found is None:
-            METADATA.create_all(connection)
             connection.execute(META.insert().values(name="version", value=str(newest)))
             return
         for version in range(found + 1, newest + 1):
@@ -168,14 +168,25 @@ def _settle(database: Database, create: bool) -> None:
         connection.execute(META.update().where(META.c.name == "version").values(value=str(newest)))
 
 
-def lock_tables(connection: Connection) -> None:
+def _make_tables(connection: Connection) -> None:
+    """Make the tables that this history lacks, before the first row.
+
+    A new table that refers to another one needs a lock on it. Two runners with rows of their own in it would wait for
+    each other.
+    """
+    if not all(has_table(connection, table) for table in METADATA.tables.values()):
+        _wait_for_tables(connection)
+        METADATA.create_all(connection)
+
+
+def _wait_for_tables(connection: Connection) -> None:
     """Wait until no other process makes tables. SQLite has one writer at a time anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
 
 
 def _version_in(connection: Connection) -> int | None:
-    if not inspect(connection).has_table(META.name):
+    if not has_table(connection, META):
         return None
     value = connection.execute(select(META.c.value).where(META.c.name == "version")).scalar()
     return int(value) if value is not None else None

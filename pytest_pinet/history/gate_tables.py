@@ -1,6 +1,6 @@
 """The tables of gates, and the conversion of rows to values and back.
 
-A history of an earlier release lacks these tables; the first gate makes them.
+A history of an earlier release lacks these tables; the next writer makes them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Column, Connection, Float, ForeignKey, Integer, Row, String, Table, Text, insert, inspect, select
+from sqlalchemy import Column, Connection, Float, ForeignKey, Integer, Row, String, Table, Text, insert, select
 
 from pytest_pinet.history.gates import GateBuild, GatedMetric, GateTurn, StoredGate
-from pytest_pinet.history.tables import ENCODER, METADATA, clean, in_pieces
+from pytest_pinet.history.tables import ENCODER, METADATA, clean, has_table, in_pieces
 
 # One row for each run that gated a change. ``more`` has the parts of both builds.
 GATES = Table(
@@ -50,11 +50,6 @@ GATED = Table(
 )
 
 
-def has_gates(connection: Connection) -> bool:
-    """Return whether this history has gates."""
-    return inspect(connection).has_table(GATES.name)
-
-
 def add_gates(connection: Connection, gates: Mapping[int, StoredGate]) -> None:
     """Store gates by the key of their run. A gate that is stored already does not change."""
     stored = {row.run for row in connection.execute(select(GATES.c.run).where(GATES.c.run.in_(list(gates))))}
@@ -67,7 +62,7 @@ def add_gates(connection: Connection, gates: Mapping[int, StoredGate]) -> None:
 
 def gates_of(connection: Connection, runs: Sequence[int]) -> dict[int, StoredGate]:
     """Return the gates of these runs by the key of their run."""
-    if not has_gates(connection):
+    if not has_table(connection, GATES):
         return {}
     found: dict[int, StoredGate] = {}
     for some in in_pieces(runs):
@@ -115,16 +110,6 @@ def _build(own: dict[str, Any]) -> GateBuild:
 def _metric(row: Row[Any]) -> GatedMetric:
     more = json.loads(row.more)
     turns = (GateTurn(number, side, tuple(levels), trouble) for number, side, levels, trouble in more["turns"])
-    return GatedMetric(
-        row.figure,
-        row.outcome,
-        row.a_bps,
-        row.b_bps,
-        row.change,
-        None if row.low is None else (row.low, row.high),
-        row.tolerance,
-        row.finding,
-        more["suspect"],
-        more["text"],
-        tuple(turns),
-    )
+    interval = None if row.low is None else (row.low, row.high)
+    values = (row.figure, row.outcome, row.a_bps, row.b_bps, row.change, interval, row.tolerance, row.finding)
+    return GatedMetric(*values, more["suspect"], more["text"], tuple(turns))

@@ -8,7 +8,7 @@ from typing import Any, overload
 from sqlalchemy import Connection, Row, Table, and_, select
 
 from pytest_pinet.history.packed import VERDICTS, Columns, newest_columns
-from pytest_pinet.history.points import Figure, Point
+from pytest_pinet.history.points import Column, Figure, Point, Points, T
 from pytest_pinet.history.tables import (
     CONTEXTS,
     POINTS,
@@ -17,6 +17,8 @@ from pytest_pinet.history.tables import (
     details_of,
     figure_of,
     in_pieces,
+    is_among_newest,
+    known_verdict,
     parse_context,
     time_of,
 )
@@ -27,7 +29,9 @@ _NAMES_OF_RUN = frozenset(("run", *_OF_RUN[1:]))
 _OF_CONTEXT = frozenset(("build", "serials", "versions", "settings", "parameters", "rule"))
 # All fields with their defaults.
 _BLANK = vars(Point("", time_of(0), "", "", "", "", None, Verdict.ERROR))
-_BAD = frozenset(code for code, verdict in enumerate(VERDICTS) if verdict not in GOOD)
+# By the number of a packed verdict, which is one byte. Verdicts that only a newer release knows are errors here.
+_VERDICTS = (*VERDICTS, *(256 - len(VERDICTS)) * (Verdict.ERROR,))
+_BAD = frozenset(code for code, verdict in enumerate(_VERDICTS) if verdict not in GOOD)
 _RATES = {"goodput_bps": 4, "limit_bps": 7, "oracle_bps": 8}
 
 
@@ -48,8 +52,8 @@ class SharedRows:
         return self._columns[name]
 
 
-class PackedPoints(Sequence[Point]):
-    """The newest points of one metric, oldest first. A point is made when it is used, a column without points.
+class PackedPoints(Points):
+    """The newest points of one metric. A point is made when it is used, a column without points.
 
     All but the newest point lack what is only known of a single measurement: connections, spread, artefacts, boot,
     bottleneck, values of exact boards, and the reason of a good verdict.
@@ -87,8 +91,11 @@ class PackedPoints(Sequence[Point]):
     def __iter__(self) -> Iterator[Point]:
         return map(self._point, range(len(self)))
 
-    def column(self, name: str) -> Sequence[Any]:
-        """See `points.column`."""
+    def column(self, of: Column[T]) -> Sequence[T]:
+        """See `Points.column`."""
+        return self._values(of.name)
+
+    def _values(self, name: str) -> Sequence[Any]:
         if name not in self._made:
             self._made[name] = self._column(name)
         return self._made[name]
@@ -102,7 +109,7 @@ class PackedPoints(Sequence[Point]):
         if name == "time":
             return list(map(time_of, own[0]))
         if name == "verdict":
-            return [VERDICTS[code] for code in own[10]]
+            return [_VERDICTS[code] for code in own[10]]
         if name == "scale":
             return own[9]
         if name == "reason":
@@ -119,7 +126,7 @@ class PackedPoints(Sequence[Point]):
         values = {**self._shared, **self._contexts[context], **self._runs[run], "time": time_of(time)}
         values["number"] = number
         for name in (*_RATES, "interval_bps", "verdict", "scale", "reason"):
-            values[name] = self.column(name)[place]
+            values[name] = self._values(name)[place]
         if place == len(self) - 1:
             values |= self._newest
         # Many times faster than the constructor of a frozen dataclass.
@@ -137,7 +144,7 @@ def newest_points(
     runs = SharedRows({k: {"run": own.pop("id"), **own} for k, own in _rows(connection, RUNS, _OF_RUN, columns, 1)})
     texts = _rows(connection, CONTEXTS, ("content",), columns, 2)
     contexts = SharedRows({key: parse_context(own["content"]) for key, own in texts})
-    newest, reasons = _newest(connection, columns), _reasons(connection, columns)
+    newest, reasons = _newest(connection, columns), _reasons(connection, columns, last)
     for one in series:
         if one.key in columns:
             shared = _BLANK | {name: getattr(one, name) for name in ("lab", "figure", "combination", "direction")}
@@ -159,29 +166,29 @@ def _rows(
 def _newest(connection: Connection, columns: Mapping[int, Columns]) -> dict[int, dict[str, Any]]:
     """Return what only the newest point of each series has."""
     of = POINTS.c
-    query = select(of.series, of.run, of.number, of.reason, of.more).select_from(SERIES)
+    query = select(of.series, of.run, of.number, of.verdict, of.reason, of.more).select_from(SERIES)
     query = query.join(POINTS, and_(of.series == SERIES.c.key, of.time == SERIES.c.newest))
     found: dict[int, dict[str, Any]] = {}
     for some in in_pieces(list(columns)):
-        for series, run, number, reason, more in connection.execute(query.where(SERIES.c.key.in_(some))):
+        for series, run, number, verdict, reason, more in connection.execute(query.where(SERIES.c.key.in_(some))):
             own = columns[series]
             if (own[1][-1], own[3][-1]) == (run, number):
-                found[series] = {**details_of(more), "reason": reason}
+                found[series] = {**details_of(more), "reason": known_verdict(verdict, reason)[1]}
     return found
 
 
-def _reasons(connection: Connection, columns: Mapping[int, Columns]) -> dict[int, dict[int, str]]:
+def _reasons(connection: Connection, columns: Mapping[int, Columns], last: int) -> dict[int, dict[int, str]]:
     """Return the reasons of the verdicts that are not good, by series and place."""
     bad = {
         series: {(own[1][place], own[3][place]): place for place, code in enumerate(own[10]) if code in _BAD}
         for series, own in columns.items()
     }
     of = POINTS.c
-    query = select(of.series, of.run, of.number, of.reason).where(of.verdict.not_in(map(str, GOOD)))
+    query = select(of.series, of.run, of.number, of.verdict, of.reason).select_from(SERIES)
+    query = query.join(POINTS, is_among_newest(last)).where(of.verdict.not_in(map(str, GOOD)))
     found: dict[int, dict[int, str]] = {series: {} for series in columns}
     for some in in_pieces([series for series, places in bad.items() if places]):
-        since = min(columns[series][0][0] for series in some)
-        for series, run, number, reason in connection.execute(query.where(of.series.in_(some), of.time >= since)):
+        for series, run, number, verdict, reason in connection.execute(query.where(SERIES.c.key.in_(some))):
             if (place := bad[series].get((run, number))) is not None:
-                found[series][place] = reason
+                found[series][place] = known_verdict(verdict, reason)[1]
     return found

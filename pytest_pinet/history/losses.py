@@ -16,13 +16,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pytest_pinet.history.accepting import showing_a_level
+from pytest_pinet.history.compare import placed
 from pytest_pinet.history.levels import LEAST_RUNS, MATTERS
-from pytest_pinet.history.points import LevelChange, Point, Trend, column
+from pytest_pinet.history.points import RUN, TIME, Column, LevelChange, Point, Points, T, Trend
 from pytest_pinet.history.trends import comparable
-from pytest_pinet.judge.baseline import Baseline, RunPlace
+from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.two_sets import compare_sets
-from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from pytest_pinet.model.quantities import Share, Tolerance
 
 if TYPE_CHECKING:
     from pytest_pinet.config.acknowledged import Acknowledgement
@@ -111,7 +112,7 @@ class _Course:
     ``all_points`` are all points of the metric, ``indices`` the places of the comparable ones.
     """
 
-    all_points: Sequence[Point]
+    all_points: Points
     indices: Sequence[int]
     levels: Sequence[float]
 
@@ -122,19 +123,14 @@ class _Course:
     def point(self, place: int) -> Point:
         return self.all_points[self.indices[place]]
 
-    @property
-    def times(self) -> list[datetime]:
-        whole = column(self.all_points, "time")
-        return [whole[index] for index in self.indices]
-
-    @property
-    def runs(self) -> list[str]:
-        whole = column(self.all_points, "run")
+    def column(self, of: Column[T]) -> list[T]:
+        """See `Points.column`."""
+        whole = self.all_points.column(of)
         return [whole[index] for index in self.indices]
 
     def until(self, day: date) -> int:
         """Return how many points were measured up to the end of a day."""
-        return sum(time.date() <= day for time in self.times)
+        return sum(time.date() <= day for time in self.column(TIME))
 
 
 def level_of(trend: Trend, today: date) -> MetricLevel:
@@ -163,7 +159,7 @@ def _newest(trend: Trend) -> _Course | None:
 
 def _best_month(course: _Course) -> BestMonth | None:
     """Return the best month, the newest of equals; None if no month has enough runs."""
-    times, known, begin = course.times, [], 0
+    times, known, begin = course.column(TIME), [], 0
     while begin < len(times):
         # Half a million points have few months.
         first = times[begin].replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -214,7 +210,7 @@ def _fall(course: _Course, begin: int) -> tuple[int, int] | None:
 
 def _with_change(trend: Trend, course: _Course, at: int, before_bps: float) -> Loss:
     """Return the loss that begins at point ``at``, with the change of the level there."""
-    places = {run: index for index, run in enumerate(course.runs)}
+    places = {run: index for index, run in enumerate(course.column(RUN))}
     falls = [change for change in trend.changes if change.relative < 0 and change.run in places]
     change = min(falls, key=lambda one: abs(places[one.run] - at), default=None)
     first = course.point(at if change is None or change.gradual else places[change.run])
@@ -226,10 +222,7 @@ def _below(course: _Course, baseline: Baseline, day: date) -> bool:
     newer = showing_a_level([course.point(place) for place in range(course.until(day), len(course.levels))])
     if len(newer) < _LEAST_SINCE_BASELINE or course.now > baseline.figure.bps * (1 - MATTERS):
         return False
-    runs = tuple(Bitrate(point.goodput_bps or 0.0) for point in newer)
-    places = tuple(RunPlace(point.time.date().isoformat(), point.boot, point.link_up) for point in newer)
-    found = compare_sets(baseline, Baseline(Bitrate(course.now), runs, places=places), Tolerance(Share(MATTERS)))
-    return found.result is Relation.SLOWER
+    return compare_sets(baseline, placed(newer, course.now), Tolerance(Share(MATTERS))).result is Relation.SLOWER
 
 
 def _acknowledged(loss: Loss, known: Acknowledgement | None, course: _Course, today: date) -> Loss:

@@ -2,14 +2,15 @@
 
 With them the history keeps the best level that each metric ever had. A runner of an earlier release does not write
 here, but counts its points in ``pinet_series``: packed points of another number are stale. A reader ignores them, and
-the next run of the metric packs all of its points again.
+the next run of the metric packs all of its points again. A run that is older than the newest goes to its place.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -23,13 +24,22 @@ from sqlalchemy import (
     LargeBinary,
     Table,
     and_,
+    case,
     func,
-    inspect,
     select,
 )
 
 from pytest_pinet.history.levels import LEAST_RUNS
-from pytest_pinet.history.tables import METADATA, NEWEST, POINTS, SERIES, in_pieces, insert_into, scale_of
+from pytest_pinet.history.tables import (
+    METADATA,
+    POINTS,
+    SERIES,
+    has_table,
+    in_pieces,
+    insert_into,
+    is_among_newest,
+    scale_of,
+)
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import Verdict
 
@@ -41,12 +51,13 @@ _A_PART = 50
 # Stored by their place: new verdicts belong to the end.
 VERDICTS = tuple(map(Verdict, ("pass", "marginal", "improved", "fail", "inconclusive", "invalid", "error", "skipped")))
 _CODES = {verdict.value: code for code, verdict in enumerate(VERDICTS)}
+_ERROR = _CODES["error"]
 _COUNTED = frozenset(map(str, COUNTED))
 # Runs whose mean is a level: it varies by 0.35 % on a link whose runs vary by 1 %.
 _IN_A_ROW = 8
 _UNKNOWN = math.nan
 
-# A history of an earlier release lacks these tables; the next run makes them. ``points`` is the number of packed
+# A history of an earlier release lacks these tables; the next writer makes them. ``points`` is the number of packed
 # points; ``time``, ``run`` and ``number`` belong to the newest point. ``best`` is the best mean so far; ``runs`` and
 # ``total`` are the number and the sum of the values since the last mean.
 PACKED = Table(
@@ -82,20 +93,31 @@ class _Head(NamedTuple):
     total: float = 0.0
     best: float = 0.0
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """The place of the newest point."""
+        return self.time, self.run, self.number
+
+    def with_points(self, rows: Sequence[Mapping[str, Any]]) -> _Head:
+        """Return the head with these points. Points that come late count as if they were the newest."""
+        runs, total, best = self.runs, self.total, self.best
+        for row in rows:
+            if row["goodput"] is not None and row["verdict"] in _COUNTED:
+                runs, total = runs + 1, total + row["goodput"]
+                if runs == _IN_A_ROW:
+                    runs, total, best = 0, 0.0, max(best, total / runs)
+        newest = _place(rows[-1]) if not self.points else max(self.place, _place(rows[-1]))
+        return _Head(self.points + len(rows), *newest, runs, total, best)
+
 
 # The numbers of the points of one series, a column for each number of `_RECORD`.
 Columns = Sequence[tuple[Any, ...]]
 
 
-def has_packed(connection: Connection) -> bool:
-    """Return whether this history has packed points."""
-    return inspect(connection).has_table(PARTS.name)
-
-
 def newest_columns(connection: Connection, keys: Sequence[int], last: int) -> dict[int, Columns]:
     """Return the newest ``last`` points of each of these series that has points, oldest first."""
     found: dict[int, Columns] = {}
-    if has_packed(connection):
+    if has_table(connection, PARTS):
         # One statement, so that no writer comes between its parts.
         needed = and_(PARTS.c.series == PACKED.c.series, PARTS.c.part >= (PACKED.c.points - last) // _A_PART)
         query = select(PARTS.c.series, PARTS.c.content).select_from(SERIES).join(PACKED, _FRESH).join(PARTS, needed)
@@ -104,10 +126,10 @@ def newest_columns(connection: Connection, keys: Sequence[int], last: int) -> di
             for series, parts in groupby(rows, key=lambda row: row[0]):
                 content = b"".join(part[1] for part in parts)
                 found[series] = _columns(content[-last * _RECORD.size :])
-    for key in keys:
-        # The series has no packed points, or stale ones.
-        if key not in found and (points := _points(connection, key, last)):
-            found[key] = _columns(b"".join(map(_record, points)))
+    # The others have no packed points, or stale ones.
+    for some in in_pieces([key for key in keys if key not in found]):
+        for key, own in _stored(connection, some, last):
+            found[key] = _columns(b"".join(map(_record, own[-last:])))
     return found
 
 
@@ -118,7 +140,7 @@ def _columns(content: bytes) -> Columns:
 def best_levels(connection: Connection) -> dict[tuple[str, str], float]:
     """Return the best mean goodput (bit/s) of a few runs in a row, by metric and lab."""
     best: dict[int, float] = {}
-    if has_packed(connection):
+    if has_table(connection, PACKED):
         own = select(PACKED.c.series, PACKED.c.runs, PACKED.c.total, PACKED.c.best)
         known = connection.execute(own.select_from(SERIES).join(PACKED, _FRESH))
         best = {key: max(level, total / runs if runs >= LEAST_RUNS else 0.0) for key, runs, total, level in known}
@@ -140,57 +162,102 @@ def _best_of_points(connection: Connection, keys: Sequence[int]) -> dict[int, fl
     return {row[0]: row[1] for row in connection.execute(best)}
 
 
-def pack(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Pack new rows of POINTS, which are stored and sorted by series and time. The caller has locked their series."""
-    new: dict[int, list[Mapping[str, Any]]] = {
-        key: list(own) for key, own in groupby(rows, key=lambda row: row["series"])
-    }
+def pack(connection: Connection, rows: Iterable[Mapping[str, Any]], later: set[int] | None = None) -> None:
+    """Pack new rows of POINTS, which are stored and sorted by series and time. The caller has locked their series.
+
+    An import gives ``later``: it gets the series that would have to be packed again, for `pack_again` at its end.
+    """
+    new = {key: list(own) for key, own in groupby(rows, key=lambda row: row["series"])}
     stored: dict[int, int] = {}
     heads: dict[int, _Head] = {}
-    contents: dict[int, bytes] = {}
+    contents: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     for some in in_pieces(sorted(new)):
         counts = connection.execute(select(SERIES.c.key, SERIES.c.points).where(SERIES.c.key.in_(some)))
         stored.update((key, points) for key, points in counts)
         here = PACKED.c.series.in_(some)
         for key, *own in connection.execute(select(PACKED).where(here)):
             heads[key] = _Head(*own)
-        newest = and_(PARTS.c.series == PACKED.c.series, PARTS.c.part == PACKED.c.points // _A_PART)
-        partial = select(PARTS.c.series, PARTS.c.content).select_from(PACKED).join(PARTS, newest).where(here)
-        contents.update((key, content) for key, content in connection.execute(partial))
-    stale = [key for key, own in new.items() if not _continues(heads.get(key, _Head()), own, stored[key])]
-    for key in stale:
-        # A runner of an earlier release wrote points, or one of these is older than the newest.
-        heads[key], contents[key] = _Head(), b""
-        new[key] = _points(connection, key)
-    packed: list[dict[str, Any]] = []
-    parts: list[dict[str, Any]] = []
+        since = min(new[key][0]["time"] for key in some)
+        earlier = select(func.count()).where(POINTS.c.series == PACKED.c.series, POINTS.c.time < since)
+        first = case((PACKED.c.time < since, PACKED.c.points), else_=earlier.scalar_subquery()) // _A_PART
+        needed = and_(PARTS.c.series == PACKED.c.series, PARTS.c.part >= first)
+        query = select(PARTS).select_from(PACKED).join(PARTS, needed).where(here).order_by(PARTS.c.part)
+        for key, part, content in connection.execute(query):
+            contents[key].append((part, content))
+    stale: list[int] = []
+    packed = _Packed()
     for key, own in new.items():
         head = heads.get(key, _Head())
-        content = contents.get(key, b"") + b"".join(map(_record, own))
-        first, size = head.points // _A_PART, _A_PART * _RECORD.size
-        parts += [
-            {"series": key, "part": first + number, "content": content[begin : begin + size]}
-            for number, begin in enumerate(range(0, len(content), size))
-        ]
-        packed.append({"series": key, **_with(head, own)._asdict()})
-    for table, found, names in ((PACKED, packed, _Head._fields), (PARTS, parts, ("content",))):
-        statement = insert_into(connection, table)
-        values = {name: statement.excluded[name] for name in names}
-        connection.execute(statement.on_conflict_do_update(index_elements=[*table.primary_key], set_=values), found)
+        is_late = head.points > 0 and _place(own[0]) < head.place
+        if head.points + len(own) != stored[key] or (is_late and later is not None):
+            # A runner of an earlier release wrote points, or an import left some.
+            stale.append(key)
+            continue
+        begin = contents[key][0][0] if contents[key] else head.points // _A_PART
+        records = b"".join(content for _, content in contents[key]) + b"".join(map(_record, own))
+        packed.add(key, head.with_points(own), begin, _in_order(records) if is_late else records)
+    packed.store(connection)
+    if later is None:
+        pack_again(connection, stale)
+    else:
+        later.update(stale)
 
 
-def _continues(head: _Head, rows: Sequence[Mapping[str, Any]], stored: int) -> bool:
-    """Return whether these points come after all others of their series, and the others are packed."""
-    places = [_place(row) for row in rows]
-    newest = head.time, head.run, head.number
-    in_order = all(map(tuple.__lt__, places, places[1:])) and (not head.points or newest < places[0])
-    return in_order and head.points + len(rows) == stored
+def pack_again(connection: Connection, keys: Iterable[int]) -> None:
+    """Pack all points of these series. A series with a verdict of a newer release stays stale."""
+    for some in in_pieces(sorted(keys)):
+        # Locked, in the order of all writers, so that no point comes meanwhile.
+        connection.execute(select(SERIES.c.key).where(SERIES.c.key.in_(some)).order_by(SERIES.c.key).with_for_update())
+        packed = _Packed()
+        for key, own in _stored(connection, some):
+            if all(row["verdict"] in _CODES for row in own):
+                packed.add(key, _Head().with_points(own), 0, b"".join(map(_record, own)))
+        packed.store(connection)
 
 
-def _points(connection: Connection, key: int, last: int | None = None) -> list[Mapping[str, Any]]:
-    """Return the (newest) points of a series as rows of POINTS, oldest first."""
-    rows = connection.execute(select(POINTS).where(POINTS.c.series == key).order_by(*NEWEST).limit(last)).all()
-    return [row._asdict() for row in reversed(rows)]
+class _Packed:
+    """Rows of PACKED and PARTS that are stored together."""
+
+    def __init__(self) -> None:
+        self._heads: list[dict[str, Any]] = []
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, series: int, head: _Head, part: int, content: bytes) -> None:
+        """Add a series, and its records from this part on."""
+        self._heads.append({"series": series, **head._asdict()})
+        size = _A_PART * _RECORD.size
+        for number, begin in enumerate(range(0, len(content), size), part):
+            self._parts.append({"series": series, "part": number, "content": content[begin : begin + size]})
+
+    def store(self, connection: Connection) -> None:
+        for table, rows, names in ((PACKED, self._heads, _Head._fields), (PARTS, self._parts, ("content",))):
+            statement = insert_into(connection, table)
+            values = {name: statement.excluded[name] for name in names}
+            updated = statement.on_conflict_do_update(index_elements=[*table.primary_key], set_=values)
+            if rows:
+                connection.execute(updated, rows)
+
+
+def _in_order(content: bytes) -> bytes:
+    """Return the records by time, run and number."""
+    # Time, run and number, and with them the place in the content.
+    places = [
+        (time, run, number, index * _RECORD.size)
+        for index, (time, run, _, number, *_) in enumerate(_RECORD.iter_unpack(content))
+    ]
+    return b"".join(content[begin : begin + _RECORD.size] for *_, begin in sorted(places))
+
+
+def _stored(
+    connection: Connection, keys: Sequence[int], last: int | None = None
+) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
+    """Yield each of these series with (at least the newest ``last`` of) its rows of POINTS, oldest first."""
+    query = select(POINTS).where(POINTS.c.series.in_(keys))
+    if last is not None:
+        query = query.join(SERIES, is_among_newest(last))
+    rows = connection.execute(query.order_by(*POINTS.primary_key))
+    for key, own in groupby(rows, key=lambda row: row.series):
+        yield key, [row._asdict() for row in own]
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -201,15 +268,4 @@ def _record(row: Mapping[str, Any]) -> bytes:
     rates = [row[name] for name in ("goodput", "low", "high", "limit_bps", "oracle")]
     known = [_UNKNOWN if bps is None else bps for bps in rates]
     keys = row["time"], row["run"], row["context"], row["number"]
-    return _RECORD.pack(*keys, *known, scale_of(row["more"]), _CODES[row["verdict"]])
-
-
-def _with(head: _Head, rows: Sequence[Mapping[str, Any]]) -> _Head:
-    """Return the head with these points."""
-    runs, total, best = head.runs, head.total, head.best
-    for row in rows:
-        if row["goodput"] is not None and row["verdict"] in _COUNTED:
-            runs, total = runs + 1, total + row["goodput"]
-            if runs == _IN_A_ROW:
-                runs, total, best = 0, 0.0, max(best, total / runs)
-    return _Head(head.points + len(rows), *_place(rows[-1]), runs, total, best)
+    return _RECORD.pack(*keys, *known, scale_of(row["more"]), _CODES.get(row["verdict"], _ERROR))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_pinet.config.acknowledged import Acknowledgement
     from pytest_pinet.config.baselines import AcceptedBaseline
 
+T = TypeVar("T")
 # Default length of a trend, and the number of runs in which losses are looked for.
 USUAL_LENGTH = 200
 LONG_LENGTH = 1000
@@ -121,45 +122,36 @@ class Point:
         return self.goodput_bps / self.oracle_bps if self.goodput_bps is not None and self.oracle_bps else None
 
 
-@overload
-def column(
-    points: Sequence[Point], name: Literal["goodput_bps", "limit_bps", "oracle_bps"]
-) -> Sequence[float | None]: ...
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A property of points, by its name."""
+
+    name: str
 
 
-@overload
-def column(points: Sequence[Point], name: Literal["interval_bps"]) -> Sequence[tuple[float, float] | None]: ...
+TIME = Column[datetime]("time")
+RUN = Column[str]("run")
+VERDICT = Column[Verdict]("verdict")
+REASON = Column[str]("reason")
+GOODPUT = Column[float | None]("goodput_bps")
+INTERVAL = Column[tuple[float, float] | None]("interval_bps")
+LIMIT = Column[float | None]("limit_bps")
+ORACLE = Column[float | None]("oracle_bps")
+SCALE = Column[float]("scale")
+PARAMETERS = Column[str]("parameters")
+EMULATED = Column[bool]("emulated")
 
 
-@overload
-def column(points: Sequence[Point], name: Literal["verdict"]) -> Sequence[Verdict]: ...
+class Points(Sequence[Point]):
+    """Points of one metric, oldest first: one by one, or a property of all of them."""
+
+    def column(self, of: Column[T]) -> Sequence[T]:
+        """Return a property of all points."""
+        return [getattr(point, of.name) for point in self]
 
 
-@overload
-def column(points: Sequence[Point], name: Literal["time"]) -> Sequence[datetime]: ...
-
-
-@overload
-def column(points: Sequence[Point], name: Literal["run", "reason", "parameters"]) -> Sequence[str]: ...
-
-
-@overload
-def column(points: Sequence[Point], name: Literal["emulated"]) -> Sequence[bool]: ...
-
-
-@overload
-def column(points: Sequence[Point], name: Literal["scale"]) -> Sequence[float]: ...
-
-
-@overload
-def column(points: Sequence[Point], name: str) -> Sequence[object]: ...
-
-
-def column(points: Sequence[Point], name: str) -> Sequence[object]:
-    """Return a property of all points. Points that the history has packed are not made for it."""
-    packed = getattr(points, "column", None)
-    found: Sequence[object] = packed(name) if packed is not None else [getattr(point, name) for point in points]
-    return found
+class PointList(list[Point], Points):
+    """A list. Reports have `latest.PackedPoints`, which makes no points for a column."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +190,7 @@ class Trend:
 
     figure: str
     lab: str
-    points: Sequence[Point]
+    points: Points
     baseline: AcceptedBaseline | None = None
     changes: tuple[LevelChange, ...] = ()
     levels_bps: tuple[float | None, ...] = ()

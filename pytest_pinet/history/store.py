@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Row,
     Select,
@@ -17,25 +16,26 @@ from sqlalchemy import (
     case,
     delete,
     insert,
-    inspect,
     select,
     tuple_,
 )
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.courses import COURSES, MetricCourses, store_courses, stored_courses
-from pytest_pinet.history.database import Database, lock_tables
-from pytest_pinet.history.gate_tables import GATED, GATES, add_gates, gates_of, has_gates
+from pytest_pinet.history.courses import MetricCourses, store_courses, stored_courses
+from pytest_pinet.history.database import Database
+from pytest_pinet.history.gate_tables import GATES, add_gates, gates_of
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.latest import newest_points
-from pytest_pinet.history.packed import PACKED, PARTS, best_levels, pack
+from pytest_pinet.history.packed import best_levels, pack, pack_again
 from pytest_pinet.history.points import (
     LONG_LENGTH,
     USUAL_LENGTH,
     Figure,
     OutOfService,
     Point,
+    PointList,
+    Points,
     RememberedBoard,
     StoredRun,
     Suspicion,
@@ -53,6 +53,7 @@ from pytest_pinet.history.tables import (
     board_row,
     context_row,
     figure_of,
+    has_table,
     insert_into,
     point_row,
     points_of,
@@ -67,6 +68,8 @@ from pytest_pinet.history.trends import NOTHING, trend
 _POINTS = select_points()
 # The lengths of trends whose courses are stored.
 _KEPT = (USUAL_LENGTH, LONG_LENGTH)
+# So many metrics are packed in one transaction.
+_AT_ONCE = 50
 # A reader that stores a course waits no longer for a writer.
 _READER_WAITS_S = 1.0
 
@@ -82,8 +85,8 @@ class HistoryStore:
         self._reviewed = reviewed
         self._series: dict[tuple[str, ...], int] = {}
         self._contexts: dict[tuple[str, ...], int] = {}
-        # Whether all tables are known to be there.
-        self._complete = False
+        # The series that an import leaves unpacked until its end; None without an import.
+        self._later: set[int] | None = None
 
     @classmethod
     def open(cls, url: str, create: bool = False, reviewed: Reviewed = NOTHING) -> HistoryStore:
@@ -114,17 +117,15 @@ class HistoryStore:
         added = 0
         series, contexts = dict(self._series), dict(self._contexts)
         with self._database.writing() as connection:
-            # Before the first row: a new table that refers to another one needs a lock on it, and two runners with rows
-            # of their own in it would wait for each other.
-            if not self._complete:
-                _make_tables(connection, GATES, GATED, PACKED, PARTS)
             rows: list[dict[str, Any]] = []
             gates: dict[int, StoredGate] = {}
             for run, points in runs:
-                key = _add_run(connection, run)
+                new_run = insert_into(connection, RUNS).values(run_row(run)).on_conflict_do_nothing()
+                key = connection.execute(new_run.returning(RUNS.c.key)).scalar()
                 if run.gate is not None:
                     # An earlier release has stored the run without its gate.
-                    gates[key or _key_of(connection, run)] = run.gate
+                    stored = select(RUNS.c.key).where(RUNS.c.id == run.id)
+                    gates[key or connection.execute(stored).scalar_one()] = run.gate
                 if key is None:
                     continue
                 added += 1
@@ -141,10 +142,23 @@ class HistoryStore:
                 rows.sort(key=lambda row: (row["series"], row["time"], row["run"], row["number"]))
                 connection.execute(insert(POINTS), rows)
                 _count(connection, rows)
-                pack(connection, rows)
-        # Remember the new keys and tables only now: a failed transaction has removed them again.
-        self._series, self._contexts, self._complete = series, contexts, True
+                pack(connection, rows, self._later)
+        # Remember the new keys only now: a failed transaction has removed them again.
+        self._series, self._contexts = series, contexts
         return added
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """Add runs of any age: a metric with runs older than its newest is packed once, at the end."""
+        self._later = set()
+        try:
+            yield
+        finally:
+            later, self._later = sorted(self._later), None
+            # Another writer waits no longer than for a few metrics.
+            for begin in range(0, len(later), _AT_ONCE):
+                with self._database.writing() as connection:
+                    pack_again(connection, later[begin : begin + _AT_ONCE])
 
     def put_out_of_service(self, lab: str, boards: Iterable[OutOfService]) -> None:
         """Remember these boards of a lab; the newest reason of a board stays."""
@@ -157,7 +171,6 @@ class HistoryStore:
     def _remember(self, table: Table, lab: str, boards: Iterable[RememberedBoard]) -> None:
         rows = {one.node: board_row(lab, one) for one in boards}
         with self._database.writing() as connection:
-            _make_tables(connection, table)
             connection.execute(delete(table).where(table.c.lab == lab, table.c.node.in_(list(rows))))
             if rows:
                 connection.execute(insert(table), list(rows.values()))
@@ -165,8 +178,7 @@ class HistoryStore:
     def put_into_service(self, lab: str, nodes: Iterable[str]) -> None:
         """Forget why these boards of a lab were out of service."""
         with self._database.writing() as connection:
-            if inspect(connection).has_table(BOARDS.name):
-                connection.execute(delete(BOARDS).where(BOARDS.c.lab == lab, BOARDS.c.node.in_(list(nodes))))
+            connection.execute(delete(BOARDS).where(BOARDS.c.lab == lab, BOARDS.c.node.in_(list(nodes))))
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -180,18 +192,17 @@ class HistoryStore:
 
     def _remembered(self, table: Table, lab: str) -> Sequence[Row[Any]]:
         with self._database.reading() as connection:
-            if not inspect(connection).has_table(table.name):
+            if not has_table(connection, table):
                 return []
             return connection.execute(select(table).where(table.c.lab == lab).order_by(table.c.node)).all()
 
-    def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None, changes: bool = True) -> Trend:
+    def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None) -> Trend:
         """Return the last points of a metric with what users decided about it, and where its level moved.
 
-        ``lab``: by default the lab that measured it last. ``changes=False`` skips the search for changes, which takes
-        time.
+        ``lab``: by default the lab that measured it last.
         """
         lab = lab or self._lab_of(figure) or ""
-        return trend(figure, lab, self.points(figure, lab, last), self._reviewed, changes)
+        return trend(figure, lab, self.points(figure, lab, last), self._reviewed)
 
     def _lab_of(self, figure: str) -> str | None:
         """Return the lab that measured this metric last."""
@@ -199,10 +210,11 @@ class HistoryStore:
         with self._database.reading() as connection:
             return connection.execute(query).scalar()
 
-    def points(self, figure: str, lab: str, last: int) -> list[Point]:
+    def points(self, figure: str, lab: str, last: int) -> PointList:
         """Return the last points of a metric, oldest first."""
         with self._database.reading() as connection:
-            return _newest(connection, last, SERIES.c.figure == figure, SERIES.c.lab == lab)
+            query = _POINTS.where(SERIES.c.figure == figure, SERIES.c.lab == lab).order_by(*NEWEST).limit(last)
+            return PointList(reversed(points_of(connection.execute(query))))
 
     def best_levels(self) -> dict[tuple[str, str], float]:
         """Return the best mean goodput (bit/s) of a few runs in a row, by metric and lab.
@@ -214,7 +226,7 @@ class HistoryStore:
 
     def latest(
         self, last: int, lab: str | None = None, only: Container[tuple[str, str]] | None = None
-    ) -> Iterator[tuple[Figure, Sequence[Point]]]:
+    ) -> Iterator[tuple[Figure, Points]]:
         """Yield the last points of every metric, by metric, for reports. See `newest_points` for what they lack.
 
         ``only``: of these metrics, each with its lab.
@@ -248,7 +260,6 @@ class HistoryStore:
         if new and last in _KEPT:
             # A reader need not have the right to write. Without it, each reader searches.
             with suppress(ConfigError), self._database.writing(_READER_WAITS_S) as connection:
-                _make_tables(connection, COURSES)
                 store_courses(connection, last, new)
 
     def find_changes(self, only: Container[tuple[str, str]]) -> None:
@@ -286,7 +297,7 @@ class HistoryStore:
         """Return the last runs that gated a change, oldest first; of one lab."""
         query = select(RUNS).join(GATES, GATES.c.run == RUNS.c.key).order_by(RUNS.c.started.desc(), RUNS.c.key.desc())
         with self._database.reading() as connection:
-            if not has_gates(connection):
+            if not has_table(connection, GATES):
                 return []
         return self._runs((query if lab is None else query.where(RUNS.c.lab == lab)).limit(last))
 
@@ -305,32 +316,6 @@ class HistoryStore:
 def _all_series(lab: str | None) -> Select[Any]:
     query = select(SERIES).where(SERIES.c.points > 0).order_by(SERIES.c.figure, SERIES.c.lab)
     return query if lab is None else query.where(SERIES.c.lab == lab)
-
-
-def _newest(connection: Connection, last: int, *where: ColumnElement[bool]) -> list[Point]:
-    query = _POINTS.where(*where).order_by(*NEWEST).limit(last)
-    return points_of(connection.execute(query))[::-1]
-
-
-def _add_run(connection: Connection, run: StoredRun) -> int | None:
-    statement = insert_into(connection, RUNS).values(run_row(run)).on_conflict_do_nothing().returning(RUNS.c.key)
-    key: int | None = connection.execute(statement).scalar()
-    return key
-
-
-def _key_of(connection: Connection, run: StoredRun) -> int:
-    key: int = connection.execute(select(RUNS.c.key).where(RUNS.c.id == run.id)).scalar_one()
-    return key
-
-
-def _make_tables(connection: Connection, *later: Table) -> None:
-    """Make tables that a history of an earlier release lacks; only one runner does."""
-    missing = [table for table in later if not inspect(connection).has_table(table.name)]
-    if missing:
-        lock_tables(connection)
-        missing = [table for table in missing if not inspect(connection).has_table(table.name)]
-        for table in missing:
-            table.create(connection)
 
 
 def _make_keys(

@@ -15,6 +15,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Connection,
     Float,
     ForeignKey,
@@ -28,6 +29,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
+    func,
+    inspect,
     select,
 )
 
@@ -119,7 +123,7 @@ NEWEST = (POINTS.c.time.desc(), POINTS.c.run.desc(), POINTS.c.number.desc())
 
 
 def _boards(name: str, *more: Column[Any]) -> Table:
-    """Return a table of boards by lab. A history of an earlier release lacks it; the first board makes it."""
+    """Return a table of boards by lab. A history of an earlier release lacks it; the next writer makes it."""
     return Table(
         name,
         METADATA,
@@ -252,9 +256,17 @@ def _point(own: dict[str, Any]) -> Point:
     low, high, more, context = own.pop("low"), own.pop("high"), own.pop("more"), own.pop("content")
     own |= parse_context(context) | details_of(more)
     own["time"] = time_of(own["time"])
-    own["verdict"] = Verdict(own["verdict"])
+    own["verdict"], own["reason"] = known_verdict(own["verdict"], own["reason"])
     own["interval_bps"] = None if low is None else (low, high)
     return Point(**own)
+
+
+def known_verdict(word: str, reason: str) -> tuple[Verdict, str]:
+    """Return a verdict and its reason. One that only a newer release knows is an error here."""
+    try:
+        return Verdict(word), reason
+    except ValueError:
+        return Verdict.ERROR, f"a newer pytest-pinet stored the verdict {word!r}, which this one does not know"
 
 
 def details_of(text: str) -> dict[str, Any]:
@@ -292,6 +304,25 @@ def _instant(time: datetime) -> int:
 def time_of(microseconds: int) -> datetime:
     """Return the time of so many microseconds since 1970."""
     return _EPOCH + microseconds * _MICROSECOND
+
+
+def is_among_newest(last: int) -> ColumnElement[bool]:
+    """Return the condition that a row of POINTS belongs to a row of SERIES, and is no older than its newest ones."""
+    own = POINTS.alias()
+    times = select(own.c.time).where(own.c.series == SERIES.c.key).order_by(own.c.time.desc())
+    since = func.coalesce(times.limit(1).offset(last - 1).scalar_subquery(), -(2**63))
+    return and_(POINTS.c.series == SERIES.c.key, POINTS.c.time >= since)
+
+
+def has_table(connection: Connection, table: Table) -> bool:
+    """Return whether this history has a table, which one of an earlier release may lack.
+
+    Each connection queries the database once, and again about a table that it lacks.
+    """
+    known: set[str] = connection.info.setdefault("pinet_tables", set())
+    if table.name not in known:
+        known.update(inspect(connection).get_table_names())
+    return table.name in known
 
 
 def in_pieces(keys: Sequence[int]) -> Iterator[Sequence[int]]:

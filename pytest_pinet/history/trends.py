@@ -10,7 +10,7 @@ from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.history.builds import differences, identity
 from pytest_pinet.history.drift import SeriesCourse, course_of
 from pytest_pinet.history.levels import MATTERS, LevelShift
-from pytest_pinet.history.points import LevelChange, Point, Trend, column
+from pytest_pinet.history.points import EMULATED, GOODPUT, PARAMETERS, VERDICT, LevelChange, Point, Points, Trend
 from pytest_pinet.history.settings import settings_differences
 from pytest_pinet.model.verdict import Verdict
 
@@ -22,9 +22,8 @@ COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdi
 def trend(
     figure: str,
     lab: str,
-    points: Sequence[Point],
+    points: Points,
     reviewed: Reviewed = NOTHING,
-    changes: bool = True,
     matters: float = MATTERS,
     find: Callable[[Sequence[float], float], SeriesCourse] = course_of,
 ) -> Trend:
@@ -32,19 +31,17 @@ def trend(
 
     ``find`` searches, or knows what a search found (`courses`).
     """
-    decided = reviewed.baseline(figure, lab), reviewed.acknowledgement(figure, lab)
-    if not changes:
-        return Trend(figure, lab, points, decided[0], acknowledgement=decided[1])
     levels: list[float | None] = [None] * len(points)
     found: list[LevelChange] = []
-    goodput = column(points, "goodput_bps")
+    goodput = points.column(GOODPUT)
     for indices in comparable(points):
         one = find([goodput[index] or 0.0 for index in indices], matters)
         for index, level in zip(indices, one.levels, strict=True):
             levels[index] = math.exp(level)
         found += _changes(_Chosen(points, indices), one)
     found.sort(key=lambda change: change.time)
-    return Trend(figure, lab, points, decided[0], tuple(found), tuple(levels), decided[1])
+    baseline, acknowledgement = reviewed.baseline(figure, lab), reviewed.acknowledgement(figure, lab)
+    return Trend(figure, lab, points, baseline, tuple(found), tuple(levels), acknowledgement)
 
 
 def counts(point: Point) -> bool:
@@ -52,11 +49,11 @@ def counts(point: Point) -> bool:
     return point.goodput_bps is not None and point.verdict in COUNTED
 
 
-def comparable(points: Sequence[Point]) -> Iterator[list[int]]:
+def comparable(points: Points) -> Iterator[list[int]]:
     """Yield groups of points that are comparable: same parameters, and all emulated or none."""
     # As `counts`, without the points: a page has a hundred thousand.
-    goodput, verdicts = column(points, "goodput_bps"), column(points, "verdict")
-    parameters, emulated = column(points, "parameters"), column(points, "emulated")
+    goodput, verdicts = points.column(GOODPUT), points.column(VERDICT)
+    parameters, emulated = points.column(PARAMETERS), points.column(EMULATED)
     one_kind = len(set(parameters)) == len(set(emulated)) == 1
     # The hash of a verdict is slow, and most verdicts are the first of these.
     if one_kind and None not in goodput and all(map(COUNTED.__contains__, verdicts)):
@@ -73,7 +70,7 @@ def comparable(points: Sequence[Point]) -> Iterator[list[int]]:
 class _Chosen:
     """Some points of a metric, by their place among them."""
 
-    all: Sequence[Point]
+    all: Points
     indices: Sequence[int]
 
     def __len__(self) -> int:
@@ -86,14 +83,12 @@ class _Chosen:
 def _changes(points: _Chosen, one: SeriesCourse) -> Iterator[LevelChange]:
     for shift in one.shifts:
         place = _of_build(points, shift)
-        first, last = points[min(shift.first, place)].run, points[max(shift.last, place)].run
-        at, before = points[place], points[place - 1]
-        low, high = math.exp(one.levels[shift.at - 1]), math.exp(one.levels[shift.at])
-        yield _change(before, at, low, high, first, last, False)
+        possible = points[min(shift.first, place)].run, points[max(shift.last, place)].run
+        levels = one.levels[shift.at - 1], one.levels[shift.at]
+        yield _change(points[place - 1], points[place], levels, possible)
     if one.drift is not None:
-        before, at = points[one.drift.begin], points[one.drift.end]
-        low, high = math.exp(one.levels[one.drift.begin]), math.exp(one.levels[one.drift.end])
-        yield _change(before, at, low, high, before.run, at.run, True)
+        begin, end = one.drift.begin, one.drift.end
+        yield _change(points[begin], points[end], (one.levels[begin], one.levels[end]), None)
 
 
 def _of_build(points: _Chosen, shift: LevelShift) -> int:
@@ -122,17 +117,8 @@ def differences_of(before: Point, at: Point) -> tuple[str, ...]:
     )
 
 
-def _change(before: Point, at: Point, low: float, high: float, first: str, last: str, gradual: bool) -> LevelChange:
-    return LevelChange(
-        at.run,
-        before.run,
-        at.time,
-        low,
-        high,
-        before.build,
-        at.build,
-        first,
-        last,
-        differences_of(before, at),
-        gradual,
-    )
+def _change(before: Point, at: Point, logs: tuple[float, float], possible: tuple[str, str] | None) -> LevelChange:
+    """Return the change between two points. ``possible`` are the first and the last possible run; None for a drift."""
+    levels, builds = (math.exp(logs[0]), math.exp(logs[1])), (before.build, at.build)
+    runs, differs = possible or (before.run, at.run), differences_of(before, at)
+    return LevelChange(at.run, before.run, at.time, *levels, *builds, *runs, differs, possible is None)

@@ -16,7 +16,7 @@ from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.levels import MATTERS
 from pytest_pinet.history.losses import MetricLevel, level_of
-from pytest_pinet.history.points import LONG_LENGTH, LevelChange, Point, Trend, column
+from pytest_pinet.history.points import GOODPUT, LONG_LENGTH, LevelChange, Point, PointList, Points, Trend
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
@@ -54,7 +54,7 @@ class FigureSeries:
     combination: CombinationId
     traffic: str
     direction: str
-    dots: Sequence[Point]
+    dots: Points
     shifts: Sequence[LevelChange] = ()
     band_bps: tuple[float, float, float] | None = None
     lab: str = ""
@@ -73,13 +73,13 @@ class FigureSeries:
     @property
     def change(self) -> float | None:
         """Return the newest value over the one before it, minus one."""
-        known = [bps for bps in column(self.dots, "goodput_bps") if bps]
+        known = [bps for bps in self.dots.column(GOODPUT) if bps]
         return known[-1] / known[-2] - 1 if len(known) > 1 else None
 
     @cached_property
     def measured(self) -> Sequence[float]:
         """Return the goodput (bit/s) of each run that has one."""
-        return [bps for bps in column(self.dots, "goodput_bps") if bps is not None]
+        return [bps for bps in self.dots.column(GOODPUT) if bps is not None]
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ def series_with(
     for result in results:
         for way in result.directions:
             figure = metric_id(result.id, way)
-            past = Trend(figure, "", ()) if history is None else history.trend(figure, max(last, LONG_LENGTH))
+            past = Trend(figure, "", PointList()) if history is None else history.trend(figure, max(last, LONG_LENGTH))
             point = _point(result, way, figure, emulated)
             shown = past.points[-last:]
             shifts = tuple(shift for shift in past.changes if any(dot.run == shift.run for dot in shown))
-            drawn = replace(past, points=(*shown, point), changes=shifts)
+            drawn = replace(past, points=PointList([*shown, point]), changes=shifts)
             # The level is that of the earlier runs: it says nothing about this one yet.
             found.append(series_of(drawn, result.combination.id, level_of(past, today)))
     return found
@@ -165,16 +165,17 @@ def _point(result: ResultRecord, way: str, figure: str, emulated: bool) -> Point
 
 def series_of_runs(root: Path, reviewed: Reviewed, last: int) -> list[FigureSeries]:
     """Return the trends of the run folders below ``root/.pinet``, for labs without a history. Raises ConfigError."""
-    points: dict[tuple[str, str], list[Point]] = {}
+    points: dict[tuple[str, str], PointList] = {}
     paths = sorted((root / ".pinet" / "runs").glob("*/results.json"))[-last:]
     for path in paths:
         run = read_whole_run(path)
         for point in points_of(run, str(path.parent), str(path))[1] if run is not None else ():
-            points.setdefault((point.figure, point.lab), []).append(point)
+            points.setdefault((point.figure, point.lab), PointList()).append(point)
     today = datetime.now(UTC).date()
     found = []
     for (figure, lab), own in sorted(points.items()):
-        past = trend(figure, lab, sorted(own, key=lambda p: p.time), reviewed)
+        own.sort(key=lambda point: point.time)
+        past = trend(figure, lab, own, reviewed)
         found.append(series_of(past, own[-1].combination, level_of(past, today)))
     return found
 

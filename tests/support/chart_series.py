@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 
-from pytest_pinet.history.points import LevelChange, Point
+from pytest_pinet.history.points import LevelChange, Point, PointList
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.trends import FigureSeries
@@ -43,7 +43,7 @@ def series(
 ) -> FigureSeries:
     """Return a steady series with 0.2 % noise. From run ``step`` on it is 8.6 % slower and below its limit."""
     noise = random.Random(f"{board}{nic}{direction}")
-    dots = []
+    dots = PointList()
     for number in range(runs):
         slow = step is not None and number >= step
         goodput = (860e6 if slow else 941e6) * (1 + noise.gauss(0, 0.002))

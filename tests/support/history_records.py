@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pytest_pinet.history.points import Point, StoredRun
+from pytest_pinet.history.points import Point, PointList, StoredRun
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.record.run import RunRecord
@@ -50,15 +50,23 @@ def kept(records: Sequence[RunRecord]) -> list[tuple[StoredRun, list[Point]]]:
     return [points_of(record) for record in records]
 
 
+def keep(records: Sequence[RunRecord], url: str = ".pinet/history.db") -> None:
+    """Store runs in a history, which is made if there is none."""
+    with HistoryStore.open(url, create=True) as store:
+        store.add_all(kept(records))
+
+
+def points_in(records: Sequence[RunRecord]) -> PointList:
+    """Return the points of runs, in their order."""
+    return PointList(point for _, points in kept(records) for point in points)
+
+
 _WRITER = """
 import sys
-from tests.support.history_records import day, kept
-from pytest_pinet.history.store import HistoryStore
+from tests.support.history_records import day, keep
 first, url = int(sys.argv[1]), sys.argv[2]
 for number in range(first, first + 20):
-    store = HistoryStore.open(url, create=True)
-    store.add_all(kept([day(number), day(0)]))
-    store.close()
+    keep([day(number), day(0)], url)
 """
 
 
@@ -74,5 +82,9 @@ def write_at_once(url: str) -> None:
         assert process.returncode == 0, said
     store = HistoryStore.open(url)
     (figure,) = store.figures()
-    assert figure.points == len(store.runs()) == len(store.points(FIGURE, "virtual", 1000)) == 81
+    points = store.points(FIGURE, "virtual", 1000)
+    assert figure.points == len(store.runs()) == len(points) == 81
+    # Each process has added runs that are older than runs of the others.
+    ((_, packed),) = store.latest(1000)
+    assert [point.run for point in packed] == [point.run for point in points]
     store.close()

@@ -40,22 +40,10 @@ def _step(least: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
-@dataclass(frozen=True)
-class RateUnit:
-    """The unit of all numbers on one axis, so that they can be compared."""
-
-    name: str
-    factor: float
-
-    @classmethod
-    def of(cls, most_bps: float) -> RateUnit:
-        name, factor = next((unit for unit in _UNITS if most_bps >= unit[1]), _UNITS[-1])
-        return cls(name, factor)
-
-    def number(self, bps: float, step_bps: float) -> str:
-        """Return the number with enough digits to distinguish neighbouring ticks."""
-        digits = max(0, -math.floor(math.log10(step_bps / self.factor) + 1e-9)) if step_bps > 0 else 0
-        return f"{bps / self.factor:.{digits}f}"
+def tick_text(value: float, factor: float, step: float) -> str:
+    """Return the label of a tick in a unit of the size ``factor``, with enough digits to distinguish neighbours."""
+    digits = max(0, -math.floor(math.log10(step / factor) + 1e-9)) if step > 0 else 0
+    return f"{value / factor + 0.0:.{digits}f}"
 
 
 def rate_range(values: Iterable[float], room: float = 0.06, least: float = 0.02) -> tuple[float, float]:
@@ -91,15 +79,16 @@ def draw_rate_axis(paper: Paper, area: Area, rates: Iterable[float]) -> AxisScal
     """Draw the axis for these rates (bit/s) and return its scale. Its label says if it does not begin at 0."""
     low, high = rate_range(rates)
     scale = AxisScale(low, high, area.bottom, area.top)
-    unit = RateUnit.of(high)
+    # One unit for all numbers of an axis, so that they can be compared.
+    unit, factor = next((one for one in _UNITS if high >= one[1]), _UNITS[-1])
     ticks = scale.ticks()
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     for tick in ticks:
         y = scale(tick)
         paper.line([(area.left, y), (area.right, y)], "s-grid thin")
-        paper.text(area.left - 6, y + 4, unit.number(tick, step), "f-muted", SMALL, "end")
+        paper.text(area.left - 6, y + 4, tick_text(tick, factor, step), "f-muted", SMALL, "end")
     zero = "" if low == 0 else ", axis does not begin at 0"
-    paper.text(area.left - 52, area.top - 9, f"{unit.name}{zero}", "f-muted", SMALL)
+    paper.text(area.left - 52, area.top - 9, f"{unit}{zero}", "f-muted", SMALL)
     return scale
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.points import LevelChange, Point, column
+from pytest_pinet.history.points import GOODPUT, LIMIT, LevelChange, Point, PointList
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
+from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.text_wrap import rate
 from pytest_pinet.report.trends import FigureSeries
 
@@ -24,14 +25,14 @@ _APART = 24.0
 
 def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     """Draw the newest ``last`` runs, oldest left, evenly spaced whatever time is between them."""
-    dots = series.dots[-last:]
+    dots = PointList(series.dots[-last:])
     runs = {dot.run for dot in dots}
     series = replace(series, dots=dots, shifts=[shift for shift in series.shifts if shift.run in runs])
     area = Area(_LEFT, _TOP, _WIDTH - 156, _BOTTOM)
     paper = Paper(_WIDTH, _HEIGHT, f"Trend of {series.figure}", trend_words(series))
     paper.text(14, 24, series.figure, "f-ink bold", TITLE)
     emulated = "; emulated" if any(dot.emulated for dot in dots) else ""
-    paper.text(14, 41, f"goodput at the receiver, {_runs(dots)}{emulated}", "f-muted", SMALL)
+    paper.text(14, 41, f"goodput at the receiver, {count(len(dots), 'run')}{emulated}", "f-muted", SMALL)
     xs = AxisScale(-0.5, max(len(dots), 1) - 0.5, area.left, area.right)
     band = series.band_bps
     rates = [bps for dot in dots for bps in (dot.goodput_bps, dot.limit_bps, dot.oracle_bps) if bps is not None]
@@ -50,7 +51,7 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
 
 def sparkline(series: FigureSeries, last: int = 30) -> Paper:
     """Draw a chart of the size of a word: the newest runs, their limit dashed, and the mark of the newest run."""
-    limits, rates = column(series.dots, "limit_bps")[-last:], column(series.dots, "goodput_bps")[-last:]
+    limits, rates = series.dots.column(LIMIT)[-last:], series.dots.column(GOODPUT)[-last:]
     paper = Paper(_SPARK_WIDTH, _SPARK_HEIGHT, f"Trend of {series.figure}")
     low, high = rate_range([bps for bps in (*limits, *rates) if bps is not None], least=0.05)
     xs = AxisScale(0, max(len(rates) - 1, 1), 6, _SPARK_WIDTH - 8)
@@ -72,19 +73,15 @@ def _course(paper: Paper, xs: AxisScale, ys: AxisScale, rates: Sequence[float | 
 
 def trend_words(series: FigureSeries, text: Callable[[float], str] = rate) -> str:
     """Return a description of the chart in one or two sentences. ``text`` writes a rate."""
-    values = series.measured
+    values, runs = series.measured, count(len(series.dots), "run")
     if not values:
-        return f"{_runs(series.dots)}, none measured a value."
+        return f"{runs}, none measured a value."
     words = [
-        f"{_runs(series.dots)} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
+        f"{runs} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
         f"{text(min(values))} to {text(max(values))}, newest {text(values[-1])}."
     ]
     words += [f"{shift_words(shift, text)}." for shift in series.shifts]
     return " ".join(words)
-
-
-def _runs(dots: Sequence[Point]) -> str:
-    return "1 run" if len(dots) == 1 else f"{len(dots)} runs"
 
 
 def shift_words(shift: LevelChange, text: Callable[[float], str] = rate) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from pytest_pinet.history.gates import StoredGate
+from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of
 from pytest_pinet.history.points import StoredRun
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.judge.change_verdict import MetricOutcome
@@ -43,7 +43,7 @@ from pytest_pinet.report.exact_text import (
     rate_cells,
     sum_cells,
 )
-from pytest_pinet.report.page.forest import Change, Forest
+from pytest_pinet.report.page.forest import Forest
 from pytest_pinet.report.page.templating import render
 from pytest_pinet.report.page.unit import PageUnit
 
@@ -66,12 +66,11 @@ class ChangeRow:
 def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folder: str = "") -> Markup:
     """Return the section on the change that this run measured. ``folder`` is the address of the run's files."""
     exact = head.baseline == EXACT
-    records = {one.key: one.change for one in run.results if one.change is not None}
-    changes = [records.get(entry.result_key) for entry in head.entries]
+    gate = gate_of(run)
+    metrics = gate.metrics if gate is not None else ()
+    changes = {one.key: one.change for one in run.results if one.change is not None}
     found = {one.key: one.exact for one in run.results}
-    forest = Forest.of(
-        map(_change, head.entries, changes), (one.tolerance if one is not None else None for one in changes)
-    )
+    forest = _forest(metrics)
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return render(
         "change.html",
@@ -82,8 +81,10 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folde
         exact_heads=METRIC_HEADS,
         exact_meaning=METRIC_SENTENCE,
         rows=[
-            _exact_row(entry, found.get(entry.result_key)) if exact else _row(entry, change, forest, unit)
-            for entry, change in zip(head.entries, changes, strict=True)
+            _exact_row(entry, found.get(entry.result_key))
+            if exact
+            else _row(one, figure_name(entry), one.text, forest, unit, _turns(entry, changes, unit))
+            for entry, one in zip(head.entries, metrics, strict=True)
         ],
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],
@@ -95,37 +96,38 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folde
     )
 
 
-def outcome_word(outcome: str, finding: str, interval: tuple[float, float] | None, tolerance: float | None) -> str:
+def outcome_word(one: GatedMetric) -> str:
     """Return the outcome in a word: ``not slower`` where it is not known that the metric is not faster either."""
-    if finding or MetricOutcome(outcome) is not MetricOutcome.UNCHANGED:
-        return finding or outcome
-    return "not slower" if interval is None or tolerance is None or interval[1] > tolerance else outcome
+    if one.finding or one.outcome != MetricOutcome.UNCHANGED:
+        return one.finding or one.outcome
+    return "not slower" if one.interval is None or one.interval[1] > (one.tolerance or 0.0) else one.outcome
 
 
-def _row(entry: ChangeEntryRecord, change: ChangeRecord | None, forest: Forest, unit: PageUnit) -> ChangeRow:
-    outcome = MetricOutcome(entry.outcome)
-    paper = turns_chart(change, entry.direction, unit.text) if change is not None else None
-    value, interval = _change(entry, change)
-    lines = [entry.text] if outcome not in GOOD else []
-    lines += [f"Look first at: {entry.suspect}"] if entry.suspect else []
+def _forest(metrics: Sequence[GatedMetric]) -> Forest:
+    return Forest.of(((one.change, one.interval) for one in metrics), (one.tolerance for one in metrics))
+
+
+def _row(one: GatedMetric, name: str, text: str, forest: Forest, unit: PageUnit, turns: str = "") -> ChangeRow:
+    """Return a metric as the template shows it. ``text`` explains an outcome that is not good."""
+    outcome = MetricOutcome(one.outcome)
+    interval = "" if one.interval is None else " to ".join(map(_percent, one.interval))
+    lines = [text] if text and outcome not in GOOD else []
+    lines += [f"Look first at: {one.suspect}"] if one.suspect else []
     return ChangeRow(
-        figure_name(entry),
-        (unit.number(entry.a_bps), unit.number(entry.b_bps), _percent(value), _interval(interval)),
+        name,
+        (unit.number(one.a_bps), unit.number(one.b_bps), _percent(one.change), interval),
         VERDICTS[outcome],
-        outcome_word(entry.outcome, entry.finding, interval, change.tolerance if change is not None else None),
+        outcome_word(one),
         [unit.sentence(line) for line in lines],
-        forest.row((value, interval), VERDICTS[outcome]),
-        Markup(paper.inline()) if paper is not None else "",
+        forest.row((one.change, one.interval), VERDICTS[outcome]),
+        turns,
     )
 
 
-def _change(entry: ChangeEntryRecord, change: ChangeRecord | None) -> Change:
-    one = change.directions.get(entry.direction) if change is not None else None
-    return entry.change, one.interval if one is not None else None
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f"{_percent(interval[0])} to {_percent(interval[1])}"
+def _turns(entry: ChangeEntryRecord, changes: Mapping[tuple[str | None, str], ChangeRecord], unit: PageUnit) -> str:
+    change = changes.get(entry.result_key)
+    paper = turns_chart(change, entry.direction, unit.text) if change is not None else None
+    return Markup(paper.inline()) if paper is not None else ""
 
 
 def earlier_gates(runs: Sequence[StoredRun], unit: PageUnit) -> list[dict[str, object]]:
@@ -134,24 +136,13 @@ def earlier_gates(runs: Sequence[StoredRun], unit: PageUnit) -> list[dict[str, o
 
 
 def _gate(run: StoredRun, gate: StoredGate, unit: PageUnit) -> dict[str, object]:
-    forest = Forest.of(((one.change, one.interval) for one in gate.metrics), (one.tolerance for one in gate.metrics))
-    rows = [
-        ChangeRow(
-            one.figure,
-            (unit.number(one.a_bps), unit.number(one.b_bps), _percent(one.change), _interval(one.interval)),
-            VERDICTS[MetricOutcome(one.outcome)],
-            outcome_word(one.outcome, one.finding, one.interval, one.tolerance),
-            [unit.sentence(f"Look first at: {one.suspect}")] if one.suspect else [],
-            forest.row((one.change, one.interval), VERDICTS[MetricOutcome(one.outcome)]),
-        )
-        for one in gate.metrics
-    ]
+    forest = _forest(gate.metrics)
     return {
         "title": f"{run.started:%Y-%m-%d} {gate_text(gate)}",
         "verdict": _ANSWERS.get(gate.answer, Verdict.INCONCLUSIVE),
         "sentence": unit.sentence(gate.sentence),
         "facts": f"Run {run.id} in lab {run.lab}, {count(gate.turns, 'turn')}, pytest-pinet {run.pinet}.",
-        "rows": rows,
+        "rows": [_row(one, one.figure, "", forest, unit) for one in gate.metrics],
         "forest": forest,
     }
 

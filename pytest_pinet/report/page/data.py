@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from markupsafe import Markup
 
-from pytest_pinet.history.points import column
+from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, REASON, VERDICT
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, SEVERITY
 from pytest_pinet.report.page.links import PageLinks
@@ -61,9 +61,9 @@ class PageData:
     def _metric(self, chart: CombinationChart, series: FigureSeries) -> dict[str, object]:
         """Return one metric, a list for each property. Rates are kbit/s; the interval is below and above the value."""
         places = chart.places(series)
-        values, verdicts = column(series.dots, "goodput_bps"), column(series.dots, "verdict")
-        ranges = [(bps or 0.0, own) for bps, own in zip(values, column(series.dots, "interval_bps"), strict=True)]
-        limits = changes(column(series.dots, "limit_bps"))
+        values, verdicts = series.dots.column(GOODPUT), series.dots.column(VERDICT)
+        ranges = [(bps or 0.0, own) for bps, own in zip(values, series.dots.column(INTERVAL), strict=True)]
+        limits = changes(series.dots.column(LIMIT))
         return {
             "name": series.figure,
             "at": places if places != list(range(len(chart.runs))) else 0,
@@ -74,7 +74,7 @@ class PageData:
             "verdict": "".join([_VERDICTS[verdict] for verdict in verdicts]),
             "why": {
                 number: self._unit.sentence(first_paragraph(reason))
-                for number, (reason, verdict) in enumerate(zip(column(series.dots, "reason"), verdicts, strict=True))
+                for number, (reason, verdict) in enumerate(zip(series.dots.column(REASON), verdicts, strict=True))
                 if reason and verdict not in GOOD
             },
         }  # fmt: skip

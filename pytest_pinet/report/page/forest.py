@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.axis import AxisScale
+from pytest_pinet.report.charts.axis import AxisScale, tick_text
 from pytest_pinet.report.charts.paper import COLOURS
-from pytest_pinet.report.page.panels import tick_text
 
 # A change, and its interval.
 Change = tuple[float | None, tuple[float, float] | None]

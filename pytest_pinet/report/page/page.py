@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from pytest_pinet.history.points import Point, StoredRun, column
+from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
@@ -82,7 +82,7 @@ def page(
     moved = _moved(shown, unit)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
-    verdicts = {verdict for series in shown for verdict in column(series.dots, "verdict")}
+    verdicts = {verdict for series in shown for verdict in series.dots.column(VERDICT)}
     return str(
         render(
             "page.html",
@@ -138,7 +138,6 @@ def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
         here, dot = series.combination, series.latest
         cells.setdefault((here.nic, here.board), []).append({
             "series": series,
-            "anchor": anchor(series.key),
             "what": " ".join(filter(None, (here.topology, here.tuning, series.traffic, series.direction))),
             "value": unit.number(dot.goodput_bps) if dot.goodput_bps is not None else "no value",
             "share": share_text(dot),
@@ -155,7 +154,7 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
     if not shown:
         return ""
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
-    runs = {run for series in shown for run in column(series.dots, "run")}
+    runs = {run for series in shown for run in series.dots.column(RUN)}
     first = min(series.dots[0].time for series in shown)
     metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
@@ -170,57 +169,36 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
 def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     """Return what is to be known of all values."""
     found = []
-    if any(True in column(series.dots, "emulated") for series in shown):
+    if any(True in series.dots.column(EMULATED) for series in shown):
         found.append("Values are emulated: the lab sets the rates of its links itself, or counts instructions.")
-    scales = {scale for series in shown for scale in column(series.dots, "scale")}
+    scales = {scale for series in shown for scale in series.dots.column(SCALE)}
     if scaled := scales_text(scales):
         found.append(f"{'In some runs' if 1 in scales else 'In all runs'} {scaled}.")
     return found
 
 
-def _attention(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[dict[str, object]]:
-    """Return the results that are not good now, then the open losses, the largest first."""
+def _attention(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[tuple[FigureSeries, str, str]]:
+    """Return the results that are not good now, then the open losses, the largest first, each with a word and why."""
     now = current(shown)
     bad = [
-        {
-            "series": series,
-            "anchor": anchor(series.key),
-            "word": "",
-            "why": unit.sentence(series.latest.reason.strip().partition("\n")[0]),
-        }
+        (series, "", unit.sentence(series.latest.reason.strip().partition("\n")[0]))
         for series in now
         if kind(series.latest.verdict) == "bad"
     ]
     lost = [(loss, series) for series in now if (loss := open_loss(series)) is not None]
-    return bad + [
-        {
-            "series": series,
-            "anchor": anchor(series.key),
-            "word": "moved",
-            "why": loss_sentence(loss, today, unit),
-        }
-        for loss, series in sorted(lost, key=lambda one: (one[0].relative, one[1].figure))
-    ]
+    lost.sort(key=lambda one: (one[0].relative, one[1].figure))
+    return bad + [(series, "moved", loss_sentence(loss, today, unit)) for loss, series in lost]
 
 
-def _moved(shown: Sequence[FigureSeries], unit: PageUnit) -> list[dict[str, object]]:
+def _moved(shown: Sequence[FigureSeries], unit: PageUnit) -> list[tuple[datetime, FigureSeries, str]]:
     """Return the level changes, newest first, without the changes of open losses."""
     found = [
-        (shift.time, series.figure, series, shift)
+        (shift.time, series, unit.sentence(shift_words(shift, unit.text)))
         for series in shown
         for shift in series.shifts
         if (loss := open_loss(series)) is None or loss.change is not shift
     ]
-    found.sort(key=lambda one: one[:2], reverse=True)
-    return [
-        {
-            "time": f"{when:%Y-%m-%d}",
-            "figure": figure,
-            "anchor": anchor(series.key),
-            "text": unit.sentence(shift_words(shift, unit.text)),
-        }
-        for when, figure, series, shift in found
-    ]
+    return sorted(found, key=lambda one: (one[0], one[1].figure), reverse=True)
 
 
 def _combination(
@@ -246,7 +224,7 @@ def _combination(
         look="good" if all(look(series) == "good" for series in newest) else "bad",
         verdicts=" ".join(sorted({word for series in newest for word in _words(series)})),
         panels=[_panel(series, chart, unit) for series in drawn],
-        hidden=[anchor(series.key) for series in all_series if series not in drawn],
+        hidden=[series for series in all_series if series not in drawn],
         newest=f"{latest.time:%Y-%m-%d %H:%M} UTC, {latest.build_name}",
         axis=chart.axis(),
         notes=list(dict.fromkeys(note for series in newest for note in _series_notes(series, unit))),
@@ -268,7 +246,6 @@ def _panel(series: FigureSeries, chart: CombinationChart, unit: PageUnit) -> dic
     words = "This metric has no goodput, so there is no trend." if series.traffic else trend
     return {
         "series": series,
-        "anchor": anchor(series.key),
         "name": metric_name(series),
         "value": unit.number(dot.goodput_bps) if dot.goodput_bps is not None else "",
         "share": share_text(dot),

@@ -5,7 +5,6 @@ Shapes are in percent of the width, so that one drawing fits all screens, and a 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import compress, count, pairwise
@@ -15,9 +14,9 @@ from typing import NamedTuple, TypeVar
 from markupsafe import Markup, escape
 
 from pytest_pinet.history.builds import names_of
-from pytest_pinet.history.points import Point, column
+from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, ORACLE, RUN, VERDICT, Column, Points
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.axis import AxisScale, rate_range
+from pytest_pinet.report.charts.axis import AxisScale, rate_range, tick_text
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.trend import short_names
 from pytest_pinet.report.page.unit import PageUnit
@@ -50,10 +49,11 @@ class CombinationChart:
     """
 
     def __init__(self, all_series: Sequence[FigureSeries], unit: PageUnit) -> None:
+        columns = [Column[object](name) for name in ChartRun._fields]
         runs = {
             run.run: run
             for series in all_series
-            for run in map(ChartRun._make, zip(*(column(series.dots, name) for name in ChartRun._fields), strict=True))
+            for run in map(ChartRun._make, zip(*map(series.dots.column, columns), strict=True))
         }
         self.runs = sorted(runs.values(), key=itemgetter(0, 1))
         self.index = {one.run: number for number, one in enumerate(self.runs)}
@@ -80,7 +80,7 @@ class CombinationChart:
             f'<svg viewBox="-.5 0 {len(self.runs)} {HEIGHT * _FINE}" preserveAspectRatio="none">{"".join(lines)}</svg>'
         )
         quiet = () if len(self.runs) <= _FEW else (Verdict.PASS,)
-        verdicts, rates = column(series.dots, "verdict"), column(series.dots, "goodput_bps")
+        verdicts, rates = series.dots.column(VERDICT), series.dots.column(GOODPUT)
         marks = "".join(
             self._mark(index, verdict, bps)
             for index, verdict, bps in zip(places, verdicts, rates, strict=True)
@@ -93,7 +93,7 @@ class CombinationChart:
 
     def places(self, series: FigureSeries) -> list[int]:
         """Return the places of the runs of a series."""
-        return [self.index[run] for run in column(series.dots, "run")]
+        return [self.index[run] for run in series.dots.column(RUN)]
 
     def axis(self) -> Markup:
         """Return the axis below the panels: dates, and the kernels where they begin."""
@@ -127,15 +127,15 @@ class CombinationChart:
         )
         return f'<g class="s-grid thin">{lines}</g><g class="ticks">{texts}</g>'
 
-    def _lines(self, dots: Sequence[Point], places: Sequence[int]) -> Iterable[tuple[list[tuple[int, int]], str]]:
+    def _lines(self, dots: Points, places: Sequence[int]) -> Iterable[tuple[list[tuple[int, int]], str]]:
         """Yield the lines of one metric, and how each looks."""
-        ranged = _known(places, column(dots, "interval_bps"))
+        ranged = _known(places, dots.column(INTERVAL))
         if ranged:
             upper = self._places([(index, high) for index, (_, high) in ranged])
             yield upper + self._places([(index, low) for index, (low, _) in reversed(ranged)]), "f-interval"
-        yield self._steps(_known(places, column(dots, "oracle_bps"))), "s-oracle dots"
-        yield self._steps(_known(places, column(dots, "limit_bps"))), "s-limit dash"
-        yield self._places(_known(places, column(dots, "goodput_bps"))), "s-hue0"
+        yield self._steps(_known(places, dots.column(ORACLE))), "s-oracle dots"
+        yield self._steps(_known(places, dots.column(LIMIT))), "s-limit dash"
+        yield self._places(_known(places, dots.column(GOODPUT))), "s-hue0"
 
     def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
         """Return the corners of a line that is level between changes of the value."""
@@ -214,12 +214,6 @@ def changes(values: Iterable[T]) -> list[tuple[int, T]]:
 def _known(places: Sequence[int], values: Sequence[T | None]) -> list[tuple[int, T]]:
     """Return the values that are known, with their places."""
     return [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
-
-
-def tick_text(value: float, factor: float, step: float) -> str:
-    """Return the label of a tick, with enough digits to distinguish neighbours."""
-    digits = max(0, -math.floor(math.log10(step / factor) + 1e-9)) if step > 0 else 0
-    return f"{value / factor + 0.0:.{digits}f}"
 
 
 def _range(all_series: Iterable[FigureSeries]) -> list[float]:

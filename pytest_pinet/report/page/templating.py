@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_pinet.report.charts.paper import clean
-from pytest_pinet.report.page.words import kind
+from pytest_pinet.report.page.words import anchor, kind
 
 _HERE = Path(__file__).parent
 
@@ -28,7 +28,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    found.filters["kind"] = kind
+    found.filters |= {"kind": kind, "anchor": anchor}
     return found
 
 

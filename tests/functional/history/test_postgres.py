@@ -143,6 +143,32 @@ def test_both_databases_export_the_same(url: str, tmp_path: Path) -> None:
     assert exports[0][1][FIGURE, "virtual"] == pytest.approx(926.5e6)
 
 
+def test_late_runs_and_unpacked_metrics_are_read_at_their_place(url: str) -> None:
+    import psycopg
+
+    days = [day(number, 900 + number, "pass" if number % 5 else "fail") for number in range(120)]
+    with HistoryStore.open(url, create=True) as store:
+        store.add_all(kept(days[:40] + days[41:]))
+        with store.importing():
+            store.add_all(kept(days[40:41]))
+        store.add_all(kept([run_record(NIGHT)]))
+
+        def runs(last: int) -> list[list[str]]:
+            found = {figure.id: points for figure, points in store.latest(last)}[FIGURE]
+            return [[one.run for one in points] for points in (found, store.points(FIGURE, "virtual", last))]
+
+        packed = runs(200), runs(30)
+        assert [len(own) for own in packed[0] + packed[1]] == [len(store.points(FIGURE, "virtual", 200))] * 2 + [30] * 2
+        with psycopg.connect(url, autocommit=True) as connection:
+            (fresh,) = connection.execute(
+                "SELECT count(*) FROM pinet_packed p JOIN pinet_series s ON s.key = p.series AND s.points = p.points"
+            ).fetchone() or (0,)
+            assert fresh == len(store.figures())
+            connection.execute("TRUNCATE pinet_packed, pinet_packed_parts")
+        assert (runs(200), runs(30)) == packed
+        assert all(own[0] == own[1] for own in packed)
+
+
 def test_a_trend_comes_from_the_server(url: str) -> None:
     store = HistoryStore.open(url, create=True)
     store.add_all(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.history.points import PointList
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.page.page import page as page_of
 from tests.support.browser import Browser, browser
@@ -51,7 +52,9 @@ def firmwares(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shown = []
     for topology in ("pair", "incast"):
         one = replace(series(), combination=CombinationId("pi4b", "rtl8153", topology))
-        dots = [replace(dot(day, 941e6 if day < 30 else 894e6), build=build) for day, build in enumerate(builds)]
+        dots = PointList(
+            replace(dot(day, 941e6 if day < 30 else 894e6), build=build) for day, build in enumerate(builds)
+        )
         shown.append(replace(one, figure=f"{one.combination}/tcp-P1-tx", dots=dots))
     found = tmp_path_factory.mktemp("firmwares") / "report.html"
     found.write_text(page_of(shown, BEGIN), encoding="utf-8")

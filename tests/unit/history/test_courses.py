@@ -17,13 +17,13 @@ import pytest_pinet.history.store as history_store
 from pytest_pinet.history import courses
 from pytest_pinet.history.database import BUSY_S
 from pytest_pinet.history.drift import course_of
-from pytest_pinet.history.points import LONG_LENGTH, USUAL_LENGTH, Trend
+from pytest_pinet.history.points import LONG_LENGTH, USUAL_LENGTH, PointList, Trend
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.trends import all_series
-from tests.support.history_records import FIGURE, day, kept, with_result
+from tests.support.history_records import FIGURE, day, keep, with_result
 
 OTHER = "pi5:onboard/pair"
 
@@ -58,11 +58,6 @@ def nights(count: int, combination: str = "pi4b:onboard/pair") -> list[RunRecord
     ]
 
 
-def add(url: str, records: Sequence[RunRecord]) -> None:
-    with HistoryStore.open(url, create=True) as store:
-        store.add_all(kept(records))
-
-
 def read(url: str, last: int = USUAL_LENGTH) -> dict[str, Trend]:
     with HistoryStore.open(url) as store:
         return {found.figure: found for _, found in store.trends(last)}
@@ -73,18 +68,18 @@ def found_in(one: Trend) -> tuple[object, ...]:
 
 
 def assert_it_is_what_a_search_finds(one: Trend) -> None:
-    assert found_in(one) == found_in(trend(one.figure, one.lab, list(one.points)))
+    assert found_in(one) == found_in(trend(one.figure, one.lab, PointList(one.points)))
 
 
 def test_only_a_metric_with_new_runs_is_searched_again(url: str, searched: list[int]) -> None:
-    add(url, [*nights(30), *nights(40, OTHER)])
+    keep([*nights(30), *nights(40, OTHER)], url)
     first = read(url)
     assert sorted(searched) == [30, 40]
     assert len(first[FIGURE].changes) == 1
     again = read(url)
     assert len(searched) == 2
     assert {name: found_in(one) for name, one in first.items()} == {name: found_in(one) for name, one in again.items()}
-    add(url, [day(30, 880)])
+    keep([day(30, 880)], url)
     for one in read(url).values():
         assert_it_is_what_a_search_finds(one)
     assert searched[2:] == [31]
@@ -94,16 +89,8 @@ def test_jumps_drifts_and_groups_are_stored_exactly(url: str, searched: list[int
     chance = random.Random(2)
     drifting = [day(n, 941 * (1 - 0.1 * min(max((n - 60) / 80, 0), 1)) + chance.gauss(0, 0.5)) for n in range(200)]
     others = [with_result(one, parameters="other") for one in nights(60)]
-    add(
-        url,
-        [
-            *drifting,
-            *(
-                with_result(one, started=f"2027-06-{1 + n // 3:02}T0{n % 3}:00:00+00:00")
-                for n, one in enumerate(others)
-            ),
-        ],
-    )
+    later = [f"2027-06-{1 + n // 3:02}T0{n % 3}:00:00+00:00" for n in range(len(others))]
+    keep([*drifting, *(with_result(one, started=at) for one, at in zip(others, later, strict=True))], url)
     stored = [read(url, LONG_LENGTH), read(url, LONG_LENGTH)][1][FIGURE]
     assert sorted(searched) == [60, 200]
     assert {change.gradual for change in stored.changes} == {True, False}
@@ -111,7 +98,7 @@ def test_jumps_drifts_and_groups_are_stored_exactly(url: str, searched: list[int
 
 
 def test_another_program_searches_again(url: str, searched: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    add(url, nights(30))
+    keep(nights(30), url)
     read(url)
     monkeypatch.setattr(courses, "_program", lambda: b"another")
     read(url)
@@ -134,11 +121,11 @@ def test_the_program_is_all_modules_that_the_search_imports() -> None:
 def test_a_run_of_an_earlier_release_is_searched(
     url: str, searched: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add(url, nights(30))
+    keep(nights(30), url)
     read(url)
     with monkeypatch.context() as earlier:
         earlier.setattr(history_store, "pack", lambda *_: None)
-        add(url, [day(n, 800) for n in range(30, 40)])
+        keep([day(n, 800) for n in range(30, 40)], url)
     found = read(url)[FIGURE]
     assert searched == [30, 40]
     assert len(found.changes) == 2
@@ -146,7 +133,7 @@ def test_a_run_of_an_earlier_release_is_searched(
 
 
 def test_a_history_without_the_table_gets_it_with_the_first_report(url: str, searched: list[int]) -> None:
-    add(url, nights(30))
+    keep(nights(30), url)
     with sqlite3.connect(url) as connection:
         connection.execute("DROP TABLE pinet_courses")
     read(url)
@@ -155,7 +142,7 @@ def test_a_history_without_the_table_gets_it_with_the_first_report(url: str, sea
 
 
 def test_a_reader_that_may_not_write_searches_each_time(url: str, searched: list[int]) -> None:
-    add(url, nights(30))
+    keep(nights(30), url)
     for _ in range(2):
         with HistoryStore.open(url) as store:
             event.listen(store._database._engine, "checkout", lambda own, *_: own.execute("PRAGMA query_only=1"))
@@ -166,7 +153,7 @@ def test_a_reader_that_may_not_write_searches_each_time(url: str, searched: list
 
 def test_a_reader_does_not_wait_for_a_long_import(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history_store, "_READER_WAITS_S", 0.05)
-    add(url, nights(30))
+    keep(nights(30), url)
     writer = sqlite3.connect(url, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     began = time.monotonic()
@@ -178,7 +165,7 @@ def test_a_reader_does_not_wait_for_a_long_import(url: str, monkeypatch: pytest.
 def test_after_a_run_a_report_searches_nothing(tmp_path: Path, url: str, searched: list[int]) -> None:
     """The second length is read for metrics that moved, because a loss may be older than the chart."""
     *before, newest = nights(USUAL_LENGTH + 10)
-    add(url, before)
+    keep(before, url)
     assert keep_run(url, newest, tmp_path) is None
     assert searched == [USUAL_LENGTH, USUAL_LENGTH + 10]
     with HistoryStore.open(url) as store:
@@ -188,7 +175,7 @@ def test_after_a_run_a_report_searches_nothing(tmp_path: Path, url: str, searche
 
 
 def test_a_length_that_reports_rarely_use_is_not_stored(url: str) -> None:
-    add(url, nights(30))
+    keep(nights(30), url)
     for last in (7, 9, USUAL_LENGTH):
         read(url, last)
     with sqlite3.connect(url) as connection:

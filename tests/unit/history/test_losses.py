@@ -14,12 +14,12 @@ from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import Where
 from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.losses import LossState, MetricLevel, level_of
-from pytest_pinet.history.points import Point, Trend
+from pytest_pinet.history.points import PointList, Trend
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.run import RunRecord
 from tests.support.half_year_history import DRIFT, REGRESSIONS, half_year
-from tests.support.history_records import BEGINS, FIGURE, day, kept, with_result
+from tests.support.history_records import BEGINS, FIGURE, day, points_in, with_result
 
 COUNT = 60
 
@@ -48,8 +48,7 @@ LOSS = at_levels((0, 940), (20, 895))
 
 
 def trend_of(records: Sequence[RunRecord], reviewed: Reviewed | None = None) -> Trend:
-    points: list[Point] = [point for _, found in kept(records) for point in found]
-    return trend(FIGURE, "virtual", points, reviewed or Reviewed())
+    return trend(FIGURE, "virtual", points_in(records), reviewed or Reviewed())
 
 
 def accepted(mbps: float, number: int, runs: int = 6) -> AcceptedBaseline:
@@ -204,12 +203,12 @@ def test_noise_around_a_fresh_baseline_is_no_loss(seed: int) -> None:
 def test_the_half_year_has_its_three_regressions_and_its_drift_open() -> None:
     from pytest_pinet.history.records import points_of
 
-    points: dict[str, list[Point]] = {}
+    points: dict[str, PointList] = {}
     moved = {*(planted.figure for planted in REGRESSIONS), DRIFT[0], "pi5:onboard/pair/tcp-P1-tx"}
     for record in half_year(1):
         for point in points_of(record)[1]:
             if point.figure in moved:
-                points.setdefault(point.figure, []).append(point)
+                points.setdefault(point.figure, PointList()).append(point)
     losses = {
         figure: level_of(trend(figure, "half-year", own), date(2026, 11, 16)).loss for figure, own in points.items()
     }

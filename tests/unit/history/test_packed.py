@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 import pytest_pinet.history.store as history_store
-from pytest_pinet.history.points import Attempts, Point, column
+from pytest_pinet.history.packed import VERDICTS
+from pytest_pinet.history.points import REASON, Attempts, Column, Point, PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import GOOD
+from tests.support.commands import run
+from tests.support.gate_records import gated_run
 from tests.support.history_records import FIGURE, day, kept, with_result
 from tests.support.report_records import direction, result, run_record
 
@@ -152,15 +158,123 @@ def test_a_column_is_what_its_points_have(url: str) -> None:
     with HistoryStore.open(url) as store:
         ((_, points),) = store.latest(9)
         for name in vars(points[0]):
-            assert list(column(points, name)) == column(list(points), name), name
+            assert list(points.column(Column[object](name))) == PointList(points).column(Column(name)), name
     assert points[-2:] == [points[1], points[2]]
 
 
+@contextmanager
+def queries() -> Iterator[list[tuple[str, Any]]]:
+    """Collect the queries of all stores, with their values."""
+    found: list[tuple[str, Any]] = []
+
+    def note(_connection: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
+        found.append((statement, values))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def whole_points(found: list[tuple[str, Any]]) -> int:
+    """Return the number of queries for stored points with all of their numbers: they are packed, or not packed yet."""
+    return sum("pinet_points.oracle" in one and one.startswith("SELECT") for one, _ in found)
+
+
 def test_a_store_looks_for_its_tables_once(url: str) -> None:
-    asked: list[str] = []
+    add(url, 900)
+    with queries() as found, HistoryStore.open(url) as store:
+        store.add_all(kept([day(1), gated_run(2)]))
+        store.add_all(kept([day(3)]))
+        assert len(list(store.trends(9))) == len(store.best_levels()) == len(store.gates()) == 1
+        assert (store.suspicions("virtual"), store.out_of_service("virtual")) == ([], [])
+        store.put_into_service("virtual", ["pi4b-1"])
+    assert sum("table_info" in one or "sqlite_master" in one for one, _ in found) == 1
+
+
+def test_a_late_run_is_inserted_without_reading_the_stored_points(url: str) -> None:
+    days = [number for number in range(120) if number not in (3, 49, 70)]
     with HistoryStore.open(url, create=True) as store:
-        store.add_all(kept([day(0)]))
-        event.listen(store._database._engine, "before_cursor_execute", lambda *own: asked.append(own[2]))
-        store.add_all(kept([day(1)]))
-    assert not [one for one in asked if "table_info" in one or "sqlite_master" in one]
-    assert any("INSERT INTO pinet_points" in one for one in asked)
+        store.add_all(kept([day(number, 800 + number) for number in days]))
+        with queries() as found:
+            for late in (70, 3, 49):
+                store.add_all(kept([day(late, 800 + late), day(late, 700).replace(session="b")]))
+        store.add_all(kept([day(120)]))
+    assert whole_points(found) == 0
+    assert packed(url)[0] == 124
+    assert_reports_read_what_is_stored(url, 1, 50, 51, 100, 121, 123, 124)
+
+
+def test_an_import_packs_each_metric_once(tmp_path: Path, url: str) -> None:
+    add(url, *[900] * 20, first=40)
+    files = []
+    for number in reversed(range(60)):
+        files.append(str(tmp_path / f"{number}.json"))
+        (tmp_path / f"{number}.json").write_text(json.dumps(day(number, 880 + number).dump()))
+    with queries() as found:
+        done = run("history", "import", "--history", url, *files)
+    assert (done.exit_code, done.output) == (0, "60 runs read, 40 of them new\n")
+    assert whole_points(found) == 1
+    assert packed(url)[0] == 60
+    assert_reports_read_what_is_stored(url, 30, 60)
+
+
+def test_unpacked_metrics_are_read_with_one_query(url: str) -> None:
+    others = [f"pi4b:i226v-{number}/pair" for number in range(3)]
+    with HistoryStore.open(url, create=True) as store:
+        for of in others:
+            store.add_all(kept([day(number, combination=of).replace(session=f"{of} {number}") for number in range(3)]))
+    with sqlite3.connect(url) as connection:
+        connection.execute("DROP TABLE pinet_packed")
+        connection.execute("DROP TABLE pinet_packed_parts")
+    with HistoryStore.open(url) as store, queries() as found:
+        assert [len(points) for _, points in store.latest(2)] == [2, 2, 2]
+    assert whole_points(found) == 1
+
+
+def test_the_reasons_of_a_rare_metric_need_no_old_points_of_others(url: str) -> None:
+    often = [day(number, 900, "fail", reason=f"reason {number}") for number in range(40)]
+    rare = day(0, 900, "fail", reason="rare", combination="pi4b:i226v/pair").replace(session="rare")
+    with HistoryStore.open(url, create=True) as store:
+        store.add_all(kept([*often, rare]))
+        with queries() as found:
+            reasons = {figure.id: [point.reason for point in points] for figure, points in store.latest(2)}
+    assert reasons == {FIGURE: ["reason 38", "reason 39"], "pi4b:i226v/pair/tcp-P1-tx": ["rare"]}
+    with sqlite3.connect(url) as connection:
+        read = [connection.execute(*one).fetchall() for one in found if "NOT IN" in one[0]]
+    assert [len(rows) for rows in read] == [3]
+
+
+def test_a_verdict_of_a_newer_release_is_an_error_with_a_sentence_and_the_rest_is_kept(url: str) -> None:
+    unknown = "a newer pytest-pinet stored the verdict 'flaky', which this one does not know"
+    add(url, *[900] * 4)
+    with sqlite3.connect(url) as connection:
+        connection.execute(
+            "UPDATE pinet_points SET verdict = 'flaky' WHERE time = (SELECT min(time) FROM pinet_points)"
+        )
+        # As after a run of an earlier release: the points must be packed again.
+        connection.execute("UPDATE pinet_packed SET points = 3")
+    other = day(5, combination="pi4b:i226v/pair").replace(session="other")
+    with HistoryStore.open(url) as store:
+        assert store.add_all(kept([day(4), other])) == 2
+        found = {figure.id: points for figure, points in store.latest(9)}
+        assert [point.verdict for point in found[FIGURE]] == ["error", *["pass"] * 4]
+        assert found[FIGURE].column(REASON) == [unknown, "", "", "", ""]
+        assert store.points(FIGURE, "virtual", 9)[0].reason == unknown
+        assert len(found["pi4b:i226v/pair/tcp-P1-tx"]) == 1
+    assert packed(url)[0] == 3
+
+
+def test_a_packed_verdict_of_a_newer_release_is_an_error(url: str) -> None:
+    add(url, *[900] * 3)
+    with sqlite3.connect(url) as connection:
+        connection.execute(
+            "UPDATE pinet_points SET verdict = 'flaky' WHERE time = (SELECT max(time) FROM pinet_points)"
+        )
+        (content,) = connection.execute("SELECT content FROM pinet_packed_parts").fetchone()
+        connection.execute("UPDATE pinet_packed_parts SET content = ?", (content[:-1] + bytes([len(VERDICTS)]),))
+    with HistoryStore.open(url) as store:
+        ((_, points),) = store.latest(9)
+        assert [point.verdict for point in points] == ["pass", "pass", "error"]
+        assert "'flaky'" in points[-1].reason

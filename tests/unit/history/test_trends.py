@@ -13,21 +13,17 @@ from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import Where
 from pytest_pinet.history.builds import differences, is_dirty, name_of, names_of
 from pytest_pinet.history.losses import MetricLevel
-from pytest_pinet.history.points import Point, Trend
+from pytest_pinet.history.points import Trend
 from pytest_pinet.history.text import BLOCK_HEIGHTS, figure_lines, run_lines, spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.trends import series_of
-from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result
-
-
-def points_of(records: list[RunRecord]) -> list[Point]:
-    return [point for _, points in kept(records) for point in points]
+from tests.support.history_records import FIGURE, day, kept, points_in, with_goodput, with_result
 
 
 def trend_of(records: list[RunRecord]) -> Trend:
-    return trend(FIGURE, "virtual", points_of(records))
+    return trend(FIGURE, "virtual", points_in(records))
 
 
 def slower_from(at: int, count: int = 40, **more: Any) -> list[RunRecord]:
@@ -111,16 +107,16 @@ def test_what_is_invalid_or_an_error_moves_no_level() -> None:
 def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> None:
     runs = (Bitrate.mbps(942), Bitrate.mbps(900), Bitrate.mbps(941))
     accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", Where("f"))
-    found = trend(FIGURE, "virtual", points_of([day(0)]), Reviewed("virtual", {FIGURE: accepted}))
+    found = trend(FIGURE, "virtual", points_in([day(0)]), Reviewed("virtual", {FIGURE: accepted}))
     assert found.baseline is accepted
     assert series_of(found, found.points[0].combination, MetricLevel()).band_bps == (900e6, 941e6, 942e6)
 
 
 def test_a_flat_course_looks_flat_and_failures_stand_out() -> None:
-    assert set(spark(points_of([day(number, 941 + number % 2 * 0.5) for number in range(10)]))) <= {"~", "="}
-    assert spark(points_of([day(0, 941), day(1, 700, "fail"), day(2, 941)])) == "#!#"
+    assert set(spark(points_in([day(number, 941 + number % 2 * 0.5) for number in range(10)]))) <= {"~", "="}
+    assert spark(points_in([day(0, 941), day(1, 700, "fail"), day(2, 941)])) == "#!#"
     # A failed value keeps its mark among block characters, which have no colour.
-    assert spark(points_of([day(0, 941), day(1, 700, "fail"), day(2, 800)]), BLOCK_HEIGHTS) == "\u2588!\u2584"
+    assert spark(points_in([day(0, 941), day(1, 700, "fail"), day(2, 800)]), BLOCK_HEIGHTS) == "\u2588!\u2584"
 
 
 def test_runs_are_listed_with_what_came_of_them() -> None:

@@ -48,7 +48,7 @@ from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
 from tests.support.commands import go_without_allure
-from tests.support.history_records import kept
+from tests.support.history_records import kept, points_in
 from tests.support.report_records import direction, result, run_record
 from tests.support.traffic_results import ALL, http_result, ladder_result, ping_result, tuned
 
@@ -262,7 +262,7 @@ def test_series_of_this_run_and_of_the_history_have_the_same_combination() -> No
 
 
 def test_a_tuned_metric_can_be_accepted(tmp_path: Path) -> None:
-    points = [point for number in range(1, 7) for point in kept([night(number, tuned())])[0][1]]
+    points = points_in([night(number, tuned()) for number in range(1, 7)])
     found = candidate(trend(f"{TUNED}/tcp-P1-rx", "virtual", points), date(2026, 11, 21), "first")
     assert found.baseline is not None
     write_baselines(tmp_path / family_of(found.figure), [found.baseline])
@@ -330,7 +330,7 @@ def test_files_that_are_too_many_are_named(tmp_path: Path) -> None:
 
 
 def test_the_trend_of_points_without_values_is_empty() -> None:
-    points = [point for number in (1, 2) for point in kept([night(number, ping_result())])[0][1]]
+    points = points_in([night(number, ping_result()) for number in (1, 2)])
     found = trend(PING, "virtual", points)
     assert (found.changes, found.levels_bps) == ((), (None, None))
     assert found.last is not None

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.lines import lines_of, runs_of
+from pytest_pinet.history.points import PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import Baseline, Reference
@@ -38,7 +39,7 @@ from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.sentences import scale_text
 from tests.support import link_stand_in
 from tests.support.chart_series import series
-from tests.support.history_records import FIGURE, day, kept, with_goodput, with_result
+from tests.support.history_records import FIGURE, day, kept, points_in, with_goodput, with_result
 from tests.support.report_records import direction, result, run_record
 
 SAID = "inks ran at 0.1 of their rate; values are converted to full rate"
@@ -94,9 +95,9 @@ def test_the_page_says_it_of_all_runs_or_of_some() -> None:
     now = datetime(2026, 8, 1, tzinfo=UTC)
     full = series()
     assert SAID not in page([full], now)
-    some = replace(full, dots=[replace(full.dots[0], scale=0.1), *full.dots[1:]])
+    some = replace(full, dots=PointList([replace(full.dots[0], scale=0.1), *full.dots[1:]]))
     assert f"In some runs l{SAID}." in page([some], now)
-    every = replace(full, dots=[replace(dot, scale=0.1) for dot in full.dots])
+    every = replace(full, dots=PointList(replace(dot, scale=0.1) for dot in full.dots))
     assert f"In all runs l{SAID}." in page([every], now)
 
 
@@ -117,8 +118,7 @@ def test_values_at_different_scales_are_no_trend() -> None:
     assert parameters_hash(TX, 1500, (), 1.0) == parameters_hash(TX, 1500)
     assert len({parameters_hash(TX, 1500, (), scale) for scale in (1.0, 0.1, 0.05)}) == 3
     slow = [with_goodput(run, 900) for run in nights(30, 10, scale=0.1)]
-    points = [point for _, found in kept([*nights(0, 30), *slow]) for point in found]
-    assert trend(FIGURE, "virtual", points).changes == ()
+    assert trend(FIGURE, "virtual", points_in([*nights(0, 30), *slow])).changes == ()
 
 
 def test_the_history_keeps_it(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_history_keeps_it(tmp_path: Path) -> None:
 
 
 def test_a_run_at_a_tenth_never_feeds_a_baseline() -> None:
-    points = [point for _, found in kept([*nights(0, 6), *nights(6, 7, scale=0.1)]) for point in found]
+    points = points_in([*nights(0, 6), *nights(6, 7, scale=0.1)])
     found = candidate(trend(FIGURE, "virtual", points), date(2026, 11, 22), "new bench")
     assert found.refused == {"with links below full rate": 7}
     assert found.baseline is not None

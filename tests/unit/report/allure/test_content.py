@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.history.gates import metric_id
+from pytest_pinet.history.points import PointList
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -168,7 +169,7 @@ def test_each_message_falls_into_one_category_of_its_status(verdict: Verdict) ->
 
 
 def test_an_empty_trend_is_not_drawn() -> None:
-    empty = replace(series(), dots=(), shifts=())
+    empty = replace(series(), dots=PointList(), shifts=())
     assert content.attachments([], [empty], None, {}) == []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.history.points import PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict
@@ -69,7 +70,7 @@ def test_the_history_is_the_same_whenever_it_is_derived() -> None:
 
 
 def test_an_invalid_value_is_a_broken_test_and_no_allure_metric() -> None:
-    bad = replace(TX, dots=[dot(0, 951e6, Verdict.INVALID)], shifts=())
+    bad = replace(TX, dots=PointList([dot(0, 951e6, Verdict.INVALID)]), shifts=())
     (line,) = [json.loads(one) for one in allure3_history(runs_of([bad], ""), [TEST]).splitlines()]
     assert line["metrics"] == {}
     assert line["testResults"][TEST.allure3_id]["status"] == "broken"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.history.points import Point
+from pytest_pinet.history.points import Point, PointList
 from pytest_pinet.model.record.direction import EventRecord, FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.charts.axis import AxisScale, RateUnit, rate_range
+from pytest_pinet.report.charts.axis import AxisScale, rate_range, tick_text
 from pytest_pinet.report.charts.overview import overview_chart
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, Paper
 from pytest_pinet.report.charts.throughput import throughput_chart
@@ -30,7 +30,7 @@ def texts(paper: Paper) -> list[str]:
 
 
 def empty(dots: list[Point]) -> FigureSeries:
-    return replace(series(), dots=dots, shifts=(), band_bps=None)
+    return replace(series(), dots=PointList(dots), shifts=(), band_bps=None)
 
 
 # -- axes ---------------------------------------------------------------------------------------------------------
@@ -64,8 +64,7 @@ def test_an_axis_says_when_it_does_not_begin_at_zero() -> None:
 
 
 def test_one_unit_for_all_numbers_of_an_axis() -> None:
-    unit = RateUnit.of(9.4e9)
-    assert [unit.number(bps, 0.5e9) for bps in (0.5e9, 9e9)] == ["0.5", "9.0"]
+    assert [tick_text(bps, 1e9, 0.5e9) for bps in (0.5e9, 9e9)] == ["0.5", "9.0"]
 
 
 # -- the trend ----------------------------------------------------------------------------------------------------

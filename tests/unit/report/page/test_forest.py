@@ -41,7 +41,7 @@ RUN = StoredRun("gate-1", "bench", NOW, NOW, False, True, 1, "0.1", "", "s", {},
 def test_unchanged_is_only_what_is_known_to_be_neither_slower_nor_faster(
     outcome: str, interval: tuple[float, float] | None, word: str
 ) -> None:
-    assert outcome_word(outcome, "", interval, 0.01) == word
+    assert outcome_word(GatedMetric("x", outcome, interval=interval, tolerance=0.01)) == word
 
 
 def test_all_metrics_are_on_one_axis_with_interval_and_tolerated_band() -> None:

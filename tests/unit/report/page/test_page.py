@@ -14,6 +14,7 @@ import pytest
 from pytest_pinet.config.acknowledged import Acknowledgement
 from pytest_pinet.errors import Where
 from pytest_pinet.history.losses import BestMonth, Loss, LossState, MetricLevel
+from pytest_pinet.history.points import PointList
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
@@ -28,7 +29,7 @@ NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SLOW = series(step=36)
 LAB = FigureSeries(
     "cm4:onboard/pair", CombinationId("cm4", "onboard", "pair"), "", "",
-    [dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")], lab="virtual",
+    PointList([dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")]), lab="virtual",
 )  # fmt: skip
 ALL = [SLOW, series(direction="rx"), series("pi5", "x550"), LAB]
 _VOID = {"meta", "input", "link", "img", "br"}
@@ -187,12 +188,9 @@ def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_
     (tmp_path / "runs" / "second" / "raw").mkdir()
     (tmp_path / "runs" / "second" / "raw" / "a b.json").touch()
     build = "Linux 6.12.9-v8+ga1b2c3d4 #1"
-    dots = [
-        dot(0, 941e6, folder=str(tmp_path / "runs" / "first")),
-        dot(
-            1, 941e6, build=build, folder=str(tmp_path / "runs" / "second"), artefacts=("raw/a b.json", "raw/lost.json")
-        ),
-    ]
+    first, second = (str(tmp_path / "runs" / name) for name in ("first", "second"))
+    files = ("raw/a b.json", "raw/lost.json")
+    dots = PointList([dot(0, 941e6, folder=first), dot(1, 941e6, build=build, folder=second, artefacts=files)])
     links = PageLinks(tmp_path, "https://git.example/?id={commit}")
     found = part_of(page([replace(series(), dots=dots)], NOW, links=links), "pi4b:onboard/pair")
     assert Reader(found).all("href")[:4] == [
@@ -205,13 +203,13 @@ def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_
 
 def test_emulated_values_are_called_emulated(text: str) -> None:
     assert "Values are emulated: the lab sets the rates of its links itself, or counts instructions." in text
-    measured = replace(series(), dots=[replace(one, emulated=False) for one in series().dots])
+    measured = replace(series(), dots=PointList(replace(one, emulated=False) for one in series().dots))
     assert "emulated" not in page([measured], NOW)
 
 
 def test_nothing_that_was_measured_can_become_html() -> None:
     evil = '"><script>alert(1)</script><!--'
-    dots = [dot(1, 1e6, build=evil, reason=evil)]
+    dots = PointList([dot(1, 1e6, build=evil, reason=evil)])
     one = replace(series(), figure=evil, combination=CombinationId(evil, evil, "pair"), lab=evil, dots=dots)
     found = Reader(page([one], NOW))
     assert found.wrong == found.open == []

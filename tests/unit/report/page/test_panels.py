@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_pinet.history.points import PointList
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.page.panels import CombinationChart
 from pytest_pinet.report.page.unit import PageUnit
@@ -18,7 +19,7 @@ UNIT = PageUnit.of([941e6])
 
 
 def level(bps: float, direction: str = "tx", limit: float | None = LIMIT) -> FigureSeries:
-    dots = [replace(dot(number, bps), limit_bps=limit, interval_bps=None) for number in range(RUNS)]
+    dots = PointList(replace(dot(number, bps), limit_bps=limit, interval_bps=None) for number in range(RUNS))
     return replace(series(direction=direction, runs=RUNS), dots=dots, band_bps=None)
 
 
@@ -58,7 +59,7 @@ def test_the_baseline_is_a_band_from_its_lowest_to_its_highest_run() -> None:
 
 def test_each_bad_run_has_the_mark_of_its_verdict_at_its_place() -> None:
     one = level(941e6)
-    dots = list(one.dots)
+    dots = PointList(one.dots)
     dots[5] = replace(dots[5], verdict=Verdict.FAIL, goodput_bps=860e6)
     dots[15] = replace(dots[15], verdict=Verdict.INVALID)
     one = replace(one, dots=dots)
@@ -73,7 +74,8 @@ def test_each_bad_run_has_the_mark_of_its_verdict_at_its_place() -> None:
 def test_another_firmware_of_the_same_kernel_is_a_build_of_its_own() -> None:
     kernel = {"uname": "Linux 6.12.9-v8+ #1", "driver": "r8152"}
     one = level(9e8)
-    dots = [replace(dot, build={**kernel, "firmware": "a" if at < 8 else "b"}) for at, dot in enumerate(one.dots)]
+    builds = [{**kernel, "firmware": "a" if at < 8 else "b"} for at in range(RUNS)]
+    dots = PointList(replace(dot, build=build) for dot, build in zip(one.dots, builds, strict=True))
     chart = CombinationChart([replace(one, dots=dots)], UNIT)
     assert chart.builds == [(0, "6.12.9-v8+ r8152 (firmware a)"), (8, "6.12.9-v8+ r8152 (firmware b)")]
     assert ">6.12.9<title>6.12.9-v8+ r8152 (firmware b)</title>" in chart.axis()
