@@ -20,7 +20,7 @@ from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.exact_record import EXACT
-from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows
+from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
 from pytest_pinet.report.text_wrap import first_paragraph
 
 _OF_RESULT = {
@@ -90,9 +90,9 @@ def change_head(
         sentence=sentence,
         turns=turns,
         entries=tuple(entries),
-        nics=_once(_nic(result) for result in results),
-        changed=_once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.changed),
-        not_proved=_once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.not_proved),
+        nics=tuple(once(_nic(result) for result in results)),
+        changed=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.changed)),
+        not_proved=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.not_proved)),
     )
 
 
@@ -109,10 +109,6 @@ def _nic(result: ResultRecord) -> str:
             sides.setdefault(", ".join(words), []).append(side)
     parts = "; ".join(f"{' and '.join(names)}: {words}" for words, names in sides.items())
     return f"{result.combination.dut}: {parts}" if parts else ""
-
-
-def _once(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:

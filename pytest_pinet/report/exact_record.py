@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from pytest_pinet.judge.difference import VERDICTS
-from pytest_pinet.judge.exact import ExactChange, FunctionChange, WindowChange
+from pytest_pinet.judge.exact import ExactChange, WindowChange
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, Function
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.metric_key import CombinationId
@@ -35,17 +35,8 @@ def exact_combination(nic: str, qemu: str = "", traffic: str = "") -> Combinatio
     """
     identity = CombinationId(EXACT, nic, "pair", f"qemu={qemu}" if qemu else "")
     ends = f"{EXACT}:eth0", f"{EXACT}:eth1"
-    return CombinationRecord(
-        id=str(identity),
-        board=EXACT,
-        nic=nic,
-        topology="pair",
-        tuning=identity.tuning,
-        traffic=traffic,
-        dut=ends[0],
-        peer=ends[1],
-        ends=tuple(EndRecord(end=end, port="") for end in ends),
-    )
+    both = tuple(EndRecord(end=end, port="") for end in ends)
+    return CombinationRecord.of(identity, id=str(identity), traffic=traffic, dut=ends[0], peer=ends[1], ends=both)
 
 
 def exact_records(
@@ -60,54 +51,48 @@ def exact_records(
 
     ``source_of`` returns file and line of a function in the tree of build B; empty if this is not known.
     """
-    a, b = boots[0].identity, boots[1].identity
-    return [_record(names, (a, b), found, one, turns, started, source_of) for one in found.windows]
+    identities = boots[0].identity, boots[1].identity
+    return [
+        _record(names, identities[1], one, turns, started, found.missing, _exact(identities, found, one, source_of))
+        for one in found.windows
+    ]
 
 
 def _record(
     names: tuple[str, str],
-    identities: tuple[ExactIdentity, ExactIdentity],
-    found: ExactChange,
+    b: ExactIdentity,
     one: WindowChange,
     turns: Sequence[TurnRecord],
     started: datetime,
-    source_of: Callable[[Function], str],
+    notes: Sequence[str],
+    exact: ExactChangeRecord,
 ) -> ResultRecord:
-    b = identities[1]
     way = one.b.direction
     traffic = one.b.name.removesuffix(f"-{way}")
     combination = exact_combination(b.board, b.qemu, traffic)
-    verdict = VERDICTS[one.result]
-    rule = f"{one.tolerance * 100:.3g}% below {names[0]}, in virtual time"
+    a_bps, b_bps = one.a.goodput_bps, one.b.goodput_bps
     direction = DirectionJudgement(
-        verdict,
+        VERDICTS[one.result],
         one.why,
-        Bitrate(one.b.goodput_bps),
+        Bitrate(b_bps),
         Bitrate(0.0),
         _NO_LIMIT,
         error_rate=0.0,
-        limit=Bitrate(one.a.goodput_bps * (1 - one.tolerance)),
-        rule=rule,
-        interval=(one.b.goodput_bps, one.b.goodput_bps),
+        limit=Bitrate(a_bps * (1 - one.tolerance)),
+        rule=f"{one.tolerance * 100:.3g}% below {names[0]}, in virtual time",
+        interval=(b_bps, b_bps),
     )
-    changed = ChangedDirectionRecord(
-        a_bps=one.a.goodput_bps,
-        b_bps=one.b.goodput_bps,
-        change=one.change,
-        interval=(one.change, one.change),
-        between_turns=0.0,
-        result=str(one.result),
-        why=one.why,
-    )
+    interval = one.change, one.change
+    changed = ChangedDirectionRecord.of(one, a_bps=a_bps, b_bps=b_bps, interval=interval, between_turns=0.0)
     return result_record(
         ResultParts(
             id=f"{combination.id}/{one.b.name}",
-            verdict=verdict,
+            verdict=direction.verdict,
             message=f"{combination.id} {one.b.name}: {one.why}",
             combination=combination,
             traffic=traffic,
             build={"uname": b.kernel, "version": b.banner, "driver": b.driver, "qemu": b.qemu, "cmdline": b.cmdline},
-            notes=found.missing,
+            notes=notes,
             started=started,
             seconds=sum(turn.seconds for turn in turns),
             traffic_seconds=(one.a.virtual_ns + one.b.virtual_ns) / 1e9,
@@ -122,7 +107,7 @@ def _record(
                 connections=(),
                 suspects=(),
             ),
-            exact=_exact(identities, found, one, source_of),
+            exact=exact,
         )
     )
 
@@ -133,45 +118,30 @@ def _exact(
     one: WindowChange,
     source_of: Callable[[Function], str],
 ) -> ExactChangeRecord:
-    b = identities[1]
-    first, rest = one.functions[:_RECORDED], one.functions[_RECORDED:]
-    sides = [
-        ExactSideRecord(
-            packets=window.packets,
-            virtual_ns=window.virtual_ns,
-            packets_per_second=window.packets_per_second,
-            instructions=instructions,
-        )
-        for window, instructions in ((one.a, one.sum_a), (one.b, one.sum_b))
-    ]
-    return ExactChangeRecord(
+    b, rest = identities[1], one.functions[_RECORDED:]
+    return ExactChangeRecord.of(
+        one,
         nic=b.board,
         device=b.nic,
         machine=b.machine,
         qemu=b.qemu,
         processors=b.processors,
-        unit=one.unit,
         octets=one.b.octets,
-        a=sides[0],
-        b=sides[1],
+        a=ExactSideRecord.of(one.a, instructions=one.sum_a),
+        b=ExactSideRecord.of(one.b, instructions=one.sum_b),
         modules=found.modules,
         limit=str(one.limit),
-        shift=one.shift,
-        functions=tuple(_function(function, source_of) for function in first),
+        functions=[
+            FunctionRecord.of(
+                each,
+                name=each.function.name,
+                module=each.function.module,
+                was="" if each.was is None else str(each.was),
+                source=source_of(each.function),
+            )
+            for each in one.functions[:_RECORDED]
+        ],
         more=len(rest),
-        more_change=sum(function.change for function in rest),
+        more_change=sum(each.change for each in rest),
         no_functions=next(filter(None, (identity.no_functions for identity in identities)), ""),
-    )
-
-
-def _function(one: FunctionChange, source_of: Callable[[Function], str]) -> FunctionRecord:
-    return FunctionRecord(
-        name=one.function.name,
-        module=one.function.module,
-        a=one.a,
-        b=one.b,
-        comparison=str(one.comparison),
-        was="" if one.was is None else str(one.was),
-        missed=one.missed,
-        source=source_of(one.function),
     )

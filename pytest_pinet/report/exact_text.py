@@ -84,11 +84,11 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     found: dict[str, tuple[_Order, FunctionRow]] = {}
     failing: set[str] = set()
     for result in filter(_telling, results):
-        exact = result.exact
-        for one in exact.functions if exact is not None else ():
-            assert exact is not None
-            assert result.change is not None
-            order = _order(one, exact, result.change.tolerance)
+        exact, change = result.exact, result.change
+        if exact is None or change is None:
+            continue
+        for one in exact.functions:
+            order = _order(one, exact, change.tolerance)
             if one.label not in found or order < found[one.label][0]:
                 found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one)
             if one.missed or (one.change > 0 and Relation.SLOWER in _relations(result)):

@@ -216,7 +216,8 @@ def _machine(result: ResultRecord, head: ChangeHeadRecord, facts: MailFacts) -> 
     model = (running.get("B") or {}).get("model") or _board(result)
     nic = (result.ran or {}).get("B")
     words = [f"{key} {value}" for key, value in nic.nic.items() if value] if nic is not None else []
-    lines = [f"test machine: {model}", f"NIC: {result.combination.nic}, {', '.join(words) or driver_words(result)}"]
+    driver = ", ".join(words) or f"driver {result.build.get('driver') or 'not known'}"
+    lines = [f"test machine: {model}", f"NIC: {result.combination.nic}, {driver}"]
     lines += [f"link: {result.link}"] if result.link else []
     lines += [f"kernel {side}: {known}" for side in "AB" if (known := (running.get(side) or {}).get("uname"))]
     lines += [f"compiler: {head.b.source.compiler}"] if head.b.source is not None and head.b.source.compiler else []
@@ -231,11 +232,6 @@ def _machine(result: ResultRecord, head: ChangeHeadRecord, facts: MailFacts) -> 
     suspects = [one.suspect for one in head.entries if one.result_key == result.key and one.suspect]
     lines += [f"what differs most: {one}" for one in suspects[:1]]
     return "\n".join(lines)
-
-
-def driver_words(result: ResultRecord) -> str:
-    """Return the driver of a result for a sentence."""
-    return f"driver {result.build.get('driver') or 'not known'}"
 
 
 def _repeat(entry: ChangeEntryRecord, result: ResultRecord) -> str:

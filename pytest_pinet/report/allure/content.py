@@ -156,7 +156,9 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
     head = ("traffic", "direction", "goodput", "limit", "physical limit", "verdict")
     cells = [f"<tr>{''.join(f'<td>{written(cell)}</td>' for cell in row)}</tr>" for row in rows]
     table = f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{''.join(cells)}</table>" if rows else ""
-    lines = dict.fromkeys((*loss_words(trends), *(line for result in results for line in _said(result))))
+    # A line for each metric whose level fell and did not recover.
+    losses = short_lines([series.level for series in trends], datetime.now(UTC).date())[1:]
+    lines = dict.fromkeys((*losses, *(line for result in results for line in _said(result))))
     table += "".join(f"<p>{written(line)}</p>" for line in lines)
     messages = [result.message for result in results if not result.directions and result.message]
     text = "".join(f"<pre>{written(message)}</pre>" for message in messages)
@@ -168,11 +170,6 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
         for picture in [trend_chart(series)]
     ]
     return text + table + "".join(images)
-
-
-def loss_words(trends: Sequence[FigureSeries]) -> list[str]:
-    """Return a line for each metric of a test whose level fell and did not recover."""
-    return short_lines([series.level for series in trends], datetime.now(UTC).date())[1:]
 
 
 def _said(result: ResultRecord) -> list[str]:

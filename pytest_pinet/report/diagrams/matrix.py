@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.combination import Combination
@@ -37,34 +36,6 @@ class MatrixEntry:
     @property
     def id(self) -> str:
         return str(self.identity)
-
-
-class LimitRecord(TypedDict):
-    """A limit and its source."""
-
-    min: str
-    source: str
-
-
-class EntryRecord(TypedDict):
-    """One cell as JSON. ``interfaces`` are in the order of the topology's ends; the first one is under test.
-
-    ``management`` has the ways of management in the lab file, by node.
-    """
-
-    id: str
-    board: str
-    nic: str
-    topology: str
-    tuning: str
-    nodes: list[str]
-    interfaces: list[str]
-    uplinks: list[str]
-    places: list[str]
-    management: dict[str, str]
-    limits: dict[str, LimitRecord]
-    possible: bool
-    reason: str | None
 
 
 def matrix_text(lab: Lab, entries: Sequence[MatrixEntry]) -> list[str]:
@@ -104,12 +75,16 @@ def _what(entry: MatrixEntry, limits: Sequence[Limit]) -> str:
     return "\n".join([ends, *tuned, *(f"limit {line}" for line in held_lines(held(combination, limits)))])
 
 
-def matrix_records(lab: Lab, entries: Sequence[MatrixEntry]) -> list[EntryRecord]:
-    """Return the matrix as plain data."""
+def matrix_records(lab: Lab, entries: Sequence[MatrixEntry]) -> list[dict[str, object]]:
+    """Return the matrix as plain data.
+
+    ``interfaces`` are in the order of the topology's ends; the first one is under test. ``management`` has the ways of
+    management in the lab file, by node.
+    """
     return [_record(entry, lab.limits) for entry in entries]
 
 
-def _record(entry: MatrixEntry, limits: Sequence[Limit]) -> EntryRecord:
+def _record(entry: MatrixEntry, limits: Sequence[Limit]) -> dict[str, object]:
     of, combination = entry.identity, entry.combination
     found = held(combination, limits) if combination else {}
     return {

@@ -17,24 +17,17 @@ from pytest_pinet.cli import main, pinet
 from pytest_pinet.config import labfile
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.history.accepting import candidate, family_of
-from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.history.points import PointList
 from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Share, Tolerance
 from pytest_pinet.model.record.direction import EventRecord
 from pytest_pinet.model.record.run import RunRecord
-from tests.support.history_records import BEGINS, FIGURE, day, kept, with_result
+from tests.support.history_records import BEGINS, FIGURE, day, keep, points_in, with_result
+from tests.support.two_boards import two_boards
 
-LAB = """\
-pinet:
-  name: virtual
-  switches:
-    sw: {backend: fixed, ports: [1, 2]}
-  nodes:
-    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
-    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
-"""
+LAB = two_boards("name: virtual")
 TODAY = date(2026, 11, 22)
 
 
@@ -52,7 +45,7 @@ def moved(run: RunRecord, hours: int) -> RunRecord:
 def accepted(
     records: Sequence[RunRecord], build: str = "", least: int = 5, tolerance: Tolerance = DEFAULT_TOLERANCE
 ) -> Any:
-    points = [point for _, found in kept(records) for point in found if point.direction]
+    points = PointList(point for point in points_in(records) if point.direction)
     return candidate(trend(FIGURE, "virtual", points), TODAY, "new bench", build, least, tolerance)
 
 
@@ -200,12 +193,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "virtual.yaml").write_text(LAB)
     return tmp_path
-
-
-def keep(records: Sequence[RunRecord]) -> None:
-    store = HistoryStore.open(".pinet/history.db", create=True)
-    store.add_all(kept(records))
-    store.close()
 
 
 def run(*arguments: str) -> Result:

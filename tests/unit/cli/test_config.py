@@ -9,17 +9,9 @@ import pytest
 
 from pytest_pinet.cli import run
 from pytest_pinet.session.option_table import SETTINGS
+from tests.support.two_boards import two_boards
 
-LAB = """\
-pinet:
-  name: bench
-  profile: soak
-  switches:
-    sw: {backend: fixed, ports: [1, 2]}
-  nodes:
-    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
-    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
-"""
+LAB = two_boards("name: bench", "profile: soak")
 
 
 @pytest.fixture(autouse=True)

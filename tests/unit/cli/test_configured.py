@@ -10,16 +10,9 @@ import yaml  # noqa: F401 - pytester unloads what a test imports, and a second c
 from pytest_pinet.cli import run
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.session.settings import settings
+from tests.support.two_boards import two_boards
 
-LAB = """\
-pinet:
-  name: bench
-  switches:
-    sw: {backend: fixed, ports: [1, 2]}
-  nodes:
-    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
-    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
-"""
+LAB = two_boards("name: bench")
 INI = "[pytest]\npinet_lab = bench.yaml\n"
 FILES = {
     "pytest.ini": INI,

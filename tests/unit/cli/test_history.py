@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ import pytest
 from click.testing import Result
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.direction import FlowRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
 from tests.support.commands import mistake, run
-from tests.support.history_records import FIGURE, day, kept, with_result
+from tests.support.history_records import FIGURE, day, keep, with_result
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result, run_record
 
 
@@ -30,12 +28,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PINET_HISTORY", raising=False)
     return tmp_path
-
-
-def keep(records: Sequence[RunRecord], url: str = ".pinet/history.db") -> None:
-    store = HistoryStore.open(url, create=True)
-    store.add_all(kept(records))
-    store.close()
 
 
 def families_of(text: str) -> list[Any]:

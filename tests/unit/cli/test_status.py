@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,17 +15,10 @@ from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.trends import series_with
 from tests.support.commands import mistake, run
-from tests.support.history_records import BEGINS, FIGURE, day, kept, with_result
+from tests.support.history_records import BEGINS, FIGURE, day, keep, with_result
+from tests.support.two_boards import two_boards
 
-LAB = """\
-pinet:
-  name: virtual
-  switches:
-    sw: {backend: fixed, ports: [1, 2]}
-  nodes:
-    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
-    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
-"""
+LAB = two_boards("name: virtual")
 LINK = "https://lore.kernel.org/r/1"
 STEADY = "pi5:onboard/pair/tcp-P1-tx"
 TODAY = datetime.now(UTC).date()
@@ -45,11 +37,6 @@ def slower(at: int = 20, count: int = 40, mbps: float = 890, verdict: str = "pas
         )
         for n in range(count)
     ]
-
-
-def keep(records: Sequence[RunRecord]) -> None:
-    with HistoryStore.open(".pinet/history.db", create=True) as store:
-        store.add_all(kept(records))
 
 
 @pytest.fixture(autouse=True)

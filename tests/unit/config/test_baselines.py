@@ -21,16 +21,10 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import RunPlace, compare
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from tests.support.two_boards import two_boards
 
 MISTAKES = yaml.safe_load(Path(__file__).with_name("baselines_mistakes.yaml").read_text(encoding="utf-8"))
-LAB = """\
-pinet:
-  switches:
-    sw: {backend: fixed, ports: [1, 2]}
-  nodes:
-    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
-    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
-"""
+LAB = two_boards()
 GOOD = """\
 baselines:
   - id: "pi4b:onboard/pair/tcp-P1-tx"

@@ -25,16 +25,10 @@ from pytest_pinet.model.limit_parser import parse_limit
 from pytest_pinet.model.limits import Metric, Origin
 from pytest_pinet.model.quantities import Share
 from tests.support.link_stand_in import key
+from tests.support.two_boards import two_boards
 
 MISTAKES = yaml.safe_load(Path(__file__).with_name("calibration_mistakes.yaml").read_text(encoding="utf-8"))
-LAB = """\
-pinet:
-  switches:
-    sw: {backend: fixed, ports: [1, 2]}
-  nodes:
-    a: {board: pi4b, interfaces: {onboard: {port: sw/1}}}
-    b: {board: pi4b, interfaces: {onboard: {port: sw/2}}}
-"""
+LAB = two_boards()
 GOOD = """\
 # Written by `pinet calibrate`: the noise of each metric, and the tolerance that follows from it.
 calibration:
