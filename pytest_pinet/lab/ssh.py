@@ -136,7 +136,8 @@ class SshShell:
         try:
             self._await(process, timeout_s)
         except subprocess.TimeoutExpired:
-            self._silent = True
+            # After a short wait, the node may only be slow: the next command has its whole time.
+            self._silent |= timeout_s > SILENT_TIMEOUT_S * self.patience
             short = " ".join(command.split()[:3])
             message = f"{self.name} did not answer over ssh within {timeout_s:.0f} s ({short} ...)"
             raise SshError(message, _ACT) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.errors import SshError
+from pytest_pinet.lab import ssh
 from pytest_pinet.lab.ssh import SshShell
 
 
@@ -14,3 +15,16 @@ def test_a_shell_with_patience_waits_longer() -> None:
         shell.run("sleep 0.5", timeout_s=0.05)
     shell.patience = 200.0
     assert shell.run("sleep 0.5; echo here", timeout_s=0.05).stdout == "here\n"
+
+
+def test_a_short_wait_without_an_answer_does_not_shorten_the_next_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "SILENT_TIMEOUT_S", 0.1)
+    shell = SshShell("pi", ["/bin/sh", "-c"])
+    # A process that is slow to end gets such a short wait.
+    with pytest.raises(SshError):
+        shell.run("sleep 1", timeout_s=0.1)
+    assert shell.run("sleep 0.4; echo here").stdout == "here\n"
+    with pytest.raises(SshError):
+        shell.run("sleep 1", timeout_s=0.2)
+    with pytest.raises(SshError):
+        shell.run("sleep 0.4; echo here")
