@@ -45,6 +45,18 @@ class _Connection:
     def received(self) -> float:
         return self.number("bytes_received") or 0.0
 
+    @property
+    def fills_half_the_window(self) -> bool:
+        """Whether a segment has at least half of the receiver's window. Linux sends no larger ones.
+
+        See tcp_bound_to_half_wnd of the kernel. ``ss`` omits a window of 0, and an old ``ss`` any window: the
+        connection then must have waited for the window most of the time.
+        """
+        window = self.number("snd_wnd")
+        if window is None:
+            return (_limited("rwnd_limited", [self]) or 0.0) > 0.5
+        return 2 * (self.number("mss") or 0.0) >= window - 1
+
     def buffer(self, name: str) -> int | None:
         found = _BUFFER[name].search(self.words.get("skmem", ""))
         return None if found is None else int(found[1])
@@ -79,9 +91,10 @@ def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets |
     data = sorted(found, key=moved, reverse=True)[:streams]
     if not data:
         return None
+    smallest = min(data, key=lambda one: one.number("mss") or 0)
     return Sockets(
         connections=len(data),
-        mss=min(int(one.number("mss") or 0) for one in data),
+        mss=int(smallest.number("mss") or 0),
         rtt_s=_mean([one.number("rtt") for one in data]),
         rtt_min_s=min((_ms(value) for one in data if (value := one.number("minrtt")) is not None), default=None),
         cwnd_bytes=_windows(data),
@@ -91,6 +104,7 @@ def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets |
         sender_limited=_limited("sndbuf_limited", data),
         sndbuf_bytes=min((size for one in data if (size := one.buffer("sndbuf")) is not None), default=None),
         rcvbuf_bytes=min((size for one in data if (size := one.buffer("rcvbuf")) is not None), default=None),
+        is_mss_of_window=smallest.fills_half_the_window,
     )
 
 

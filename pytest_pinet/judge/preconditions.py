@@ -131,12 +131,13 @@ def _management(end: str, share: float, most: float) -> str:
 def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = "") -> list[str]:
     """Return a sentence if segments are smaller than ``mss`` (bytes), or for None, smaller than the MTU allows.
 
-    The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4).
+    The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4). That
+    a receiver has too little memory for whole segments is a property of its build, not of the path.
     """
     options = TIMESTAMP_OPTION if timestamps else 0
     largest = mtu - IPV4_TCP_HEADERS
     wanted = largest if mss is None else mss
-    if sockets.mss >= wanted - options:
+    if sockets.mss >= wanted - options or sockets.is_mss_of_window:
         return []
     where = f" of {end}" if end else ""
     carried = f"segments{where} carried {sockets.mss} bytes"

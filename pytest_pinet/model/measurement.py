@@ -44,7 +44,8 @@ class Sockets:
     scale shifts of sender and receiver (RFC 7323). ``retransmits`` counts the segments that were sent again so far.
     ``receiver_limited`` and ``sender_limited`` are shares (0 to 1) of the time with data to send in which all
     connections waited for the receiver's window, or for the sender's own buffer. ``sndbuf_bytes`` and ``rcvbuf_bytes``
-    are the smallest buffers that the kernel allows a connection.
+    are the smallest buffers that the kernel allows a connection. ``is_mss_of_window``: the receiver's window makes the
+    segments as small as ``mss``.
     """
 
     connections: int
@@ -58,6 +59,7 @@ class Sockets:
     sender_limited: float | None = None
     sndbuf_bytes: int | None = None
     rcvbuf_bytes: int | None = None
+    is_mss_of_window: bool = False
 
 
 @dataclass(frozen=True)

@@ -136,3 +136,31 @@ def test_a_value_that_no_kernel_prints_is_no_value(word: str) -> None:
     line = f"\t cubic wscale:10,10 mss:1448 bytes_sent:120104416 {word}"
     found = parse_sockets(f"ESTAB 0 0 a:1 b:2\n{line}\n", 1)
     assert found is None or (found.mss, found.rcvbuf_bytes, found.rtt_s, found.retransmits) == (1448, None, None, 0)
+
+
+# The sender's view of a receiver with tcp_rmem of 4096 bytes (Linux 6.1). Its window has room for one segment.
+SMALL_WINDOW = """\
+ESTAB 0      33580  198.19.21.106:22021 198.19.21.105:41381
+\t skmem:(r0,rb131072,t0,tb69120,f1108,w68524,o0,bl0,d0) cubic wscale:2,10 rto:208 rtt:5.764/6.378 ato:40 mss:730 \
+pmtu:1500 rcvmss:536 advmss:1448 cwnd:10 bytes_sent:2785680 bytes_retrans:17520 bytes_acked:2766700 busy:1624ms \
+rwnd_limited:1532ms(94.3%) unacked:2 retrans:0/24 minrtt:0.227 snd_wnd:1460
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "trouble"),
+    [
+        ("", "", 0),
+        (" snd_wnd:1460", "", 0),
+        (" snd_wnd:1460", " snd_wnd:64256", 1),
+        ("1532ms(94.3%) unacked:2 retrans:0/24 minrtt:0.227 snd_wnd:1460", "20ms(1.2%)", 1),
+    ],
+)
+def test_a_window_that_is_too_small_for_whole_segments_is_no_trouble_of_the_path(
+    old: str, new: str, trouble: int
+) -> None:
+    assert old in SMALL_WINDOW
+    sockets = parse_sockets(SMALL_WINDOW.replace(old, new), 1)
+    assert sockets is not None
+    assert sockets.mss == 730
+    assert len(socket_trouble(sockets, 1500, True)) == trouble
