@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -15,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.emulated.image import KERNEL, cache, kernel_package
-from tests.support.console_blocks import ROOT
+from pytest_pinet.emulated.image import KERNEL, kernel_package
 from tests.support.driver_builds import patched_module
 from tests.support.gate_project import PINET
 
@@ -27,15 +25,6 @@ pytestmark = [
 ]
 GATE_TIMEOUT_S = 900.0
 Gate = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """Return an environment without earlier boots, which would prove nothing. It shares packages and drivers."""
-    folder = tmp_path_factory.mktemp("cache")
-    (folder / "pinet").mkdir()
-    (folder / "pinet" / "emulated").symlink_to(cache())
-    return {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder)}
 
 
 @pytest.fixture
