@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 from functools import cache, lru_cache
 from pathlib import Path
@@ -25,10 +27,19 @@ Part = tuple[str, str, str, str]
 
 @cache
 def code() -> str:
-    """Return a digest of the files that decide about the results: the judge, the links and the rules."""
-    files = sorted((ROOT / "pytest_pinet" / "judge").rglob("*.py"))
-    files += [file for file in sorted(Path(__file__).parent.glob("*.py")) if file.name not in SHOWING]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    """Return a digest of the files that decide about the results."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in deciding_files())).hexdigest()[:12]
+
+
+def deciding_files() -> list[Path]:
+    """Return the files of the links and of the rules, and the modules of the judge that they use."""
+    own = [file for file in Path(__file__).parent.glob("*.py") if file.name not in SHOWING]
+    names = [f"benchmarks.verdicts.{file.stem}" for file in own if file.stem != "__init__"]
+    # Only a new process has no other module of the judge loaded.
+    judge = "(module.__file__ for name, module in sys.modules.items() if name.startswith('pytest_pinet.judge'))"
+    load = f"import sys, {', '.join(names)}; print(*{judge})"
+    done = subprocess.run([sys.executable, "-c", load], cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted([*own, *map(Path, done.stdout.split())])
 
 
 def count(part: Part, gates: int, seed: int) -> Any:
