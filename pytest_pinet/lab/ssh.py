@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -171,18 +173,27 @@ class SshShell:
 
     def _await(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
         end = time.monotonic() + timeout_s
-        while True:
-            left = end - time.monotonic()
-            try:
-                process.wait(max(0.0, min(WATCH_INTERVAL_S, left)))
-                return
-            except subprocess.TimeoutExpired:
-                if left <= WATCH_INTERVAL_S:
-                    raise
+        while not _ends_within(process, max(0.0, min(WATCH_INTERVAL_S, left := end - time.monotonic()))):
+            if left <= WATCH_INTERVAL_S:
+                raise subprocess.TimeoutExpired(process.args, timeout_s)
             self.watch()
 
     def spawn(self, command: str) -> Process:
         return SshProcess(self, command)
+
+
+def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait for the end of a process; return False if it does not end in time.
+
+    ``Popen.wait`` sleeps for up to 50 ms in between, which is longer than most commands take.
+    """
+    with os.fdopen(os.pidfd_open(process.pid), "rb", buffering=0) as handle:
+        end = select.poll()
+        end.register(handle, select.POLLIN)
+        ended = bool(end.poll(seconds * 1000))
+    if ended:
+        process.wait()
+    return ended
 
 
 def _completed(returncode: int, output: bytes, error_text: str) -> Completed:

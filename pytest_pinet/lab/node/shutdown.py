@@ -148,8 +148,10 @@ class Shutdown:
         """Wait for the halt, at most SHUTDOWN_S. A node that does not halt in time hangs, which is a warning."""
         if self._deadline is None:
             return
-        # The wait may begin long after the request, and silence is only seen while we wait.
-        deadline = Deadline(max(self._deadline.remaining_s, SILENT_S + PROBE_TIMEOUT_S))
+        deadline = self._deadline
+        if self._record is None and deadline.remaining_s < SILENT_S + PROBE_TIMEOUT_S:
+            # The wait may begin long after the request, and without a console, silence is only seen while we wait.
+            deadline = Deadline(SILENT_S + PROBE_TIMEOUT_S)
         with doing(f"wait for the halt of {self._node}"):
             over = deadline.wait_until(self._is_over, POLL_S)
             if self._halted_at is not None:

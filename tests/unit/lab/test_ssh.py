@@ -28,3 +28,9 @@ def test_a_short_wait_without_an_answer_does_not_shorten_the_next_wait(monkeypat
         shell.run("sleep 1", timeout_s=0.2)
     with pytest.raises(SshError):
         shell.run("sleep 0.4; echo here")
+
+
+def test_the_end_of_a_command_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Popen.wait would sleep between its looks at the process; only a process that has ended needs none.
+    monkeypatch.setattr("subprocess.time.sleep", lambda seconds: pytest.fail(f"slept {seconds} s"))
+    assert SshShell("pi", ["/bin/sh", "-c"]).run("sleep 0.2; echo here").stdout == "here\n"
