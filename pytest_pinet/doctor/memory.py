@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.history.history import OFF, open_history
-from pytest_pinet.history.points import Suspicion
+from pytest_pinet.history.points import OutOfService, Suspicion
 from pytest_pinet.history.suspicions import odd_in, standing
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def remembered(url: str, lab: str, nodes: Collection[str]) -> list[Finding]:
     if not _exists(url):
         return []
     with open_history(url) as store:
-        out = [one for one in store.out_of_service(lab) if one.node in nodes]
+        out = [one for one in store.remembered(OutOfService, lab) if one.node in nodes]
         suspected = _suspected(store, lab)
     act = "when the board is well, run: pinet doctor --clear"
     found = [Finding(Status.WRONG, one.node, f"{one.node} is {one}", act) for one in out]
@@ -40,19 +40,19 @@ def clear(url: str, lab: str, nodes: Collection[str]) -> list[str]:
     if not _exists(url):
         return []
     with open_history(url) as store:
-        out = [one.node for one in store.out_of_service(lab) if one.node in nodes]
+        out = [one.node for one in store.remembered(OutOfService, lab) if one.node in nodes]
         suspected = [node for node in _suspected(store, lab) if node in nodes]
         if out:
             store.put_into_service(lab, out)
         if suspected:
             now = datetime.now(UTC)
-            store.suspect(lab, [Suspicion(node, now, "", "", cleared=True) for node in suspected])
+            store.remember(lab, [Suspicion(node, now, "", "", cleared=True) for node in suspected])
     return [f"{node} is back in service" for node in out] + [f"{node} is no longer suspected" for node in suspected]
 
 
 def _suspected(store: HistoryStore, lab: str) -> dict[str, str]:
     """Return why boards are suspected, by node: what runs have stored, and what the values of imported runs say."""
-    stored = {node: f"{node} is {one}" for node, one in standing(store.suspicions(lab)).items()}
+    stored = {node: f"{node} is {one}" for node, one in standing(store.remembered(Suspicion, lab)).items()}
     return {odd.node: str(odd) for odd in odd_in(store, lab)} | stored
 
 

@@ -12,8 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history import tables
-from pytest_pinet.history.tables import META, METADATA, has_table
+from pytest_pinet.history.tables import META, METADATA, VERSION, has_table, insert_into
 
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
 # How long a writer waits for others. Each writer locks the file for milliseconds.
@@ -145,27 +144,19 @@ def _share_file(engine: Engine) -> None:
 
 
 def _settle(database: Database, create: bool) -> None:
-    """Make the tables, or update the tables of an older version."""
-    newest = tables.VERSION
+    """Check the format of the history. With ``create``, make a new one."""
     with database.reading() as connection:
         found = _version_in(connection)
+    if found is not None and found > VERSION:
+        message = f"history {database.shown} has format {found}, but this pytest-pinet reads formats up to {VERSION}"
+        raise ConfigError(f"{message}: update pytest-pinet")
     if found is None and not create:
         raise ConfigError(f"{database.shown} is not a history of pytest-pinet; expected a file that a run has created")
-    if found is not None and found > newest:
-        message = f"history {database.shown} has format {found}, but this pytest-pinet reads formats up to {newest}"
-        raise ConfigError(f"{message}: update pytest-pinet")
-    if found == newest:
-        return
-    with database.writing() as connection:
-        _wait_for_tables(connection)
-        # Another process may have made or updated the tables during the wait.
-        found = _version_in(connection)
-        if found is None:
-            connection.execute(META.insert().values(name="version", value=str(newest)))
-            return
-        for version in range(found + 1, newest + 1):
-            tables.MIGRATIONS[version](connection)
-        connection.execute(META.update().where(META.c.name == "version").values(value=str(newest)))
+    if found is None:
+        with database.writing() as connection:
+            version = insert_into(connection, META).values(name="version", value=str(VERSION))
+            # Another process may have made the history meanwhile.
+            connection.execute(version.on_conflict_do_nothing())
 
 
 def _make_tables(connection: Connection) -> None:
@@ -175,14 +166,10 @@ def _make_tables(connection: Connection) -> None:
     each other.
     """
     if not all(has_table(connection, table) for table in METADATA.tables.values()):
-        _wait_for_tables(connection)
+        if connection.dialect.name == "postgresql":
+            # Wait until no other process makes tables. SQLite has one writer at a time anyway.
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
         METADATA.create_all(connection)
-
-
-def _wait_for_tables(connection: Connection) -> None:
-    """Wait until no other process makes tables. SQLite has one writer at a time anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
 
 
 def _version_in(connection: Connection) -> int | None:

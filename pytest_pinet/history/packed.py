@@ -185,7 +185,7 @@ def pack(connection: Connection, rows: Iterable[Mapping[str, Any]], later: set[i
         for key, part, content in connection.execute(query):
             contents[key].append((part, content))
     stale: list[int] = []
-    packed = _Packed()
+    packed: list[tuple[int, _Head, int, bytes]] = []
     for key, own in new.items():
         head = heads.get(key, _Head())
         is_late = head.points > 0 and _place(own[0]) < head.place
@@ -195,8 +195,8 @@ def pack(connection: Connection, rows: Iterable[Mapping[str, Any]], later: set[i
             continue
         begin = contents[key][0][0] if contents[key] else head.points // _A_PART
         records = b"".join(content for _, content in contents[key]) + b"".join(map(_record, own))
-        packed.add(key, head.with_points(own), begin, _in_order(records) if is_late else records)
-    packed.store(connection)
+        packed.append((key, head.with_points(own), begin, _in_order(records) if is_late else records))
+    _store(connection, packed)
     if later is None:
         pack_again(connection, stale)
     else:
@@ -208,34 +208,29 @@ def pack_again(connection: Connection, keys: Iterable[int]) -> None:
     for some in in_pieces(sorted(keys)):
         # Locked, in the order of all writers, so that no point comes meanwhile.
         connection.execute(select(SERIES.c.key).where(SERIES.c.key.in_(some)).order_by(SERIES.c.key).with_for_update())
-        packed = _Packed()
-        for key, own in _stored(connection, some):
-            if all(row["verdict"] in _CODES for row in own):
-                packed.add(key, _Head().with_points(own), 0, b"".join(map(_record, own)))
-        packed.store(connection)
+        packed = [
+            (key, _Head().with_points(own), 0, b"".join(map(_record, own)))
+            for key, own in _stored(connection, some)
+            if all(row["verdict"] in _CODES for row in own)
+        ]
+        _store(connection, packed)
 
 
-class _Packed:
-    """Rows of PACKED and PARTS that are stored together."""
-
-    def __init__(self) -> None:
-        self._heads: list[dict[str, Any]] = []
-        self._parts: list[dict[str, Any]] = []
-
-    def add(self, series: int, head: _Head, part: int, content: bytes) -> None:
-        """Add a series, and its records from this part on."""
-        self._heads.append({"series": series, **head._asdict()})
-        size = _A_PART * _RECORD.size
-        for number, begin in enumerate(range(0, len(content), size), part):
-            self._parts.append({"series": series, "part": number, "content": content[begin : begin + size]})
-
-    def store(self, connection: Connection) -> None:
-        for table, rows, names in ((PACKED, self._heads, _Head._fields), (PARTS, self._parts, ("content",))):
-            statement = insert_into(connection, table)
-            values = {name: statement.excluded[name] for name in names}
-            updated = statement.on_conflict_do_update(index_elements=[*table.primary_key], set_=values)
-            if rows:
-                connection.execute(updated, rows)
+def _store(connection: Connection, packed: Sequence[tuple[int, _Head, int, bytes]]) -> None:
+    """Store series with their heads, and their records from a part on."""
+    size = _A_PART * _RECORD.size
+    heads = [{"series": key, **head._asdict()} for key, head, _, _ in packed]
+    parts = [
+        {"series": key, "part": part, "content": content[begin : begin + size]}
+        for key, _, first, content in packed
+        for part, begin in enumerate(range(0, len(content), size), first)
+    ]
+    for table, rows, names in ((PACKED, heads, _Head._fields), (PARTS, parts, ("content",))):
+        statement = insert_into(connection, table)
+        values = {name: statement.excluded[name] for name in names}
+        updated = statement.on_conflict_do_update(index_elements=[*table.primary_key], set_=values)
+        if rows:
+            connection.execute(updated, rows)
 
 
 def _in_order(content: bytes) -> bytes:

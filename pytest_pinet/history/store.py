@@ -9,7 +9,6 @@ from typing import Any, Self
 
 from sqlalchemy import (
     Connection,
-    Row,
     Select,
     Table,
     bindparam,
@@ -32,23 +31,22 @@ from pytest_pinet.history.points import (
     LONG_LENGTH,
     USUAL_LENGTH,
     Figure,
-    OutOfService,
     Point,
     PointList,
     Points,
     RememberedBoard,
     StoredRun,
-    Suspicion,
     Trend,
 )
 from pytest_pinet.history.tables import (
+    BOARD_TABLES,
     BOARDS,
     CONTEXTS,
     NEWEST,
     POINTS,
     RUNS,
     SERIES,
-    SUSPICIONS,
+    B,
     board_of,
     board_row,
     context_row,
@@ -61,7 +59,6 @@ from pytest_pinet.history.tables import (
     run_row,
     select_points,
     series_row,
-    suspicion_of,
 )
 from pytest_pinet.history.trends import NOTHING, trend
 
@@ -160,20 +157,15 @@ class HistoryStore:
                 with self._database.writing() as connection:
                     pack_again(connection, later[begin : begin + _AT_ONCE])
 
-    def put_out_of_service(self, lab: str, boards: Iterable[OutOfService]) -> None:
-        """Remember these boards of a lab; the newest reason of a board stays."""
-        self._remember(BOARDS, lab, boards)
-
-    def suspect(self, lab: str, boards: Iterable[Suspicion]) -> None:
-        """Remember these suspicions, or that they are cleared; the newest one of a board stays."""
-        self._remember(SUSPICIONS, lab, boards)
-
-    def _remember(self, table: Table, lab: str, boards: Iterable[RememberedBoard]) -> None:
+    def remember(self, lab: str, boards: Sequence[RememberedBoard]) -> None:
+        """Remember these boards of a lab, all of one kind; the newest reason of a board stays."""
         rows = {one.node: board_row(lab, one) for one in boards}
+        if not boards:
+            return
+        table = BOARD_TABLES[type(boards[0])]
         with self._database.writing() as connection:
             connection.execute(delete(table).where(table.c.lab == lab, table.c.node.in_(list(rows))))
-            if rows:
-                connection.execute(insert(table), list(rows.values()))
+            connection.execute(insert(table), list(rows.values()))
 
     def put_into_service(self, lab: str, nodes: Iterable[str]) -> None:
         """Forget why these boards of a lab were out of service."""
@@ -182,19 +174,14 @@ class HistoryStore:
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def out_of_service(self, lab: str) -> list[OutOfService]:
-        """Return the boards of a lab that are out of service, by name."""
-        return [board_of(row) for row in self._remembered(BOARDS, lab)]
-
-    def suspicions(self, lab: str) -> list[Suspicion]:
-        """Return what is suspected of boards of a lab, also what is cleared, by name."""
-        return [suspicion_of(row) for row in self._remembered(SUSPICIONS, lab)]
-
-    def _remembered(self, table: Table, lab: str) -> Sequence[Row[Any]]:
+    def remembered(self, kind: type[B], lab: str) -> list[B]:
+        """Return the boards of a lab that are remembered as this kind, by name: also suspicions that are cleared."""
+        table = BOARD_TABLES[kind]
         with self._database.reading() as connection:
             if not has_table(connection, table):
                 return []
-            return connection.execute(select(table).where(table.c.lab == lab).order_by(table.c.node)).all()
+            rows = connection.execute(select(table).where(table.c.lab == lab).order_by(table.c.node))
+            return [board_of(kind, row) for row in rows]
 
     def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None) -> Trend:
         """Return the last points of a metric with what users decided about it, and where its level moved.
@@ -286,24 +273,20 @@ class HistoryStore:
 
     def runs(self, last: int | None = None, lab: str | None = None, start: str = "") -> list[StoredRun]:
         """Return the last runs, oldest first; of one lab, and with IDs that begin with ``start``."""
-        query = select(RUNS).order_by(RUNS.c.started.desc(), RUNS.c.key.desc()).limit(last)
-        if lab is not None:
-            query = query.where(RUNS.c.lab == lab)
-        if start:
-            query = query.where(RUNS.c.id.startswith(start, autoescape=True))
-        return self._runs(query)
+        return self._runs(select(RUNS).where(RUNS.c.id.startswith(start, autoescape=True)), last, lab)
 
     def gates(self, last: int | None = None, lab: str | None = None) -> list[StoredRun]:
         """Return the last runs that gated a change, oldest first; of one lab."""
-        query = select(RUNS).join(GATES, GATES.c.run == RUNS.c.key).order_by(RUNS.c.started.desc(), RUNS.c.key.desc())
         with self._database.reading() as connection:
             if not has_table(connection, GATES):
                 return []
-        return self._runs((query if lab is None else query.where(RUNS.c.lab == lab)).limit(last))
+        return self._runs(select(RUNS).join(GATES, GATES.c.run == RUNS.c.key), last, lab)
 
-    def _runs(self, newest_first: Select[Any]) -> list[StoredRun]:
+    def _runs(self, query: Select[Any], last: int | None, lab: str | None) -> list[StoredRun]:
+        if lab is not None:
+            query = query.where(RUNS.c.lab == lab)
         with self._database.reading() as connection:
-            rows = connection.execute(newest_first).all()
+            rows = connection.execute(query.order_by(RUNS.c.started.desc(), RUNS.c.key.desc()).limit(last)).all()
             gates = gates_of(connection, [row.key for row in rows])
         return [run_of(row, gates.get(row.key)) for row in reversed(rows)]
 

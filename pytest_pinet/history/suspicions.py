@@ -25,7 +25,7 @@ def standing(found: Iterable[Suspicion]) -> dict[str, Suspicion]:
 
 def odd_in(store: HistoryStore, lab: str, kinds: Collection[str] | None = None) -> list[OddBoard]:
     """Return the boards of a lab (of these kinds) that fail more often than their kind since they were cleared."""
-    cleared = {one.node: one.since for one in store.suspicions(lab) if one.cleared}
+    cleared = {one.node: one.since for one in store.remembered(Suspicion, lab) if one.cleared}
     if kinds is None:
         series: Iterable[Sequence[Point]] = (points for _, points in store.latest(POINTS, lab))
     else:
@@ -46,4 +46,4 @@ def after_run(store: HistoryStore, lab: str, run: str, results: Iterable[ResultR
             node = one.combination.dut.partition(":")[0]
             found[node] = f"{one.id} failed on {one.combination.dut}, but not on {second.end}, of the same kind"
     if found:
-        store.suspect(lab, [Suspicion(node, now, run, reason) for node, reason in found.items()])
+        store.remember(lab, [Suspicion(node, now, run, reason) for node, reason in found.items()])

@@ -1,15 +1,15 @@
-"""The tables of the history, the migrations from older versions, and the conversion of rows to values and back."""
+"""The tables of the history, and the conversion of rows to values and back."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -49,6 +49,7 @@ from pytest_pinet.history.points import (
 )
 from pytest_pinet.model.verdict import Verdict
 
+B = TypeVar("B", bound=RememberedBoard)
 VERSION = 1
 METADATA = MetaData()
 # SQLite numbers rows automatically for INTEGER only.
@@ -140,9 +141,7 @@ def _boards(name: str, *more: Column[Any]) -> Table:
 BOARDS = _boards("pinet_boards")
 # Boards that failed where others of their kind pass, and when a user has cleared them.
 SUSPICIONS = _boards("pinet_suspicions", Column("cleared", Boolean, nullable=False))
-
-# Migrations from the version before: version -> a step within one transaction.
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = {}
+BOARD_TABLES: Mapping[type[RememberedBoard], Table] = {OutOfService: BOARDS, Suspicion: SUSPICIONS}
 
 # SQLite accepts so many values in a query.
 _MOST_KEYS = 500
@@ -346,11 +345,8 @@ def board_row(lab: str, board: RememberedBoard) -> dict[str, Any]:
     return vars(board) | {"lab": clean(lab), "since": _instant(board.since), "reason": clean(board.reason)}
 
 
-def board_of(row: Row[Any]) -> OutOfService:
-    """Return the board of a row of BOARDS."""
-    return OutOfService(row.node, time_of(row.since), row.run, row.reason)
-
-
-def suspicion_of(row: Row[Any]) -> Suspicion:
-    """Return the board of a row of SUSPICIONS."""
-    return Suspicion(row.node, time_of(row.since), row.run, row.reason, row.cleared)
+def board_of(kind: type[B], row: Row[Any]) -> B:
+    """Return the board of a row of BOARDS or SUSPICIONS."""
+    own = row._asdict()
+    del own["lab"]
+    return kind(**own | {"since": time_of(row.since)})

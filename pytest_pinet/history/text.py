@@ -28,16 +28,13 @@ def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
     measured = [point for point in trend.points if point.goodput_bps is not None]
     value = "no value" if last.goodput_bps is None else str(Bitrate(last.goodput_bps))
     emulated = " emulated" if last.emulated else ""
-    when = f"{last.time:%Y-%m-%d}  {_runs(len(trend.points))}  lab {trend.lab}"
+    runs = f"{len(trend.points)} run{'s' if len(trend.points) != 1 else ''}"
+    when = f"{last.time:%Y-%m-%d}  {runs}  lab {trend.lab}"
     lines = [f"{trend.figure}  {value}{emulated}  {last.verdict}  {when}"]
     if len(measured) > 1:
         lines.append(f"  [{spark(measured, heights)}] {_range(measured)}")
     lines += [f"  {line}" for change in trend.changes for line in change_lines(change)]
     return lines
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'s' if count != 1 else ''}"
 
 
 def change_lines(change: LevelChange) -> list[str]:

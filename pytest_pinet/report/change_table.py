@@ -102,7 +102,9 @@ def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
 def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> list[str]:
     if not entries:
         return ["nothing was measured"]
-    cells = [_HEADER, *((figure_name(entry), *_cells(entry)) for entry in entries)]
+    cells: list[tuple[str, ...]] = [_HEADER]
+    for entry in entries:
+        cells.append((figure_name(entry), *side_cells(entry.a_bps, entry.b_bps, entry.change), _word(entry)))
     colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in entries]
     return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
 
@@ -141,10 +143,6 @@ def turns_text(head: ChangeHeadRecord) -> str:
 def _word(entry: ChangeEntryRecord) -> str:
     word = entry.finding or entry.outcome
     return word if MetricOutcome(entry.outcome) in GOOD else plain(word).upper()
-
-
-def _cells(entry: ChangeEntryRecord) -> tuple[str, ...]:
-    return (*side_cells(entry.a_bps, entry.b_bps, entry.change), _word(entry))
 
 
 def _notes(entry: ChangeEntryRecord, width: int) -> list[str]:

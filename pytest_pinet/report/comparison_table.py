@@ -24,7 +24,9 @@ def comparison_table(a: RunSet, b: RunSet, found: Sequence[Compared], width: int
     ]
     if not found:
         return [*lines, "", "no metric to compare"]
-    cells = [_HEADER, *((one.figure, *_cells(one)) for one in found)]
+    words = [one.outcome.upper() if one.outcome in _LOUD else str(one.outcome) for one in found]
+    sides = [side_cells(one.a_bps, one.b_bps, one.change) for one in found]
+    cells = [_HEADER, *((one.figure, *side, word) for one, side, word in zip(found, sides, words, strict=True))]
     explained = [one.why if one.outcome in _EXPLAINED else "" for one in found]
     notes = [wrap(why, indent="    ", width=width) if why else [] for why in explained]
     for text in list(dict.fromkeys(text for one in found for text in one.differs))[:MOST_DIFFERENCES]:
@@ -47,8 +49,3 @@ def _what(name: str, side: RunSet) -> str:
     of = f" of {', '.join(builds[:3])}{', ...' if len(builds) > 3 else ''}" if builds else ""
     emulated = ", emulated" if any(point.emulated for point in side.points) else ""
     return f"{name}: {side.name} ({runs} run{'s' if runs != 1 else ''}{of}{emulated})"
-
-
-def _cells(one: Compared) -> tuple[str, ...]:
-    word = str(one.outcome)
-    return (*side_cells(one.a_bps, one.b_bps, one.change), word.upper() if one.outcome in _LOUD else word)

@@ -45,24 +45,19 @@ def families(points: Sequence[Point]) -> Iterator[MetricFamily]:
     """Yield all families. If a metric was measured several times, its last value counts."""
     latest = newest(points)
     rates = (
-        ("goodput", "Goodput at the receiver.", [(p, p.goodput_bps) for p in latest]),
-        ("limit", "Lowest goodput that meets the limit.", [(p, p.limit_bps) for p in latest]),
-        ("physical_limit", "Most goodput that the wire or the bus can carry.", [(p, p.oracle_bps) for p in latest]),
+        ("goodput", "Goodput at the receiver.", [p.goodput_bps for p in latest]),
+        ("limit", "Lowest goodput that meets the limit.", [p.limit_bps for p in latest]),
+        ("physical_limit", "Most goodput that the wire or the bus can carry.", [p.oracle_bps for p in latest]),
     )
     for name, text, values in rates:
-        known = [(_labels(point), value) for point, value in values if value is not None]
+        known = _known(latest, values)
         yield MetricFamily(f"pinet_{name}_bits_per_second", "gauge", text, known, "bits_per_second")
     exact = (
-        ("instructions_per_packet", "Instructions for each packet", [(p, p.instructions) for p in latest]),
-        (
-            "packets_per_second",
-            "Packets (requests: answers) in virtual time",
-            [(p, p.packets_per_second) for p in latest],
-        ),
+        ("instructions_per_packet", "Instructions for each packet", [p.instructions for p in latest]),
+        ("packets_per_second", "Packets (requests: answers) in virtual time", [p.packets_per_second for p in latest]),
     )
     for name, text, values in exact:
-        counts = [(_labels(point), value) for point, value in values if value is not None]
-        if counts:
+        if counts := _known(latest, values):
             yield MetricFamily(f"pinet_{name}", "gauge", f"{text} on an exact board.", counts)
     times = [(_labels(point), point.time.timestamp()) for point in latest]
     yield MetricFamily("pinet_measured_timestamp_seconds", "gauge", "Time of the measurement.", times, "seconds")
@@ -74,6 +69,11 @@ def families(points: Sequence[Point]) -> Iterator[MetricFamily]:
     yield MetricFamily("pinet_verdict", "stateset", "Verdict on the metric.", states)
     builds = [(_labels(point, ("build", name_of(point.build)), ("run", point.run)), 1.0) for point in latest]
     yield MetricFamily("pinet_build", "info", "Build that was measured.", builds, suffix="_info")
+
+
+def _known(points: Sequence[Point], values: Sequence[float | None]) -> list[tuple[str, float]]:
+    """Return the labels of the points that have a value, with the value."""
+    return [(_labels(point), value) for point, value in zip(points, values, strict=True) if value is not None]
 
 
 def _labels(point: Point, *more: tuple[str, str]) -> str:

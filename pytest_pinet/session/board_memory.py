@@ -43,8 +43,8 @@ class BoardMemory:
             return
         try:
             with open_history(self._url) as store:
-                boards = store.out_of_service(self._lab)
-                self._suspected = standing(store.suspicions(self._lab))
+                boards = store.remembered(OutOfService, self._lab)
+                self._suspected = standing(store.remembered(Suspicion, self._lab))
         except ConfigError:
             return
         now = datetime.now(UTC)
@@ -77,8 +77,7 @@ class BoardMemory:
             return []
         try:
             with open_history(self._url, create=True) as store:
-                if new:
-                    store.put_out_of_service(self._lab, new)
+                store.remember(self._lab, new)
                 after_run(store, self._lab, run, results, now)
         except ConfigError as error:
             return [f"boards out of service or suspected are not remembered: {error}"]

@@ -21,7 +21,6 @@ from pytest_pinet.report.charts.throughput import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
 from pytest_pinet.report.exact_text import (
     MOST_FUNCTIONS,
-    FunctionRow,
     board_text,
     function_rows,
     rate_text,
@@ -185,12 +184,9 @@ def _said(result: ResultRecord) -> list[str]:
     if result.exact is not None:
         a, b = (rate_text(window_of(result.id), result.exact, side) for side in (result.exact.a, result.exact.b))
         found += [f"{a} -> {b} in virtual time", board_text(result.exact)]
-        found += [": ".join(filter(None, [" ".join(row.cells), "; ".join(row.notes)])) for row in _functions(result)]
+        rows = function_rows([result])[:MOST_FUNCTIONS]
+        found += [": ".join(filter(None, [" ".join(row.cells), "; ".join(row.notes)])) for row in rows]
     return [*found, *ineffective([result])]
-
-
-def _functions(result: ResultRecord) -> list[FunctionRow]:
-    return function_rows([result])[:MOST_FUNCTIONS]
 
 
 def attachments(

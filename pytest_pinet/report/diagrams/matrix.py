@@ -53,16 +53,12 @@ def _grid(entries: Sequence[MatrixEntry]) -> list[str]:
     """Return a grid of board:NIC by topology; empty for a single topology or if wider than a terminal."""
     ids = {entry.identity: entry for entry in entries}
     topologies = list(dict.fromkeys(of.topology for of in ids))
-    cells = {(f"{of.board}:{of.nic}", of.topology): entry for of, entry in ids.items()}
+    cells = {(f"{of.board}:{of.nic}", of.topology): entry.combination for of, entry in ids.items()}
     names = list(dict.fromkeys(name for name, _ in cells))
     rows = [["board:NIC", *topologies]]
-    rows += [[name, *(_tick(cells.get((name, topology))) for topology in topologies)] for name in names]
+    rows += [[name, *(POSSIBLE[cells.get((name, topology)) is not None] for topology in topologies)] for name in names]
     lines = text_table(rows, "<  " * len(rows[0]))
     return lines if len(topologies) > 1 and len(lines[0]) <= WIDTH else []
-
-
-def _tick(entry: MatrixEntry | None) -> str:
-    return POSSIBLE[entry is not None and entry.combination is not None]
 
 
 def _what(entry: MatrixEntry, limits: Sequence[Limit]) -> str:

@@ -112,7 +112,7 @@ def blocks(rows: Sequence[Sequence[str]], most: Sequence[int], indent: str = "",
     ``most`` is the maximum width of each column except the last; longer cells are shortened but stay different. Line
     breaks in the last cell are kept. ``hanging`` replaces ``indent`` on continued lines.
     """
-    tables = [_narrow([plain(row[index]) for row in rows], limit) for index, limit in enumerate(most)]
+    tables = [shorten([plain(row[index]) for row in rows], limit) for index, limit in enumerate(most)]
     widths = [max((len(cell) for cell in table.values()), default=0) for table in tables]
     found = []
     for row in rows:
@@ -124,7 +124,3 @@ def blocks(rows: Sequence[Sequence[str]], most: Sequence[int], indent: str = "",
             lines += [line.rstrip() for line in wrap(part, below if lines else head, below)]
         found.append(lines)
     return found
-
-
-def _narrow(cells: Sequence[str], limit: int) -> dict[str, str]:
-    return shorten(cells, limit) if any(len(cell) > limit for cell in cells) else {cell: cell for cell in cells}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.export.cases import Case, cases_of, required, settings_of
+from pytest_pinet.report.export.cases import cases_of, required, settings_of
 
 # A job page with more links is not readable.
 MOST = 10
@@ -27,12 +27,9 @@ def gitlab_annotations(run: RunRecord, settings: Mapping[str, str]) -> str:
     cases = [case for case in cases_of(run) if case.verdict not in _QUIET]
     cases.sort(key=lambda case: SEVERITY.index(case.verdict))
     shown = cases if len(cases) <= MOST else cases[: MOST - 1]
-    labels = [run.change.sentence if run.change is not None else "report of all metrics", *map(_label, shown)]
+    labels = [run.change.sentence if run.change is not None else "report of all metrics"]
+    labels += [": ".join(filter(None, [case.verdict.value, case.name, case.text])) for case in shown]
     if more := len(cases) - len(shown):
         labels.append(f"and {more} more")
     links = [{"external_link": {"label": label[:_LONGEST], "url": link}} for label in labels]
     return json.dumps({"network throughput": links}, indent=1) + "\n"
-
-
-def _label(case: Case) -> str:
-    return ": ".join(filter(None, [case.verdict.value, case.name, case.text]))

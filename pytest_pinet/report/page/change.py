@@ -35,7 +35,6 @@ from pytest_pinet.report.exact_text import (
     METRIC_HEADS,
     METRIC_SENTENCE,
     MOST_FUNCTIONS,
-    FunctionRow,
     board_lines,
     by_nic,
     exact_label,
@@ -163,13 +162,9 @@ def _functions(nic: str, results: Sequence[ResultRecord]) -> dict[str, object]:
     return {
         "label": f"Functions of {nic} that changed",
         "heads": (*FUNCTION_HEADS, "instructions"),
-        "rows": [(row, _bar(row, widest)) for row in shown],
+        "rows": [(row, Markup(change_bar(row.record.change, widest).inline(label=False))) for row in shown],
         "more": len(found) - len(shown),
     }
-
-
-def _bar(row: FunctionRow, widest: float) -> Markup:
-    return Markup(change_bar(row.record.change, widest).inline(label=False))
 
 
 def _percent(part: float | None) -> str:

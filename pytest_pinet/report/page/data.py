@@ -70,7 +70,7 @@ class PageData:
             "value": [None if bps is None else round(bps / 1e3) for bps in values],
             "below": [0 if own is None else round((bps - own[0]) / 1e3) for bps, own in ranges],
             "above": [0 if own is None else round((own[1] - bps) / 1e3) for bps, own in ranges],
-            "limit": [[number, _kilo(bps)] for number, bps in limits],
+            "limit": [[number, None if bps is None else round(bps / 1e3)] for number, bps in limits],
             "verdict": "".join([_VERDICTS[verdict] for verdict in verdicts]),
             "why": {
                 number: self._unit.sentence(first_paragraph(reason))
@@ -78,7 +78,3 @@ class PageData:
                 if reason and verdict not in GOOD
             },
         }  # fmt: skip
-
-
-def _kilo(bps: float | None) -> int | None:
-    return None if bps is None else round(bps / 1e3)

@@ -216,13 +216,16 @@ def _combination(
     # Runs without a result are marks on the axis, unless the combination has nothing else.
     drawn = [series for series in all_series if series.measured or series.traffic] or all_series
     latest = max((series.latest for series in all_series), key=lambda dot: dot.time)
+    # The words by which a reader can filter the metrics.
+    words = {series.latest.verdict.value for series in newest}
+    words |= {"moved" for series in newest if series.level.loss is not None}
     return render(
         "combination.html",
         key=key,
         of=of,
         lab=lab,
         look="good" if all(look(series) == "good" for series in newest) else "bad",
-        verdicts=" ".join(sorted({word for series in newest for word in _words(series)})),
+        verdicts=" ".join(sorted(words)),
         panels=[_panel(series, chart, unit) for series in drawn],
         hidden=[series for series in all_series if series not in drawn],
         newest=f"{latest.time:%Y-%m-%d %H:%M} UTC, {latest.build_name}",
@@ -258,11 +261,6 @@ def _panel(series: FigureSeries, chart: CombinationChart, unit: PageUnit) -> dic
         "svg": chart.panel(series, f"Trend of {series.figure}: {trend}") if series.measured else "",
         "words": words,
     }
-
-
-def _words(series: FigureSeries) -> list[str]:
-    """Return the words by which a reader can filter a metric: its verdict, and that its level moved."""
-    return [series.latest.verdict.value, *(["moved"] if series.level.loss is not None else [])]
 
 
 def _series_notes(series: FigureSeries, unit: PageUnit) -> list[str]:

@@ -235,8 +235,8 @@ def test_level_changes_are_stored_by_runners_and_used_by_a_reader_without_rights
 def test_boards_are_remembered_for_all_runners_until_they_are_cleared(url: str) -> None:
     since = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
     with open_history(url, create=True) as runner:
-        runner.put_out_of_service("bench", [OutOfService("pi4b-2", since, "night-1", "no login")])
-        runner.suspect("bench", [Suspicion(node, since, "night-1", "it fails alone") for node in ("pi4b-3", "pi5-1")])
+        runner.remember("bench", [OutOfService("pi4b-2", since, "night-1", "no login")])
+        runner.remember("bench", [Suspicion(node, since, "night-1", "it fails alone") for node in ("pi4b-3", "pi5-1")])
     shown = memory.remembered(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})
     assert [(one.node, one.status) for one in shown] == [
         ("pi4b-2", Status.WRONG),
@@ -249,8 +249,8 @@ def test_boards_are_remembered_for_all_runners_until_they_are_cleared(url: str) 
     ]
     assert [one.node for one in memory.remembered(url, "bench", {"pi4b-2", "pi4b-3", "pi5-1"})] == ["pi4b-3"]
     with open_history(url) as other:
-        assert other.out_of_service("bench") == []
-        assert standing(other.suspicions("bench")).keys() == {"pi4b-3"}
+        assert other.remembered(OutOfService, "bench") == []
+        assert standing(other.remembered(Suspicion, "bench")).keys() == {"pi4b-3"}
 
 
 def test_several_runners_write_at_once_into_tables_that_are_not_there_yet(url: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 from pytest_pinet.history.boards import odd_boards
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import OutOfService, Point
-from pytest_pinet.history.tables import BOARDS
 from tests.support.history_records import day, kept, with_result
 
 
@@ -56,23 +56,25 @@ def test_boards_out_of_service_are_kept_by_lab_until_they_are_cleared(tmp_path: 
     since = datetime(2026, 11, 24, 9, 30, tzinfo=UTC)
     two, three = (OutOfService(node, since, "night-1", "no login") for node in ("pi4b-2", "pi4b-3"))
     with open_history(str(tmp_path / "h.db"), create=True) as store:
-        store.put_out_of_service("bench", [three, two])
-        store.put_out_of_service("other", [two])
-        store.put_out_of_service("bench", [OutOfService("pi4b-2", since, "night-2", "no power")])
+        store.remember("bench", [three, two])
+        store.remember("other", [two])
+        store.remember("bench", [OutOfService("pi4b-2", since, "night-2", "no power")])
     with open_history(str(tmp_path / "h.db")) as store:
-        first, second = store.out_of_service("bench")
+        first, second = store.remembered(OutOfService, "bench")
         assert (first.run, first.reason, second) == ("night-2", "no power", three)
         assert str(second) == "out of service since 2026-11-24 09:30 UTC (run night-1): no login"
         store.put_into_service("bench", ["pi4b-2"])
-        assert store.out_of_service("bench") == [three]
-        assert store.out_of_service("other") == [two]
+        assert store.remembered(OutOfService, "bench") == [three]
+        assert store.remembered(OutOfService, "other") == [two]
 
 
 def test_a_history_of_an_earlier_release_has_no_such_table(tmp_path: Path) -> None:
-    with open_history(str(tmp_path / "h.db"), create=True) as store:
-        with store._database.writing() as connection:
-            BOARDS.drop(connection)
-        assert store.out_of_service("bench") == []
+    url = str(tmp_path / "h.db")
+    open_history(url, create=True).close()
+    with sqlite3.connect(url) as connection:
+        connection.execute("DROP TABLE pinet_boards")
+    with open_history(url) as store:
+        assert store.remembered(OutOfService, "bench") == []
         store.put_into_service("bench", ["pi4b-2"])
-        store.put_out_of_service("bench", [OutOfService("pi4b-2", datetime.now(UTC), "r", "no login")])
-        assert [one.node for one in store.out_of_service("bench")] == ["pi4b-2"]
+        store.remember("bench", [OutOfService("pi4b-2", datetime.now(UTC), "r", "no login")])
+        assert [one.node for one in store.remembered(OutOfService, "bench")] == ["pi4b-2"]

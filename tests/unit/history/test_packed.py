@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event
 
 import pytest_pinet.history.store as history_store
 from pytest_pinet.history.packed import VERDICTS
-from pytest_pinet.history.points import REASON, Attempts, Column, Point, PointList
+from pytest_pinet.history.points import REASON, Attempts, Column, OutOfService, Point, PointList, Suspicion
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import GOOD
 from tests.support.commands import run
@@ -188,7 +188,7 @@ def test_a_store_looks_for_its_tables_once(url: str) -> None:
         store.add_all(kept([day(1), gated_run(2)]))
         store.add_all(kept([day(3)]))
         assert len(list(store.trends(9))) == len(store.best_levels()) == len(store.gates()) == 1
-        assert (store.suspicions("virtual"), store.out_of_service("virtual")) == ([], [])
+        assert (store.remembered(Suspicion, "virtual"), store.remembered(OutOfService, "virtual")) == ([], [])
         store.put_into_service("virtual", ["pi4b-1"])
     assert sum("table_info" in one or "sqlite_master" in one for one, _ in found) == 1
 

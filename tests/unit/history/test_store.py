@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history import tables
 from pytest_pinet.history.history import MISSING, open_history
 from pytest_pinet.history.lines import import_lines, lines_of
 from pytest_pinet.history.records import points_of
@@ -152,30 +151,6 @@ def test_times_without_a_zone_are_utc_and_others_become_utc(store: HistoryStore)
     lines = (DATA / "history" / "v1.jsonl").read_text().replace("+00:00", "").splitlines()
     assert import_lines(store, lines, "v1.jsonl", pytest.fail) == (2, 2)
     assert [run.started.utcoffset() for run in store.runs()] == [timedelta(0)] * 2
-
-
-def test_an_older_file_is_migrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sqlalchemy import Connection, text
-
-    def to_2(connection: Connection) -> None:
-        connection.execute(text("ALTER TABLE pinet_runs ADD COLUMN place TEXT NOT NULL DEFAULT ''"))
-
-    path = tmp_path / "v1.db"
-    shutil.copy(DATA / "history" / "v1.db", path)
-    monkeypatch.setattr(tables, "VERSION", 2)
-    monkeypatch.setattr(tables, "MIGRATIONS", {2: to_2})
-    for _ in range(2):
-        store = HistoryStore.open(str(path))
-        assert len(store.runs()) == 2
-        store.close()
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT value FROM pinet_meta").fetchall() == [("2",)]
-        assert "place" in [row[1] for row in connection.execute("PRAGMA table_info(pinet_runs)")]
-    connection.close()
-
-
-def test_every_version_has_its_migration() -> None:
-    assert sorted(tables.MIGRATIONS) == list(range(2, tables.VERSION + 1))
 
 
 def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:

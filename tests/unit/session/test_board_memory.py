@@ -41,7 +41,7 @@ def test_another_run_skips_the_board_and_says_why(tmp_path: Path) -> None:
     assert reason.endswith("(run one): pi4b-2 does not boot; when it is well, 'pinet doctor --clear' puts it back")
     # A run that skips a board remembers nothing new of it.
     with open_history(url) as store:
-        assert [board.run for board in store.out_of_service(LAB)] == ["one"]
+        assert [board.run for board in store.remembered(OutOfService, LAB)] == ["one"]
 
 
 def test_the_doctor_shows_and_clears_boards_of_its_lab(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_after_a_day_a_run_tries_the_board_again(tmp_path: Path) -> None:
     url = str(tmp_path / "h.db")
     old = OutOfService("pi4b-2", datetime.now(UTC) - HOLDS - timedelta(minutes=1), "old", "no login")
     with open_history(url, create=True) as store:
-        store.put_out_of_service(LAB, [old])
+        store.remember(LAB, [old])
     assert run(url, tmp_path / "one").reason("pi4b-2") is None
     run(url, tmp_path / "two", "pi4b-2")
     assert run(url, tmp_path / "three").reason("pi4b-2") is not None
