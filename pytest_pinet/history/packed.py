@@ -46,6 +46,8 @@ from pytest_pinet.model.verdict import Verdict
 # The numbers of a point: time, keys of run and context, number, goodput, low, high, limit, physical limit, scale,
 # verdict. What is not known is not a number (NaN).
 _RECORD = struct.Struct("<qqqI6dB")
+# The points of so many series are read at once: a database may send all of them before the first is used.
+AT_ONCE = 50
 # A part fits into a page of SQLite. Each run writes the newest part again.
 _A_PART = 50
 # Stored by their place: new verdicts belong to the end.
@@ -127,9 +129,8 @@ def newest_columns(connection: Connection, keys: Sequence[int], last: int) -> di
                 content = b"".join(part[1] for part in parts)
                 found[series] = _columns(content[-last * _RECORD.size :])
     # The others have no packed points, or stale ones.
-    for some in in_pieces([key for key in keys if key not in found]):
-        for key, own in _stored(connection, some, last):
-            found[key] = _columns(b"".join(map(_record, own[-last:])))
+    for key, own in _stored(connection, [key for key in keys if key not in found], last):
+        found[key] = _columns(b"".join(map(_record, own[-last:])))
     return found
 
 
@@ -247,12 +248,13 @@ def _stored(
     connection: Connection, keys: Sequence[int], last: int | None = None
 ) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
     """Yield each of these series with (at least the newest ``last`` of) its rows of POINTS, oldest first."""
-    query = select(POINTS).where(POINTS.c.series.in_(keys))
+    query = select(POINTS).order_by(*POINTS.primary_key)
     if last is not None:
         query = query.join(SERIES, is_among_newest(last))
-    rows = connection.execute(query.order_by(*POINTS.primary_key))
-    for key, own in groupby(rows, key=lambda row: row.series):
-        yield key, [row._asdict() for row in own]
+    for some in in_pieces(keys, AT_ONCE):
+        rows = connection.execute(query.where(POINTS.c.series.in_(some)))
+        for key, own in groupby(rows, key=lambda row: row.series):
+            yield key, [row._asdict() for row in own]
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -26,7 +26,7 @@ from pytest_pinet.history.database import Database
 from pytest_pinet.history.gate_tables import GATES, add_gates, gates_of
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.latest import newest_points
-from pytest_pinet.history.packed import best_levels, pack, pack_again
+from pytest_pinet.history.packed import AT_ONCE, best_levels, pack, pack_again
 from pytest_pinet.history.points import (
     LONG_LENGTH,
     USUAL_LENGTH,
@@ -52,6 +52,7 @@ from pytest_pinet.history.tables import (
     context_row,
     figure_of,
     has_table,
+    in_pieces,
     insert_into,
     point_row,
     points_of,
@@ -65,8 +66,6 @@ from pytest_pinet.history.trends import NOTHING, trend
 _POINTS = select_points()
 # The lengths of trends whose courses are stored.
 _KEPT = (USUAL_LENGTH, LONG_LENGTH)
-# So many metrics are packed in one transaction.
-_AT_ONCE = 50
 # A reader that stores a course waits no longer for a writer.
 _READER_WAITS_S = 1.0
 
@@ -153,9 +152,9 @@ class HistoryStore:
         finally:
             later, self._later = sorted(self._later), None
             # Another writer waits no longer than for a few metrics.
-            for begin in range(0, len(later), _AT_ONCE):
+            for some in in_pieces(later, AT_ONCE):
                 with self._database.writing() as connection:
-                    pack_again(connection, later[begin : begin + _AT_ONCE])
+                    pack_again(connection, some)
 
     def remember(self, lab: str, boards: Sequence[RememberedBoard]) -> None:
         """Remember these boards of a lab, all of one kind; the newest reason of a board stays."""

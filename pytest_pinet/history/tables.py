@@ -324,10 +324,10 @@ def has_table(connection: Connection, table: Table) -> bool:
     return table.name in known
 
 
-def in_pieces(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+def in_pieces(keys: Sequence[int], most: int = _MOST_KEYS) -> Iterator[Sequence[int]]:
     """Yield the keys in pieces that one query of any database accepts."""
-    for begin in range(0, len(keys), _MOST_KEYS):
-        yield keys[begin : begin + _MOST_KEYS]
+    for begin in range(0, len(keys), most):
+        yield keys[begin : begin + most]
 
 
 def insert_into(connection: Connection, table: Table) -> Any:
