@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,7 @@ class Board(LocalShell):
     def __init__(self, folder: Path) -> None:
         super().__init__("pi4b-2")
         self.folder = folder
+        self.commands: list[str] = []
         for name, text in FILES.items():
             self.write(name, text)
         for program in {line.split()[0] for line in PROGRAMS}:
@@ -65,6 +67,7 @@ class Board(LocalShell):
         path.write_text(text)
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        self.commands.append(command)
         here = command.replace("PATH=$PATH:/usr/sbin:/sbin", f"PATH={self.folder}/bin:$PATH")
         for root in ("/proc/", "/sys/class/", "/sys/devices/"):
             here = here.replace(root, f"{self.folder}{root}")
@@ -136,3 +139,15 @@ def test_an_interrupt_of_another_device_and_a_link_that_sleeps_are_no_change(tmp
     said("ethtool --show-eee eth0", "enabled - active", "enabled - inactive")(board)
     said("ethtool -l eth0", "RX: 4\nTX: 4", "RX: 8\nTX: 8")(board)
     assert read_end(board, "eth0") == before
+
+
+def test_an_end_is_read_by_one_command_that_leaves_out_what_is_missing(tmp_path: Path) -> None:
+    board = Board(tmp_path)
+    said("ethtool -i eth0", "firmware-version: 1.0", "firmware-version: ")(board)
+    (tmp_path / "said" / "vcgencmd bootloader_version").unlink()
+    shutil.rmtree(tmp_path / "proc" / "irq")
+    found = read_end(board, "eth0")
+    assert len(board.commands) == 1
+    expected = {"driver": "bcmgenet", "driver version": "6.12", "command line": "console=tty1 quiet", "ring RX": "256"}
+    assert expected.items() <= found.items()
+    assert not {"NIC firmware", "eeprom", "irq affinity"} & found.keys()
