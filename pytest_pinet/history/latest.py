@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from sqlalchemy import Connection, Row, Table, and_, select
 
-from pytest_pinet.history.packed import VERDICTS, Columns, newest_columns
+from pytest_pinet.history.packed import AT_ONCE, VERDICTS, Columns, newest_columns
 from pytest_pinet.history.points import Column, Figure, Point, Points, T
 from pytest_pinet.history.tables import (
     CONTEXTS,
@@ -17,7 +17,7 @@ from pytest_pinet.history.tables import (
     details_of,
     figure_of,
     in_pieces,
-    is_among_newest,
+    is_since,
     known_verdict,
     parse_context,
     time_of,
@@ -144,7 +144,7 @@ def newest_points(
     runs = SharedRows({k: {"run": own.pop("id"), **own} for k, own in _rows(connection, RUNS, _OF_RUN, columns, 1)})
     texts = _rows(connection, CONTEXTS, ("content",), columns, 2)
     contexts = SharedRows({key: parse_context(own["content"]) for key, own in texts})
-    newest, reasons = _newest(connection, columns), _reasons(connection, columns, last)
+    newest, reasons = _newest(connection, columns), _reasons(connection, columns)
     for one in series:
         if one.key in columns:
             shared = _BLANK | {name: getattr(one, name) for name in ("lab", "figure", "combination", "direction")}
@@ -177,18 +177,18 @@ def _newest(connection: Connection, columns: Mapping[int, Columns]) -> dict[int,
     return found
 
 
-def _reasons(connection: Connection, columns: Mapping[int, Columns], last: int) -> dict[int, dict[int, str]]:
+def _reasons(connection: Connection, columns: Mapping[int, Columns]) -> dict[int, dict[int, str]]:
     """Return the reasons of the verdicts that are not good, by series and place."""
     bad = {
         series: {(own[1][place], own[3][place]): place for place, code in enumerate(own[10]) if code in _BAD}
         for series, own in columns.items()
     }
     of = POINTS.c
-    query = select(of.series, of.run, of.number, of.verdict, of.reason).select_from(SERIES)
-    query = query.join(POINTS, is_among_newest(last)).where(of.verdict.not_in(map(str, GOOD)))
+    query = select(of.series, of.run, of.number, of.verdict, of.reason).where(of.verdict.not_in(map(str, GOOD)))
     found: dict[int, dict[int, str]] = {series: {} for series in columns}
-    for some in in_pieces([series for series, places in bad.items() if places]):
-        for series, run, number, verdict, reason in connection.execute(query.where(SERIES.c.key.in_(some))):
+    for some in in_pieces([series for series, places in bad.items() if places], AT_ONCE):
+        since = is_since({series: columns[series][0][0] for series in some})
+        for series, run, number, verdict, reason in connection.execute(query.where(since)):
             if (place := bad[series].get((run, number))) is not None:
                 found[series][place] = known_verdict(verdict, reason)[1]
     return found

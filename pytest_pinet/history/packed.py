@@ -37,7 +37,7 @@ from pytest_pinet.history.tables import (
     has_table,
     in_pieces,
     insert_into,
-    is_among_newest,
+    is_since,
     scale_of,
 )
 from pytest_pinet.history.trends import COUNTED
@@ -248,13 +248,17 @@ def _stored(
     connection: Connection, keys: Sequence[int], last: int | None = None
 ) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
     """Yield each of these series with (at least the newest ``last`` of) its rows of POINTS, oldest first."""
+    own = select(POINTS.c.time).where(POINTS.c.series == SERIES.c.key).order_by(POINTS.c.time.desc())
     query = select(POINTS).order_by(*POINTS.primary_key)
-    if last is not None:
-        query = query.join(SERIES, is_among_newest(last))
     for some in in_pieces(keys, AT_ONCE):
-        rows = connection.execute(query.where(POINTS.c.series.in_(some)))
-        for key, own in groupby(rows, key=lambda row: row.series):
-            yield key, [row._asdict() for row in own]
+        wanted = POINTS.c.series.in_(some)
+        if last is not None:
+            # A comparison with the subquery itself is slow with PostgreSQL, which computes it for each point.
+            oldest = func.coalesce(own.limit(1).offset(last - 1).scalar_subquery(), -(2**63))
+            times = connection.execute(select(SERIES.c.key, oldest).where(SERIES.c.key.in_(some)))
+            wanted = is_since({row[0]: row[1] for row in times})
+        for key, rows in groupby(connection.execute(query.where(wanted)), key=lambda row: row.series):
+            yield key, [row._asdict() for row in rows]
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -30,8 +30,8 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     and_,
-    func,
     inspect,
+    or_,
     select,
 )
 
@@ -305,12 +305,9 @@ def time_of(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def is_among_newest(last: int) -> ColumnElement[bool]:
-    """Return the condition that a row of POINTS belongs to a row of SERIES, and is no older than its newest ones."""
-    own = POINTS.alias()
-    times = select(own.c.time).where(own.c.series == SERIES.c.key).order_by(own.c.time.desc())
-    since = func.coalesce(times.limit(1).offset(last - 1).scalar_subquery(), -(2**63))
-    return and_(POINTS.c.series == SERIES.c.key, POINTS.c.time >= since)
+def is_since(times: Mapping[int, int]) -> ColumnElement[bool]:
+    """Return the condition that a row of POINTS is of one of these series, and not before the time of its series."""
+    return or_(*(and_(POINTS.c.series == key, POINTS.c.time >= time) for key, time in times.items()))
 
 
 def has_table(connection: Connection, table: Table) -> bool:

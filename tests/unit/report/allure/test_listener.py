@@ -213,15 +213,6 @@ def test_all_results_of_many_workers_are_there_once(bench: Bench) -> None:
     assert len(found) == len({ids(one) for one in found}) == 12
 
 
-def test_a_tuning_is_another_test(bench: Bench) -> None:
-    bench.write("test_gate.py", RATE)
-    assert bench.run(COMBINATIONS="pi4b:onboard/pair pi4b:onboard/pair/rps=all").ret == 0
-    found = bench.results()
-    combinations = {p["value"] for one in found for p in one["parameters"] if p["name"] == "combination"}
-    assert combinations == {"pi4b:onboard/pair", "pi4b:onboard/pair/rps=all"}
-    assert len({one["historyId"] for one in found}) == len(found)
-
-
 def test_an_object_among_the_parameters_whose_text_is_its_address_makes_no_other_test(bench: Bench) -> None:
     text = RATE.replace('"direction", ["tx"]', '"direction", [object()]')
     bench.write("test_a.py", text)

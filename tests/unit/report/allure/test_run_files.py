@@ -16,7 +16,6 @@ from pytest_pinet.report.allure.run_files import (
     executor,
     figures_csv,
     metrics,
-    write_global_error,
     write_run_files,
 )
 from pytest_pinet.report.trends import RunFacts
@@ -102,12 +101,6 @@ def test_categories_and_the_run_are_written(folder: Path) -> None:
     assert read(folder, RUN_FILE)[0] == {
         "run": FACTS.id, "build": FACTS.build, "lab": "virtual", "started": "2026-11-21T00:01:02Z"
     }  # fmt: skip
-
-
-def test_why_nothing_ran_stands_in_the_report(tmp_path: Path) -> None:
-    """A collection error leaves no result: the report would be empty instead of red."""
-    write_global_error(tmp_path, "test_a.py could not be collected\nSyntaxError")
-    assert read(tmp_path, "*-globals.json")[0]["errors"][0]["message"].startswith("test_a.py could not be collected")
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_its_option(tmp_path: Path) -> None:
