@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-# Messages show at most so many characters of a command.
+# Messages show so many characters of a command.
 _SHOWN = 60
 
 
@@ -58,8 +58,9 @@ _NO_ROOT = re.compile(
 
 
 def quoted(command: str) -> str:
-    """Return a command as messages show it: between backquotes, and its beginning if it is long."""
-    return f"`{textwrap.shorten(command, _SHOWN, placeholder=' ...')}`"
+    """Return a command as messages show it: between backquotes; of a long one the first words, at least the program."""
+    lines = textwrap.wrap(" ".join(command.split()), _SHOWN, break_long_words=False, break_on_hyphens=False)
+    return f"`{lines[0]}{' ...' if len(lines) > 1 else ''}`"
 
 
 def still_runs(command: str, name: str, timeout_s: float) -> TimeoutError:

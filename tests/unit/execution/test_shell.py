@@ -52,4 +52,5 @@ def test_a_refusal_of_sudo_is_told_from_a_failure_of_the_command(line: str) -> N
 def test_a_command_that_does_not_end_is_named_in_few_words() -> None:
     assert str(still_runs("iperf3 -c 192.0.2.2", "pi-1", 30.4)) == "`iperf3 -c 192.0.2.2` still runs on pi-1 after 30 s"
     long = str(still_runs("set -e\nfor i in 1 2 3; do\n  echo $i; done; sleep 1; sleep 2; sleep 3", "pi-1", 5))
-    assert long == "`set -e for i in 1 2 3; do echo $i; done; sleep 1; sleep ...` still runs on pi-1 after 5 s"
+    assert long == "`set -e for i in 1 2 3; do echo $i; done; sleep 1; sleep 2; ...` still runs on pi-1 after 5 s"
+    assert f"`{'/folder' * 10}/qemu ...` still" in str(still_runs(f"{'/folder' * 10}/qemu --version", "pi-1", 5))

@@ -16,7 +16,7 @@ def test_the_answer_is_in_english_and_has_the_environment() -> None:
     [
         (["sh", "-c", "echo first; echo 'no module' >&2; exit 3"], "failed with exit code 3: no module\n  -> do this"),
         (["sh", "-c", "exit 3"], "`sh -c exit 3` failed with exit code 3: no message\n  -> do this"),
-        (["sh", "-c", "sleep 5", *["word"] * 20], f"`sh -c sleep 5{' word' * 8} ...` did not end within 0.05 s"),
+        (["sh", "-c", "sleep 5", *["word"] * 20], f"`sh -c sleep 5{' word' * 9} ...` did not end within 0.05 s"),
         (["/none"], "/none cannot be started: No such file or directory"),
     ],
 )
