@@ -112,9 +112,11 @@ def _read(file: Path) -> dict[str, Estimate]:
             if not isinstance(result, dict):
                 continue
             nodeid, seconds, traffic_s = result["test"], float(result["seconds"]), float(result["traffic_seconds"])
+            # A comparison of builds is estimated for one turn.
+            turns = len(result["change"]["turns"]) or 1 if result.get("change") else 1
         except (ValueError, KeyError, TypeError):
             continue
         if isinstance(nodeid, str) and traffic_s > 0:
             before = found.get(nodeid, Estimate(AROUND_S, 0.0))
-            found[nodeid] = Estimate(before.total_s + seconds, before.traffic_s + traffic_s)
+            found[nodeid] = Estimate(before.total_s + seconds / turns, before.traffic_s + traffic_s / turns)
     return found

@@ -31,6 +31,14 @@ def test_measurements_of_a_test_add_up_and_errors_are_ignored(tmp_path: Path) ->
     assert estimates["b"] == estimates["never seen"] == estimates["a"]
 
 
+def test_a_comparison_of_builds_counts_as_one_of_its_turns(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    result = {"test": "a", "seconds": 540, "traffic_seconds": 27, "change": {"turns": [{}] * 9}}
+    (tmp_path / "1" / "results.jsonl").write_text(json.dumps(result))
+    estimate = Estimates.of_earlier_runs(tmp_path)["a"]
+    assert (estimate.total_s, estimate.traffic_s) == (AROUND_S + 60, 3)
+
+
 def test_without_an_earlier_run_the_default_is_used(tmp_path: Path) -> None:
     assert Estimates.of_earlier_runs(tmp_path)["a"].total_s == DEFAULT_TOTAL_S
 
