@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Float,
     ForeignKey,
@@ -251,7 +252,7 @@ def _stored(
     own = select(POINTS.c.time).where(POINTS.c.series == SERIES.c.key).order_by(POINTS.c.time.desc())
     query = select(POINTS).order_by(*POINTS.primary_key)
     for some in in_pieces(keys, AT_ONCE):
-        wanted = POINTS.c.series.in_(some)
+        wanted: ColumnElement[bool] = POINTS.c.series.in_(some)
         if last is not None:
             # A comparison with the subquery itself is slow with PostgreSQL, which computes it for each point.
             oldest = func.coalesce(own.limit(1).offset(last - 1).scalar_subquery(), -(2**63))
