@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 from pytest_pinet.errors import first_line
@@ -12,18 +14,38 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+@dataclass(frozen=True, eq=False)
+class UndoStep:
+    """An undo step. ``node`` is the only node that it touches; None means that it touches all nodes."""
+
+    what: str
+    run: Callable[[], object]
+    node: str | None
+
+    def undone(self, lost: Collection[str]) -> str:
+        """Run the step, unless it touches a node in ``lost``. Return a sentence if the change is not undone."""
+        theirs = sorted(lost) if self.node is None else [self.node] if self.node in lost else []
+        if theirs:
+            return f"did not undo {self.what}: this run no longer holds {' and '.join(theirs)}"
+        try:
+            self.run()
+        except Exception as error:
+            return f"could not undo {self.what}: {first_line(error)}"
+        return ""
+
+
 class UndoStack:
     """The undo steps of one piece of work. ``close`` runs them and returns a sentence for each step that failed."""
 
     def __init__(self) -> None:
-        self._steps: list[tuple[str, Callable[[], object], str | None]] = []
+        self._steps: list[UndoStep] = []
 
     def add(self, what: str, step: Callable[[], object], node: str | None = None) -> None:
         """Register the step that undoes a change; ``what`` names the change (``address 198.18.0.1/30 on pi4b-1 eth0``).
 
         ``node`` is the only node that the step touches; None means that it touches all nodes.
         """
-        self._steps.append((what, step, node))
+        self._steps.append(UndoStep(what, step, node))
 
     def at_once(self, step: Callable[[T, UndoStack], R], targets: Sequence[T]) -> list[R]:
         """Call ``step(target, undo)`` for all targets at the same time, one thread each; return what the calls return.
@@ -39,21 +61,25 @@ class UndoStack:
                 self._steps += stack._steps
 
     def close(self, lost: Collection[str] = ()) -> list[str]:
-        """Run all steps, the last one first.
+        """Run all steps, the last one first. A step that touches only one node does not wait for the other nodes.
 
         Return a sentence for each failed step, which the caller must report loudly.
 
         Steps that touch a node in ``lost`` are not run, since another user may own this node now.
         """
-        failures = []
+        failures: list[str] = []
         while self._steps:
-            what, step, node = self._steps.pop()
-            theirs = sorted(lost) if node is None else [node] if node in lost else []
-            if theirs:
-                failures.append(f"did not undo {what}: this run no longer holds {' and '.join(theirs)}")
+            step = self._steps.pop()
+            if step.node is None:
+                failures.append(step.undone(lost))
                 continue
-            try:
-                step()
-            except Exception as error:
-                failures.append(f"could not undo {what}: {first_line(error)}")
-        return failures
+            batch = [step]
+            while self._steps and self._steps[-1].node is not None:
+                batch.append(self._steps.pop())
+            own = [[one for one in batch if one.node == node] for node in {one.node for one in batch}]
+            with ThreadPoolExecutor(len(own), thread_name_prefix="pinet-undo") as pool:
+                # An interrupt of this thread ends no other thread, so no step is lost.
+                done = pool.map(lambda steps: [one.undone(lost) for one in steps], own)
+                found = dict(zip(chain.from_iterable(own), chain.from_iterable(done), strict=True))
+            failures += [found[one] for one in batch]
+        return [failure for failure in failures if failure]

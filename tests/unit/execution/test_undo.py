@@ -1,5 +1,7 @@
 """Undo steps run in reverse order, all of them, and report failures."""
 
+import signal
+import time
 from threading import Barrier
 
 import pytest
@@ -75,3 +77,53 @@ def test_changes_that_are_made_at_once_are_undone_in_the_reverse_of_their_order(
     assert undo.at_once(lambda node, _: node.upper(), ["pi3", "pi4"]) == ["PI3", "PI4"]
     assert undo.close() == []
     assert order == ["pi2", "pi1", "first"]
+
+
+def test_a_node_does_not_wait_for_the_undo_of_another_node() -> None:
+    order: list[str] = []
+    both = Barrier(2, timeout=10)
+
+    def change(what: str, node: str | None, wait: bool = False, error: str = "") -> None:
+        def step() -> None:
+            if wait:
+                both.wait()
+            order.append(what)
+            if error:
+                raise RuntimeError(error)
+
+        undo.add(what, step, node)
+
+    undo = UndoStack()
+    change("address of pi1", "pi1", error="no such device")
+    change("wiring", None)
+    change("ARP of pi1", "pi1", wait=True, error="read-only")
+    change("ARP of pi2", "pi2", error="no answer")
+    change("MTU of pi1", "pi1")
+    change("MTU of pi2", "pi2", wait=True)
+    # Each node's last change first. The switch belongs to all nodes.
+    assert undo.close() == [
+        "could not undo ARP of pi2: no answer",
+        "could not undo ARP of pi1: read-only",
+        "could not undo address of pi1: no such device",
+    ]
+    assert [one for one in order if "pi2" not in one] == ["MTU of pi1", "ARP of pi1", "wiring", "address of pi1"]
+    assert [one for one in order if "pi1" not in one] == ["MTU of pi2", "ARP of pi2", "wiring"]
+
+
+def test_an_interrupt_while_nodes_are_restored_loses_no_step() -> None:
+    order: list[str] = []
+    undo = UndoStack()
+    undo.add("wiring", lambda: order.append("wiring"))
+    undo.add("address of pi1", lambda: order.append("address"), "pi1")
+
+    def interrupted() -> None:
+        time.sleep(0.1)
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.2)
+        order.append("MTU")
+
+    undo.add("MTU of pi1", interrupted, "pi1")
+    with pytest.raises(KeyboardInterrupt):
+        undo.close()
+    assert undo.close() == []
+    assert order == ["MTU", "address", "wiring"]
