@@ -20,7 +20,7 @@ from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import iperf3_json
 from pytest_pinet.traffic.iperf3_command import INTERVAL_S
 from pytest_pinet.traffic.iperf3_json import BadJson
-from pytest_pinet.traffic.iperf3_report import Iperf3Report, trusted
+from pytest_pinet.traffic.iperf3_report import Iperf3Report, Received, trusted
 from pytest_pinet.traffic.iperf3_sums import check_sums
 
 COVERED = 0.95
@@ -127,7 +127,11 @@ def _suffix(traffic: Traffic, direction: Direction) -> str:
 
 
 def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: float) -> Flow:
-    received, suffix = report.received, _suffix(traffic, direction)
+    suffix = _suffix(traffic, direction)
+    final = None
+    if f"sum_received{suffix}" in report.end:
+        final = iperf3_json.count(iperf3_json.member(report.end, f"sum_received{suffix}"), "bytes")
+    received = _with_lost_blocks(report, final)
     if not received:
         return _from_final_sum(report, traffic, direction)
     grain = report.grain
@@ -140,8 +144,7 @@ def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: f
     _check_samples(samples, report, traffic, direction)
     if len(streams) != traffic.streams:
         raise BadJson(f"its intervals contain {len(streams)} of {traffic.streams} streams")
-    if f"sum_received{suffix}" in report.end:
-        final = iperf3_json.count(iperf3_json.member(report.end, f"sum_received{suffix}"), "bytes")
+    if final is not None:
         shown = sum(s.bytes for s in samples)
         if abs(final - shown) > AGREEMENT * max(final, shown):
             raise BadJson(f"its intervals have {shown} bytes, but its final sum has {final}")
@@ -158,6 +161,28 @@ def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: f
         sent_bytes=_sender_count(report, traffic, direction, "bytes"),
         events=find_events(samples, cap_s, grain, paced=traffic.bitrate is not None),
     )
+
+
+def _with_lost_blocks(report: Iperf3Report, final: int | None) -> list[Received]:
+    """Return the intervals of a receiver, with the blocks that iperf3 with threads (3.16) does not count in them.
+
+    A block that arrives after iperf3 has read the counter of an interval, and before it clears the counter, is missing
+    in the intervals, but not in the final sum: 3 of 124 blocks on a busy emulated board. They are spread evenly.
+    `check_sums` limits how many bytes may be missing.
+    """
+    received = report.received
+    shown = sum(one.sample.bytes for one in received)
+    if not report.grain or final is None or not 0 < shown < final:
+        return received
+    factor = final / shown
+    return [
+        replace(
+            one,
+            sample=replace(one.sample, bytes=round(one.sample.bytes * factor)),
+            streams=Counter({socket: round(count * factor) for socket, count in one.streams.items()}),
+        )
+        for one in received
+    ]
 
 
 def _from_final_sum(report: Iperf3Report, traffic: Traffic, direction: Direction) -> Flow:
