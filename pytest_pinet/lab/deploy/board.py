@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # A session of Raspberry Pi OS may take 2 min to stop (pi-gen issue 836).
 SHUTDOWN_S = 150.0
 GONE_POLL_S, GONE_TIMEOUT_S = 0.3, 3.0
+BEFORE_TIMEOUT_S = 30.0
+_BOOT_ID = "cat /proc/sys/kernel/random/boot_id && sed 's/.*) //' /proc/1/stat | cut -d' ' -f20"
 # How often a board may take a login without an answer of the next boot after it.
 MOST_LOGINS = 50
 
@@ -85,7 +87,8 @@ class LeasedBoard:
 
     def reboot(self, command: str) -> None:
         session = self._session
-        before = boot_id(session.shell)
+        # A busy board may take long for this answer. Without it, any later one would look like that of the next boot.
+        before = session.shell.run(_BOOT_ID, timeout_s=BEFORE_TIMEOUT_S).stdout.strip()
         session.shell.run(as_root(f"{{ {command}; }} </dev/null >/dev/null 2>&1 &"))
         if session.record is not None:
             session.record.note(command)
@@ -113,8 +116,7 @@ def boot_id(shell: Shell) -> str | None:
 
     A board in a container has the boot id of its host. Its first process has its own start time.
     """
-    both = "cat /proc/sys/kernel/random/boot_id && sed 's/.*) //' /proc/1/stat | cut -d' ' -f20"
     try:
-        return shell.run(both, timeout_s=GONE_TIMEOUT_S).stdout.strip() or None
+        return shell.run(_BOOT_ID, timeout_s=GONE_TIMEOUT_S).stdout.strip() or None
     except SshError:
         return None

@@ -73,3 +73,11 @@ def test_a_board_that_takes_logins_and_never_answers_is_an_error(monkeypatch: py
     with pytest.raises(SshError, match="pi takes ssh connections, but runs no command"):
         board_of(session).reboot("reboot")
     assert session.logins == 3
+
+
+def test_a_board_whose_boot_is_unknown_is_not_rebooted() -> None:
+    """Any later answer, also of the same boot, would look like that of the next boot."""
+    session = Session(None, "old", "old")
+    with pytest.raises(SshError, match="no answer"):
+        board_of(session).reboot("reboot")
+    assert session.shell.requests == []
