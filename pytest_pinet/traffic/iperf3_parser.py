@@ -141,7 +141,7 @@ def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: f
     for one in counted:
         streams.update(one.streams)
     seconds = sum(r.sample.seconds for r in counted)
-    _check_samples(samples, report, traffic, direction)
+    _check_samples(samples, report, traffic, direction, cap_s)
     if len(streams) != traffic.streams:
         raise BadJson(f"its intervals contain {len(streams)} of {traffic.streams} streams")
     if final is not None:
@@ -209,9 +209,13 @@ def _from_final_sum(report: Iperf3Report, traffic: Traffic, direction: Direction
     )
 
 
-def _check_samples(samples: tuple[Sample, ...], report: Iperf3Report, traffic: Traffic, direction: Direction) -> None:
+def _check_samples(
+    samples: tuple[Sample, ...], report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: float = CAP_S
+) -> None:
     counted = [s for s in samples if not s.warmup]
-    seconds = sum(s.seconds for s in counted)
+    # A start that is slower than the warm-up takes some of the requested time (see `late_start`).
+    late_s = max(0.0, sum(s.seconds for s in samples if s.warmup) - cap_s)
+    seconds = sum(s.seconds for s in counted) + late_s
     if seconds < COVERED * traffic.duration_s:
         raise BadJson(f"it covers {seconds:.2f} s of {traffic.duration_s:g} s")
     if sum(s.bytes for s in counted) == 0:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.model.measurement import Flow
+from pytest_pinet.model.measurement import EventKind, Flow
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
 from tests.support.iperf3_output import parse_client
@@ -111,6 +111,25 @@ def test_blocks_that_iperf3_with_threads_misses_between_two_intervals_are_counte
     for blocks in (2, 1.1):
         with pytest.raises(TrafficError, match=r"its intervals have .* bytes, but its final sum has 35782656"):
             without(blocks)
+
+
+def test_a_start_that_is_slower_than_the_warm_up_is_a_value_in_both_directions() -> None:
+    """As on a busy emulated board that received: the error was "it covers 0.87 s of 2 s"."""
+    report = json.loads((PAIRS / "rev-3.9-3.12.client.json").read_text())
+    first, total, count = report["intervals"][0], 0, 30
+    report["intervals"] = []
+    for number in range(count):
+        one = json.loads(json.dumps(first))
+        total += (size := 2_000_000 if number < 20 else 10_000_000)
+        for part in (one["sum"], *one["streams"]):
+            part |= {"start": number / 10, "end": (number + 1) / 10, "seconds": 0.1, "bytes": size}
+        report["intervals"].append(one)
+    for name in ("sum_sent", "sum_received"):
+        report["end"][name] |= {"bytes": total, "seconds": 3.0}
+    traffic = Traffic(Direction.RX, duration_s=2.0, warmup_s=None)
+    flow = parse_client(json.dumps(report), "", 0, traffic)[Direction.RX]
+    assert [one.bytes for one in flow.samples if not one.warmup] == [10_000_000] * 10
+    assert [event.kind for event in flow.events] == [EventKind.SLOW_START]
 
 
 @pytest.mark.parametrize("factor", [0.94, 1.045, 1.06])
