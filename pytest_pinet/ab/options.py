@@ -88,6 +88,7 @@ class ABOptions:
             options=tuple(f"{module}.{parameter}={value}" for module, parameter, value in build.options),
             sysctls=tuple(f"{name}={value}" for name, value in build.sysctls),
             rps=build.rps or None,
+            irq=build.irq or None,
             source=self._source(side, build),
         )
 

@@ -56,6 +56,7 @@ class BuildContents:
     options: list[tuple[str, str, str]] = field(default_factory=list)
     sysctls: list[tuple[str, str]] = field(default_factory=list)
     rps: str = ""
+    irq: str = ""
     source: BuildSource | None = None
 
     def of(self, role: BuildFileRole) -> list[BuildPart]:

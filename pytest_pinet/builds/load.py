@@ -104,6 +104,12 @@ def _option(value: object) -> str:
     return text
 
 
+def _cpu(value: object) -> str:
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,4}", str(value)):
+        raise ValueError(f"expected one CPU such as 1, got {shown(value)}")
+    return str(int(str(value)))
+
+
 BuildName = Annotated[Text, AfterValidator(BUILD_NAME.check)]
 Paths = Annotated[list[Text], BeforeValidator(_listed)]
 
@@ -142,6 +148,7 @@ class BuildSection(BaseModel):
     ] = Field({}, description="parameters by module")
     sysctls: Annotated[dict[str, Setting], BeforeValidator(_sysctl_names)] = {}
     rps: Annotated[str, PlainValidator(cpus)] = Field("", description="CPUs for received packets, on exact boards")
+    irq: Annotated[str, PlainValidator(_cpu)] = Field("", description="CPU for interrupts, on exact boards")
     source: SourceSection | None = None
 
 
@@ -207,6 +214,7 @@ def _of_yaml(path: Path) -> Build:
     parts.options += [(m.replace("-", "_"), p, v) for m, own in section.options.items() for p, v in own.items()]
     parts.sysctls += list(section.sysctls.items())
     parts.rps = section.rps
+    parts.irq = section.irq
     return validate_build(parts)
 
 

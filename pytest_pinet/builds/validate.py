@@ -34,7 +34,7 @@ _MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
 
 def validate_build(parts: BuildContents) -> Build:
     """Return the build of these parts. Raises ConfigError: one sentence with the faulty file or its line."""
-    if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls, parts.rps)):
+    if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls, parts.rps, parts.irq)):
         raise ConfigError("this build is empty; name at least one file or setting", parts.where)
     kernel = _kernel(parts)
     files, modules = _modules(parts, kernel)
@@ -55,6 +55,7 @@ def validate_build(parts: BuildContents) -> Build:
         options=tuple(parts.options),
         sysctls=tuple(parts.sysctls),
         rps=parts.rps,
+        irq=parts.irq,
         source=parts.source,
     )
 

@@ -76,7 +76,7 @@ def make_payload(
             "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
         )
     steering = _steering(board, build)
-    require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if steering else {})})
+    require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     built_in = _built_in(kernel_of)
@@ -130,21 +130,22 @@ def make_payload(
 
 
 def _steering(board: ExactBoard, build: Build) -> list[str]:
-    """Return the command that sets RPS, if the build does. Raises CapabilityError, ConfigError."""
-    if not build.rps:
-        return []
-    count = board.machine.processors
-    what = f"{build} sets rps: {build.rps}, but the exact board {board.name}"
-    if count == 1:
-        raise CapabilityError(
-            f"{what} has one processor, so packets cannot be steered; name a lab file whose board has 'cores: 2' "
-            "(--lab)"
-        )
-    if board.machine.slot:
-        raise CapabilityError(f"{what} unplugs its NIC, which then has no RPS; choose a board without a slot")
-    if (mask := mask_of(build.rps, range(count))) >> count:
-        raise ConfigError(f"{what} has only the processors 0 to {count - 1}")
-    return [f"rps {write_mask(mask) or '0'}"]
+    """Return the commands that set RPS and move interrupts, if the build does. Raises CapabilityError, ConfigError."""
+    count, commands = board.machine.processors, []
+    for key, value, command in (("irq", build.irq, "interrupts"), ("rps", build.rps, "rps")):
+        if not value:
+            continue
+        what = f"{build} sets {key}: {value}, but the exact board {board.name}"
+        if count == 1:
+            raise CapabilityError(
+                f"{what} has one processor, which does all work; name a lab file whose board has 'cores: 2' (--lab)"
+            )
+        if board.machine.slot:
+            raise CapabilityError(f"{what} unplugs its NIC, which loses this setting; choose a board without a slot")
+        if (mask := mask_of(value, range(count))) >> count:
+            raise ConfigError(f"{what} has only the processors 0 to {count - 1}")
+        commands.append(f"{command} {write_mask(mask) or '0'}")
+    return commands
 
 
 def _path(sysctl: str) -> str:

@@ -170,7 +170,7 @@ def judge_exact(a: ExactBoot, b: ExactBoot, limits: ExactLimits) -> ExactChange:
     missing = [f"{name} was measured with {side} only" for side, own, other in
                (("A", names_a, names_b), ("B", names_b, names_a)) for name in own if name not in other]  # fmt: skip
     windows = [
-        _judge_window(one, other, paired, modules, a.identity.driver, limits)
+        _judge_window(one, other, paired, modules, a.identity, limits)
         for one in a.windows
         if (other := b.window(one.name)) is not None
     ]
@@ -182,12 +182,12 @@ def _judge_window(
     b: ExactWindow,
     paired: Sequence[FunctionPair],
     modules: Sequence[str],
-    driver: str,
+    identity: ExactIdentity,
     limits: ExactLimits,
 ) -> WindowChange:
     # TCP moves a fixed number of octets. Packets of another size for the same octets are no other amount of work.
     per_a, per_b = a.packets, a.packets if a.traffic == TCP else b.packets
-    functions = _changes(a, b, paired, modules, driver, limits, (per_a, per_b))
+    functions = _changes(a, b, paired, modules, identity.driver, limits, (per_a, per_b))
     total_a, total_b = _total(a), _total(b)
     counted = total_a is not None and total_b is not None
     sum_a = total_a / per_a if counted and total_a is not None else None
@@ -201,7 +201,7 @@ def _judge_window(
         # A decrease excuses nothing: where a driver falls into another rhythm, work moves between all functions.
         shift = min(max(moved, 0.0), most)
     rhythm = change_of_rhythm(a, b) if a.traffic in _FULL_LOAD else None
-    usual = tolerance_of(driver, a.name, rhythm is None)
+    usual = tolerance_of(identity.driver, a.name, rhythm is None, identity.processors)
     limit, tolerance = limits.of_sum(usual), limits.of_goodput(usual)
     unit = "answer" if a.traffic in _ANSWERED or a.is_event else "packet"
     found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit, rhythm)

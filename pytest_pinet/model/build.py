@@ -111,8 +111,8 @@ class Build:
 
     ``config`` are lines to add to config.txt, ``cmdline`` words to add to cmdline.txt. ``options`` are (module,
     parameter, value), ``sysctls`` are (name, value). ``rps`` are the CPUs that handle received packets, in the form of
-    the tuning; empty if the build leaves them. ``modules`` are all modules of the build, by name. ``source`` is None if
-    nothing is known of it; it is no part of the key.
+    the tuning, ``irq`` is the CPU that handles interrupts; both are empty if the build leaves them. ``modules`` are all
+    modules of the build, by name. ``source`` is None if nothing is known of it; it is no part of the key.
     """
 
     name: str
@@ -124,14 +124,17 @@ class Build:
     options: tuple[tuple[str, str, str], ...] = ()
     sysctls: tuple[tuple[str, str], ...] = ()
     rps: str = ""
+    irq: str = ""
     source: BuildSource | None = None
 
     @property
     def key(self) -> str:
         """A hash of everything in the build except its name: twelve hexadecimal digits."""
         files = sorted((str(file.role), file.name, file.sha256) for file in self.files)
-        parts = [files, self.config, self.cmdline, sorted(self.options), sorted(self.sysctls)]
-        whole = json.dumps([*parts, self.rps] if self.rps else parts)
+        parts: list[object] = [files, self.config, self.cmdline, sorted(self.options), sorted(self.sysctls)]
+        parts += [self.rps] if self.rps else []
+        parts += [f"irq={self.irq}"] if self.irq else []
+        whole = json.dumps(parts)
         return hashlib.sha256(whole.encode()).hexdigest()[:12]
 
     @property

@@ -293,14 +293,32 @@ static void first_queue(int which)
     }
 }
 
-/*
- * Sets RPS of each receive queue of the NIC under test, and reads it back. The kernel stops all processors to change its
- * code for RPS, and the program may then run on another one: it goes back to the first, where it runs without RPS.
- */
+/* Moves the interrupts of both NICs, and all others that the kernel can move. */
+static void interrupts(char **words)
+{
+    u64 moved = 0;
+
+    for (u64 number = 0; number < 1024; number++) {
+        char path[40];
+        long fd;
+
+        print(path, sizeof(path), "/proc/irq/%d/smp_affinity", number);
+        fd = sys(openat, -100, path, O_WRONLY, 0);
+        if (fd < 0)
+            continue;
+        /* The kernel refuses it for interrupts that belong to a processor, such as its timer. */
+        moved += sys(write, fd, words[1], strlen(words[1])) > 0;
+        sys(close, fd);
+    }
+    if (!moved)
+        fail("the kernel moves no interrupt", 0);
+}
+
+/* Sets RPS of each receive queue of the NIC under test, and reads it back. */
 static void rps(char **words)
 {
     char path[80], now[80], *at = now;
-    u64 queue = 0, first = 1, every = ~0ull;
+    u64 queue = 0;
     long fd;
 
     for (;; queue++) {
@@ -318,8 +336,6 @@ static void rps(char **words)
     }
     if (!queue)
         fail("the kernel has no packet steering (CONFIG_RPS)", 0);
-    must(sys(sched_setaffinity, 0, sizeof(first), &first), "the program cannot choose its processor");
-    must(sys(sched_setaffinity, 0, sizeof(every), &every), "the program cannot choose its processor");
 }
 
 static void pair(char **words)

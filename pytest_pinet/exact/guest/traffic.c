@@ -7,6 +7,7 @@
  *   module PATH PARAMETERS   load a kernel module
  *   pair MAC MAC             find both NICs, move the second one to a network namespace, set addresses, wait for carrier
  *   counter                  count the instructions of the first processor with its own counter, too
+ *   interrupts MASK          let a processor of this mask handle the interrupts
  *   rps MASK                 let the processors of this mask handle what the first NIC receives (RPS)
  *   write PATH VALUE         set a parameter of the kernel, in both namespaces
  *   frame tx|rx SIZE N       send N frames of SIZE octets, each when the NIC has been idle for a while
@@ -128,6 +129,8 @@ static void run(char *line)
         open_counter();
     else if (equal(words[0], "pair"))
         pair(words);
+    else if (equal(words[0], "interrupts"))
+        interrupts(words);
     else if (equal(words[0], "rps"))
         rps(words);
     else if (equal(words[0], "write"))
@@ -154,12 +157,15 @@ void start(void)
 {
     static char script[16384], banner[512];
     char *at = script;
+    long first = 1;
 
     sys(mount, "proc", "/proc", "proc", 0, 0);
     sys(mount, "sysfs", "/sys", "sysfs", 0, 0);
     doing = (char *)sys(mmap, 0, PAGE_SIZE, 3, 0x21 /* shared, anonymous */, -1, 0);
     memcpy(doing, "start", 6);
     say("exact-begin\n");
+    /* Else the scheduler chooses, and a word on the kernel's command line may change what it chooses. */
+    must(sys(sched_setaffinity, 0, sizeof(first), &first), "the program cannot choose its processor");
     seed();
     if (!read_text("/proc/version", banner, sizeof(banner)))
         fail("the kernel has no /proc (CONFIG_PROC_FS)", 0);

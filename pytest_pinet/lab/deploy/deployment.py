@@ -82,10 +82,10 @@ class Deployment:
         Raises UnsupportedError if it cannot, ConfigError if the build contradicts the board, BuildError if it is for
         another processor; the message is one sentence.
         """
-        if build.rps:
+        if key := "rps" if build.rps else "irq" if build.irq else "":
             raise UnsupportedError(
-                f"{build} sets rps, which works on exact boards only (pinet gate --exact); in a lab, RPS is a tuning "
-                "of the test: tuning={'rps': ...}"
+                f"{build} sets {key}, which works on exact boards only (pinet gate --exact); in a lab, it is a tuning "
+                f"of the test: tuning={{'{key}': ...}}"
             )
         self._check_board()
         if (build.options or build.sysctls) and self.running is None:

@@ -39,7 +39,7 @@ class BuildSourceRecord(Record):
 class BuildRecord(SparseRecord):
     """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build.
 
-    Only some builds have ``rps``, the CPUs that handle received packets.
+    Only some builds have ``rps``, the CPUs that handle received packets, and ``irq``, the CPU that handles interrupts.
     """
 
     name: str
@@ -51,13 +51,15 @@ class BuildRecord(SparseRecord):
     options: tuple[str, ...]
     sysctls: tuple[str, ...]
     rps: Rare[str] = None
+    irq: Rare[str] = None
     source: Rare[BuildSourceRecord] = None
 
     @property
     def settings(self) -> tuple[str, ...]:
         """All settings of the build, one text each."""
-        rps = () if self.rps is None else (f"rps={self.rps}",)
-        return (*self.config, *self.cmdline, *self.options, *self.sysctls, *rps)
+        steering = {"rps": self.rps, "irq": self.irq}
+        words = [f"{name}={value}" for name, value in steering.items() if value is not None]
+        return (*self.config, *self.cmdline, *self.options, *self.sysctls, *words)
 
 
 class RanRecord(Record):

@@ -167,7 +167,7 @@ def test_a_build_yaml_with_all_keys(tmp_path: Path) -> None:
         "name: slower-rx\nkernel: Image\nmodules: modules.tar.xz\ndevice_trees: [pi.dtb]\noverlays: [o]\n"
         "firmware: {rtl_nic/rtl8125b-2.fw: fw.bin}\nconfig: [dtparam=eee=off]\ncmdline: pci=pcie_bus_perf quiet\n"
         "options: {e1000e: {InterruptThrottleRate: 100, debug: true}}\nsysctls: {net.ipv4.tcp_sack: 0}\n"
-        "rps: 0-1\n",
+        "rps: 0-1\nirq: 1\n",
     )
     assert (build.name, build.release, build.needs_boot) == ("slower-rx", made.RELEASE, True)
     assert [(str(file.role), file.name) for file in build.files] == [
@@ -185,13 +185,15 @@ def test_a_build_yaml_with_all_keys(tmp_path: Path) -> None:
     assert (build.config, build.cmdline) == (("dtparam=eee=off",), ("pci=pcie_bus_perf", "quiet"))
     assert build.options == (("e1000e", "InterruptThrottleRate", "100"), ("e1000e", "debug", "1"))
     assert build.sysctls == (("net.ipv4.tcp_sack", "0"),)
-    assert build.rps == "0-1"
+    assert (build.rps, build.irq) == ("0-1", "1")
 
 
-def test_rps_alone_is_a_build_and_part_of_its_key(tmp_path: Path) -> None:
-    builds = [of_yaml(tmp_path, text) for text in ("rps: 1\n", "rps: off\n", "rps: 0\n")]
-    assert [build.rps for build in builds] == ["1", "off", "0"]
-    assert len({build.key for build in builds}) == 3
+def test_steering_alone_is_a_build_and_part_of_its_key(tmp_path: Path) -> None:
+    texts = ("rps: 1\n", "rps: off\n", "rps: 0\n", "irq: 1\n", "irq: '0'\n", "rps: 1\nirq: 1\n")
+    builds = [of_yaml(tmp_path, text) for text in texts]
+    assert [build.rps for build in builds] == ["1", "off", "0", "", "", "1"]
+    assert [build.irq for build in builds] == ["", "", "", "1", "0", "1"]
+    assert len({build.key for build in builds}) == 6
     assert not any(build.needs_boot for build in builds)
 
 
@@ -430,6 +432,8 @@ def test_two_kernels_are_refused(tmp_path: Path) -> None:
         ("options: {e1000e: {debug: 1 2}}\n", "1: options.e1000e.debug: expected a value without spaces such as 100"),
         ("sysctls: {tcp_sack: 0}\n", "1: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got 'tcp_sack'"),
         ("rps: second\n", "1: rps: 'second' is not 'all', 'off', CPUs such as '0-3' or '1,3', or a mask such as '0xf'"),
+        ("irq: 0-1\n", "1: irq: expected one CPU such as 1, got '0-1'"),
+        ("irq: true\n", "1: irq: expected one CPU such as 1, got 'true'"),
         ("rps: true\n", "1: rps: True is not 'all', 'off'"),
         ("cmdline: pinet.build=1\n", "1: cmdline: pinet.build is reserved: pinet sets it when it deploys the build"),
         ("cmdline: " + "x" * 1100 + "\n", "1: cmdline: longer than 1024 characters, which the firmware does not pass"),

@@ -154,19 +154,29 @@ def test_rps_is_set_before_the_traffic(base: Build, tmp_path: Path, two: ExactBo
     assert not any(line.startswith("rps") for line in script(make_payload(two, base, None).initramfs))
 
 
+def test_interrupts_move_before_the_traffic(base: Build, tmp_path: Path, two: ExactBoard) -> None:
+    build = load_build(str(write(tmp_path / "b", {"build.yaml": b"irq: 1\nrps: 0"})))
+    lines = script(make_payload(two, base, build).initramfs)
+    begin = lines.index("pair 02:00:00:00:00:01 02:00:00:00:00:02") + 1
+    assert lines[begin : begin + 2] == ["interrupts 2", "rps 1"]
+    third = load_build(str(write(tmp_path / "2", {"build.yaml": b"irq: 2"})))
+    with pytest.raises(ConfigError, match=r"^build 2 sets irq: 2, but the exact board e1000e has only the processors "):
+        make_payload(two, base, third)
+
+
 def test_a_board_that_cannot_steer_packets_is_one_sentence(base: Build, tmp_path: Path, two: ExactBoard) -> None:
     second, third = (
         load_build(str(write(tmp_path / name, {"build.yaml": f"rps: {name}".encode()}))) for name in ("1", "2")
     )
     with pytest.raises(
         CapabilityError,
-        match=r"^build 1 sets rps: 1, but the exact board e1000e has one processor, so packets cannot be steered; "
+        match=r"^build 1 sets rps: 1, but the exact board e1000e has one processor, which does all work; "
         r"name a lab file whose board has 'cores: 2' \(--lab\)$",
     ):
         make_payload(E1000E, base, second)
     with pytest.raises(ConfigError, match=r"^build 2 sets rps: 2, but the exact board e1000e has only the processors "):
         make_payload(two, base, third)
-    with pytest.raises(CapabilityError, match=r"but the exact board e1000e unplugs its NIC, which then has no RPS; "):
+    with pytest.raises(CapabilityError, match=r"but the exact board e1000e unplugs its NIC, which loses this "):
         make_payload(replace(two, machine=replace(two.machine, slot="nic-slot")), base, second)
 
 

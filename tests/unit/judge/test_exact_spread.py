@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from pytest_pinet.judge.exact import ExactLimits, judge_exact
 from pytest_pinet.judge.exact_spread import ExactSpread, change_of_rhythm, tolerance_of
 from pytest_pinet.model.exact import ExactBoot
 from pytest_pinet.model.record.exact import loads
-from tests.support.exact_boots import RECEIVE, boot, window
+from pytest_pinet.model.traffic import Direction
+from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window
 
 DATA = Path(__file__).parents[2] / "data/exact"
 
@@ -46,6 +48,20 @@ def test_a_tolerance_has_room_above_the_measured_range(driver: str, window: str,
 def test_another_rhythm_has_more_room() -> None:
     assert tolerance_of("macb", "pktgen-60-rx", same_rhythm=False) == ExactSpread(0.195, 0.18)
     assert tolerance_of("igb", "tcp-rx", same_rhythm=False).goodput == pytest.approx(0.526, abs=0.001)
+
+
+def test_two_processors_have_more_room() -> None:
+    assert tolerance_of("e1000e", "pktgen-60-tx", processors=2) == ExactSpread(0.08, 0.074)
+    assert tolerance_of("e1000e", "pktgen-1514-tx", processors=2) == tolerance_of("e1000e", "pktgen-1514-tx")
+    assert tolerance_of("e1000e", "pktgen-1514-rx", same_rhythm=False, processors=2) == ExactSpread(0.373, 0.295)
+
+
+def test_the_processors_of_a_board_decide_its_tolerance() -> None:
+    a, b = (window({**RECEIVE, "net_rx": count}, "pktgen", Direction.TX) for count in (0.0, 300.0))
+    for processors, result in ((1, Relation.SLOWER), (2, Relation.SAME)):
+        identity = replace(IDENTITY, processors=processors)
+        (found,) = judge_exact(boot(a, identity=identity), boot(b, identity=identity), ExactLimits()).windows
+        assert found.result is result
 
 
 @pytest.mark.parametrize(("interrupts", "change"), [(55.3, None), (48.0, None), (28.6, -0.483), (80.0, 0.447)])
