@@ -20,6 +20,8 @@ _OPTIONS = ("--no-tree", "--nogit", "--nogit-fallback", "--roles", "--norolestat
 _DRIVERS = "drivers/net"
 _VERSION = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(\S*)$", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9_]{1,60}")
+# An object of a module in a Makefile, without its suffix.
+_OBJECT = re.compile(r"(?<!\S)([A-Za-z0-9_./+-]{1,200})\.o(?!\S)")
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -60,14 +62,14 @@ class KernelTree:
             text = makefile.read_text("utf-8", "replace").replace("\\\n", " ")
             if found := re.search(rf"^obj-.*[ \t=]({names})\.o\b", text, re.MULTILINE):
                 parts = re.findall(rf"^{re.escape(found[1])}-(?:y|objs)[ \t]*[:+]?=(.*)$", text, re.MULTILINE)
-                return self._main_file(makefile.parent, found[1], " ".join(parts).split())
+                return self._main_file(makefile.parent, found[1], _OBJECT.findall(" ".join(parts)))
         # ethtool can say another name than the module has: bcmgenet of genet.ko, built of bcmgenet.c and others.
         named = next(iter(sorted((self.folder / _DRIVERS).rglob(f"{driver}.c"))), None)
         return None if named is None else str(named.relative_to(self.folder))
 
     def _main_file(self, folder: Path, name: str, objects: Sequence[str]) -> str:
         """Return the file of a module, of several files the first, or the one that has its name."""
-        names = [name, *sorted((one.removesuffix(".o") for one in objects), key=lambda one: not one.startswith(name))]
+        names = [name, *sorted(objects, key=lambda one: not one.startswith(name))]
         file = next((path for one in names if (path := folder / f"{one}.c").exists()), folder)
         return str(file.relative_to(self.folder))
 

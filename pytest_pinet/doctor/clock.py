@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.model.lab import WALL, Node
 
 # Times of console, switch and runner are compared with this accuracy.
@@ -78,7 +79,7 @@ def parse(text: str, before_s: float, after_s: float) -> ClockFacts:
 
 
 def _mhz(khz: str | None) -> float | None:
-    return int(khz) / 1000 if khz and khz.isdecimal() else None
+    return int(khz) / 1000 if khz and is_count(khz) else None
 
 
 def judge(node: Node, facts: ClockFacts) -> list[Finding]:

@@ -59,7 +59,7 @@ def parse(text: str) -> IdleActivity | None:
     before, after = _look(first), _look(second)
     if before is None or after is None or after[1] <= before[1]:
         return None
-    times = [new - old for old, new in zip(before[0], after[0], strict=True)]
+    times = [new - old for old, new in zip(before[0], after[0], strict=False)]
     waited_s = after[1] - before[1]
     octets = {
         device: ((rx - before[2][device][0]) / waited_s, (tx - before[2][device][1]) / waited_s)
@@ -75,7 +75,7 @@ def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | No
         # cpu user nice system idle iowait irq softirq steal. Guest times are already part of user.
         times = [int(word) for word in processor.split()[1:9]]
         counters = {name: (int(rx), int(tx)) for name, rx, tx in map(str.split, devices)}
-        return times, float(uptime), counters
+        return (times, float(uptime), counters) if len(times) > _IOWAIT else None
     except ValueError:
         return None
 

@@ -23,7 +23,8 @@ COMMAND = (
     " read -r up rest </proc/uptime; echo uptime $up;"
     ' ss -tinH state established "( sport = :${4:-22} ${nfs:+or ( $nfs )} )" 2>/dev/null'
 )
-_COUNT = re.compile(r"(?<!\S)(bytes_sent|bytes_acked|bytes_received|segs_out|segs_in):(\d+)")
+_COUNT = re.compile(r"(?<!\S)(bytes_sent|bytes_acked|bytes_received|segs_out|segs_in):([0-9]{1,20})")
+_UPTIME = re.compile(r"uptime ([0-9]{1,12}\.[0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,14 @@ def parse_octets(text: str) -> ManagementReading | None:
     octets: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
-        if words[:1] == ["uptime"]:
-            uptime_s = float(words[1])
+        if found := _UPTIME.fullmatch(line):
+            uptime_s = float(found[1])
         elif words and not line[:1].isspace():
             name = " ".join(words[2:4])
         elif "segs_out:" in line or "segs_in:" in line:
-            found = {key: int(value) for key, value in _COUNT.findall(line)}
+            counts = {key: int(value) for key, value in _COUNT.findall(line)}
             # Kernels before 4.19 do not report bytes_sent.
-            sent = found.get("bytes_sent", found.get("bytes_acked", 0))
-            segments = found.get("segs_out", 0) + found.get("segs_in", 0)
-            octets[name] = sent + found.get("bytes_received", 0) + segments * HEADERS
+            sent = counts.get("bytes_sent", counts.get("bytes_acked", 0))
+            segments = counts.get("segs_out", 0) + counts.get("segs_in", 0)
+            octets[name] = sent + counts.get("bytes_received", 0) + segments * HEADERS
     return None if uptime_s is None or not octets else ManagementReading(uptime_s, octets)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.temperature import parse_throttled
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.conditions import Conditions, PcieLink
@@ -92,7 +93,7 @@ def _busy(before: str | None, after: str | None) -> float | None:
     """Return the share of all processors' time that was busy between two first lines of /proc/stat."""
     if before is None or after is None:
         return None
-    old, new = ([int(word) for word in text.split()[1:9]] for text in (before, after))
+    old, new = ([int(word) for word in text.split()[1:9] if is_count(word)] for text in (before, after))
     passed = [max(0, b - a) for a, b in zip(old, new, strict=False)]
     total = sum(passed)
     return None if total == 0 or len(passed) < 5 else 1 - sum(passed[i] for i in _IDLE) / total

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.errors import PinetError, SshError, TrafficError, first_line
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.shell import Shell, as_root, last_line, why_no_root
 from pytest_pinet.init.login import HANDSHAKE_S, Login, explain, options
@@ -56,7 +57,7 @@ _INSTALLERS = {
     "apk": "apk add iperf3",
     "opkg": "opkg install iperf3",
 }
-_SPEED = re.compile(r"\b(\d+)base")
+_SPEED = re.compile(r"\b([0-9]{1,9})base")
 _ROUTE_S = 5.0
 
 
@@ -234,8 +235,8 @@ def parse(text: str, login: Login | None) -> Machine:
         elif value.strip():
             values[key] = value.strip()
     mhz = values.get("mhz", "")
-    clock = int(values["khz"]) // 1000 if values.get("khz", "").isdecimal() else None
-    if clock is None and re.fullmatch(r"\d+(\.\d+)?", mhz):
+    clock = int(values["khz"]) // 1000 if is_count(values.get("khz", "")) else None
+    if clock is None and re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", mhz):
         clock = round(float(mhz))
     return Machine(
         login,
@@ -245,7 +246,7 @@ def parse(text: str, login: Login | None) -> Machine:
         kernel=values.get("kernel", ""),
         architecture=values.get("machine", ""),
         clock_mhz=clock or None,
-        cores=int(values["cores"]) if values.get("cores", "").isdecimal() else None,
+        cores=int(values["cores"]) if is_count(values.get("cores", "")) else None,
         installer=_INSTALLERS.get(values.get("installer", "")),
         addresses={device: tuple(found) for device, found in addresses.items()},
         facts=dict(_facts(section) for section in sections),
@@ -268,11 +269,11 @@ def _facts(section: str) -> tuple[str, NicFacts]:
             values.setdefault(key, value.strip())
     speed = values.get("speed", "")
     return device.strip(), NicFacts(
-        int(speed) if speed.isdecimal() and 0 < int(speed) < 1_000_000 else None,
+        int(speed) if is_count(speed) and 0 < int(speed) < 1_000_000 else None,
         values.get("carrier") == "1",
         "wireless" in values,
         tuple(sorted(speeds)),
-        int(values["maxmtu"]) if values.get("maxmtu", "").isdecimal() else None,
+        int(values["maxmtu"]) if is_count(values.get("maxmtu", "")) else None,
         values["id"].replace("0x", "") if "id" in values else None,
         values.get("product"),
     )

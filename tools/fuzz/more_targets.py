@@ -19,7 +19,6 @@ from pytest_pinet.builds.maintainers import SCRIPT, KernelTree
 from pytest_pinet.catalogue.maintainers import Owner, parse_contacts
 from pytest_pinet.errors import PinetError, SwitchError, Where
 from pytest_pinet.exact.results import read_counts, read_results, with_functions
-from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.ktap import read_ktap
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli import CliSwitch
@@ -33,7 +32,7 @@ from pytest_pinet.report.allure.derived import allure2_history, allure3_history,
 from pytest_pinet.scheduling.plan import Estimates
 from pytest_pinet.tuning.journal import replay
 from tests.support.exact_boots import boot
-from tools.fuzz.target import ROOT, SCRATCH, Target, as_text, in_file
+from tools.fuzz.target import ROOT, SCRATCH, Board, Target, as_text, in_file
 
 PARTS = b"\n=== next ===\n"
 KTAP = b"""\
@@ -165,22 +164,10 @@ def _allure(data: bytes) -> None:
     allure2_history(runs, tests)
 
 
-class _Shell:
-    """A board or switch that answers each command with the same text."""
-
-    name = "board"
-
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer.decode("utf-8", "replace")
-
-    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
-        return Completed(0, self._answer, "")
-
-
-def _linux_switch(data: bytes) -> None:
+def _linux_switch(text: str) -> None:
     ports = ("lan1", "lan2")
     switch = Switch("sw1", "linux", ports, {}, Where("lab.yaml", 3))
-    linux = LinuxSwitch(switch, _Shell(data), Bridges(1, "br-lan"))  # type: ignore[arg-type]
+    linux = LinuxSwitch(switch, Board(text), Bridges(1, "br-lan"))  # type: ignore[arg-type]
     for act in (linux.states, linux.counters, linux.neighbours):
         with suppress(SwitchError):
             act(ports)
@@ -263,9 +250,9 @@ MORE: Mapping[str, Target] = {
     "config.txt": Target(lambda: [CONFIG_TXT + PARTS + OTHER_TXT], _config_txt),
     "MAINTAINERS": Target(lambda: [CONTACTS + PARTS + MAKEFILE], _maintainers),
     "Allure": Target(lambda: [ALLURE + PARTS + MEMORY, ALLURE], _allure),
-    "Linux switch": Target(lambda: [STATES, COUNTERS, NEIGHBOURS], _linux_switch),
+    "Linux switch": Target(lambda: [STATES, COUNTERS, NEIGHBOURS], as_text(_linux_switch)),
     **{f"switch {name}": _of_family(name) for name in ("cisco_ios", "mikrotik_routeros")},
     "switch journal": Target(lambda: [SWITCH_JOURNAL], _switch_journal),
-    "tuning journal": Target(lambda: [REPLAYED], lambda data: replay(_Shell(data))),  # type: ignore[arg-type]
+    "tuning journal": Target(lambda: [REPLAYED], as_text(lambda text: replay(Board(text)))),  # type: ignore[arg-type]
     "estimates": Target(lambda: [RESULTS], _estimates),
 }

@@ -16,7 +16,8 @@ from tools.fuzz.target import Target
 
 # Of processor time. No reader needs a tenth of this for a file of the samples' size.
 HANG_S = 20.0
-# A reader that waits uses no processor; a fuzzer at idle priority may wait for one.
+# A reader that waits uses no processor: so many signals, HANG_S apart. A fuzzer that is stopped, or waits long for a
+# processor, gets one signal for all of that time.
 WAITS = 15
 
 
@@ -63,8 +64,13 @@ def fuzz(target: Target, examples: int, seconds: float, seed: int, hang_s: float
 def read(target: Target, data: bytes, hang_s: float = HANG_S) -> None:
     """Read one example. Raises Finding."""
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise HangError(f"not read after {hang_s:g} s of processor time, or {WAITS} times as long")
+    waits = 0
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal waits
+        waits += number == signal.SIGALRM
+        if number == signal.SIGPROF or waits >= WAITS:
+            raise HangError(f"not read after {hang_s:g} s of processor time, or {WAITS} times as long")
 
     before = [(number, signal.signal(number, stop)) for number in (signal.SIGALRM, signal.SIGPROF)]
     _set_timers(hang_s)
@@ -86,4 +92,4 @@ def read(target: Target, data: bytes, hang_s: float = HANG_S) -> None:
 
 def _set_timers(hang_s: float) -> None:
     signal.setitimer(signal.ITIMER_PROF, hang_s)
-    signal.setitimer(signal.ITIMER_REAL, hang_s * WAITS)
+    signal.setitimer(signal.ITIMER_REAL, hang_s, hang_s)

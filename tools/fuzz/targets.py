@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 
 from pytest_pinet.builds.artefacts import read_artefacts
 from pytest_pinet.builds.image import Loader, read_image
@@ -55,6 +56,7 @@ from tests.support import build_files as made
 from tests.support.gate_records import gated_run
 from tests.support.history_records import day, kept
 from tests.support.report_records import NIGHT, run_record
+from tools.fuzz.board_targets import BOARDS
 from tools.fuzz.more_targets import MORE
 from tools.fuzz.target import SCRATCH, Target, as_text, files, in_file
 
@@ -132,6 +134,7 @@ def _console(data: bytes) -> None:
         recognise(plain_line(line))
 
 
+@cache
 def _readings() -> list[bytes]:
     """Return what this machine says of its loopback before and after traffic, in one text."""
     shell = ["sh", "-c", f"{script('lo')}\necho {PARTS}\n{script('lo', 1.0)}"]
@@ -151,6 +154,15 @@ PARTS = "=== after ==="
 RUNS = (day(1), run_record(NIGHT), gated_run(2))
 BOARD = b"model=Raspberry Pi 4\nown=/x\ndevice=eth0\nmac=dc:a6:32:01:02:03\ndriver: bcmgenet\nbus-info: fd58.ethernet\n"
 MANAGED = b"server 192.0.2.1\nroute 192.0.2.9 dev eth0\naddress eth0 192.0.2.1/24\nlower br0 eth0\neth0.5 VID: 5\n"
+MANAGED += (
+    b"usb /sys/devices/usb1/1-1/1-1.1:1.0 eth0\npart eth1 /sys/class/net/br0\nwifi wlan0\nroot eth0\n"
+    b"4: eth0.7@eth0: <UP> mtu 1500 vlan protocol 802.1Q id 7 <REORDER_HDR> addrgenmode eui64\n"
+)
+OCTETS = b"""\
+uptime 812.40
+0      60     192.168.1.7:22 192.168.1.2:42150
+\t cubic rtt:3.011/3.409 mss:1448 bytes_sent:3241 bytes_acked:3181 bytes_received:3677 segs_out:26 segs_in:22 send 1bps
+"""
 BASELINES = b"""\
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
@@ -218,7 +230,7 @@ TARGETS: Mapping[str, Target] = {
     "ss": Target(files("tests/data/ss/*"), as_text(lambda text: sockets.parse_sockets(text, 1))),
     "board": Target(lambda: [BOARD], as_text(parse_board)),
     "management": Target(lambda: [MANAGED], as_text(management.parse)),
-    "octets": Target(lambda: [MANAGED], as_text(management_octets.parse_octets)),
+    "octets": Target(lambda: [OCTETS], as_text(management_octets.parse_octets)),
     "temperature": Target(
         lambda: [b"temp=48.3'C\nthrottled=0x50005\n", b"48300\n"],
         as_text(lambda text: (parse_temperature(text), parse_throttled(text))),
@@ -226,6 +238,7 @@ TARGETS: Mapping[str, Target] = {
     "evidence": Target(_readings, _evidence),
     "console": Target(lambda: [KERNEL_LINES], _console),
     **MORE,
+    **BOARDS,
 }
 
 

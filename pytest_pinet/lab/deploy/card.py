@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from pytest_pinet.builds.config_txt import CONFIG
 from pytest_pinet.evidence.build import HEX, MARK, PARTS, marked, parse_notes, split_marked
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.deploy.commands import free_bytes
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
@@ -185,17 +186,17 @@ def _texts(parts: Mapping[str, str]) -> dict[str, str]:
 def parse_card(folder: str, output: str) -> Card:
     """Parse the output of the script that reads a folder."""
     parts = split_marked(output)
-    device, kind, options = _mount(parts["mounts"], parts["where"].strip())
+    device, kind, options = _mount(parts.get("mounts", ""), parts.get("where", "").strip())
     return Card(
         folder,
         _texts(parts),
-        _sizes(parts["files"]),
-        free_bytes(parts["space"]) or 0,
-        parts["writable"].strip() == "yes",
+        _sizes(parts.get("files", "")),
+        free_bytes(parts.get("space", "")) or 0,
+        parts.get("writable", "").strip() == "yes",
         device,
         kind,
         options,
-        parts["uuid"].strip(),
+        parts.get("uuid", "").strip(),
     )
 
 
@@ -211,7 +212,7 @@ def parse_boot_report(output: str) -> BootReport:
     # know the tag leaves the highest bit of the fifth word clear.
     mailbox = re.findall(r"0x[0-9a-f]+", parts.get("mailbox", ""))
     revision, partition, capabilities, built, mode = (
-        int(parts[name], 16) if parts.get(name) else None
+        int(text, 16) if re.fullmatch("[0-9a-f]{1,16}", text := parts.get(name, "")) else None
         for name in ("revision", "partition", "capabilities", "build-timestamp", "boot-mode")
     )
     return BootReport(
@@ -254,7 +255,7 @@ def _sizes(listing: str) -> dict[str, int]:
     found = {}
     for line in listing.splitlines():
         words = line.split(None, 8)
-        if len(words) == 9 and words[0].startswith("-") and words[4].isdigit():
+        if len(words) == 9 and words[0].startswith("-") and is_count(words[4]):
             found[words[8].removeprefix("./")] = int(words[4])
     return found
 

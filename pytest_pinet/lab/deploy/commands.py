@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell, Refused
 from pytest_pinet.model.build import Build
@@ -54,7 +55,7 @@ def free_bytes(line: str) -> int | None:
     """Return the available bytes from the last line of ``df -kP``, or None if the line has none."""
     words = line.split()
     # Filesystem 1024-blocks Used Available Capacity Mounted on
-    return int(words[3]) * 1024 if len(words) >= 6 and words[3].isdigit() else None
+    return int(words[3]) * 1024 if len(words) >= 6 and is_count(words[3]) else None
 
 
 class DiskSpace:

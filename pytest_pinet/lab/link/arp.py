@@ -6,11 +6,13 @@ wins. Traffic would then reach another NIC than the one under test.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.end import End, change
@@ -25,6 +27,7 @@ _OWN_ONLY = (1, 2)
 _BEST_ADDRESS = 2
 _ARPHRD_ETHER = "1"
 _IFF_UP = 1
+_FLAGS = re.compile(r"0x[0-9a-f]{1,8}")
 # Prints name, type, flags, arp_ignore and arp_announce of each device. The shell reads the files itself.
 _READ = (
     "r() {{ v=; read -r v <$1; printf ' %s' \"${{v:--}}\"; }} 2>/dev/null;"
@@ -51,7 +54,7 @@ def answer_for_own_addresses(ends: Sequence[End], undo: UndoStack) -> None:
     node does. Raises LinkError.
     """
     shell, own = ends[0].shell, {end.device for end in ends}
-    devices = _parse(shell.run(_READ.format(conf=_CONF)).stdout)
+    devices = parse(shell.run(_READ.format(conf=_CONF)).stdout)
     every = devices.pop("all", _Device("all", False, 0, 0))
     old: dict[str, int] = {}
     new: dict[str, int] = {}
@@ -80,12 +83,13 @@ def answer_for_own_addresses(ends: Sequence[End], undo: UndoStack) -> None:
         )
 
 
-def _parse(text: str) -> dict[str, _Device]:
+def parse(text: str) -> dict[str, _Device]:
+    """Return the devices that _READ printed, by name; without those that have no ARP settings."""
     found = {}
     for name, kind, flags, ignore, announce in (words for line in text.splitlines() if len(words := line.split()) == 5):
         # A device without IPv4 has no such settings.
-        if ignore.isdigit() and announce.isdigit():
-            is_up = kind == _ARPHRD_ETHER and flags.startswith("0x") and bool(int(flags, 16) & _IFF_UP)
+        if is_count(ignore) and is_count(announce):
+            is_up = kind == _ARPHRD_ETHER and bool(_FLAGS.fullmatch(flags)) and bool(int(flags, 16) & _IFF_UP)
             found[name] = _Device(name, is_up, int(ignore), int(announce))
     return found
 

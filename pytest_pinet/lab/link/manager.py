@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_pinet.evidence.counting import is_count
+
 # NMDeviceState: 10 is unmanaged, all values above 10 are managed, 100 is connected.
 _NM_UNMANAGED, _NM_CONNECTED = 10, 100
 # The SETUP column of networkctl for a device that networkd leaves alone.
@@ -136,8 +138,8 @@ def routed(text: str) -> frozenset[str]:
     """Return the devices of the routes of ``ip route show``, except routes of tests and link-local routes."""
     found = set()
     for line in text.splitlines():
-        target, *words = line.split()
-        if "dev" in words[:-1] and not target.startswith(_NOT_IN_USE):
+        words = line.split()
+        if "dev" in words[:-1] and not words[0].startswith(_NOT_IN_USE):
             found.add(words[words.index("dev") + 1])
     return frozenset(found)
 
@@ -147,7 +149,7 @@ def holding_of(device: str, found: Mapping[str, Sequence[str]]) -> ManagedDevice
     general = dict(line.partition(":")[::2] for line in found.get("nmcli", ()))
     state = general.get("GENERAL.STATE", "")
     number = state.partition(" ")[0]
-    if number.isdigit() and int(number) > _NM_UNMANAGED:
+    if is_count(number) and int(number) > _NM_UNMANAGED:
         profile = general.get("GENERAL.CON-UUID", "").strip("-")
         return ManagedDevice(Manager.NETWORK_MANAGER, state, profile, general.get("GENERAL.AUTOCONNECT") != "no")
     # IDX LINK TYPE OPERATIONAL SETUP: 2 eth0 ether routable configured

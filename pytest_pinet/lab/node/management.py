@@ -6,11 +6,13 @@ A root file system over NFS needs its devices as much, so they count, too.
 from __future__ import annotations
 
 import ipaddress
+import re
 import shlex
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LinkError
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.nfs_root import NFS_ROOT
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.lab import Node
@@ -19,6 +21,7 @@ from pytest_pinet.model.management import Management, ManagementMode
 # The exit status of a shell for a command that does not exist.
 NOT_FOUND = 127
 _FACT = "management"
+_VLAN_ID = re.compile(r"\bid ([0-9]{1,4})\b")
 # The route back to our end counts, too: a node with two NICs in one network may answer over the other NIC.
 _COMMAND = r"""
 PATH=$PATH:/usr/sbin:/sbin; command -v ip >/dev/null || exit 127
@@ -125,13 +128,13 @@ def parse(text: str) -> FoundManagement:
             case ["part", device, whole]:
                 parts[device] = whole.rpartition("/")[2]
             case ["usb", path, device]:
-                usb[device] = next(part for part in path.split("/") if part.startswith("usb"))
+                usb[device] = next((part for part in path.split("/") if part.startswith("usb")), "")
             case ["wifi", device]:
                 wifi.add(device)
-            case [device, "VID:", number, *_] if number.isdigit():
+            case [device, "VID:", number, *_] if is_count(number):
                 vlans[device] = int(number)
-            case [_, device, *words] if "802.1Q" in words and "id" in words[:-1]:
-                vlans[device.rstrip(":").partition("@")[0]] = int(words[words.index("id") + 1])
+            case [_, device, *words] if "802.1Q" in words and (found := _VLAN_ID.search(line)):
+                vlans[device.rstrip(":").partition("@")[0]] = int(found[1])
     # The address of a link has the device after a percent sign: fe80::1%eth0.
     host, _, scope = server.partition("%")
     way_in = scope or addresses.get(_plain(host), "")

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from pytest_pinet.config.switches import seconds
 from pytest_pinet.errors import ConfigError, SwitchError, mistake_in
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli_family import COUNTERS, Family
 from pytest_pinet.lab.switch.cli_session import CliSession, RefusedError
@@ -29,7 +30,7 @@ TIMEOUT_S = 20.0
 _FIRST_VLAN = 1
 # Whether a switch of a family has these capabilities depends on the model and on its configuration.
 _OPTIONAL = {Capability.POE: "poe", Capability.LLDP: "lldp"}
-_SPEED = re.compile(r"(?:a-)?(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[GMkgm]?)", re.ASCII)
+_SPEED = re.compile(r"(?:a-)?(?P<number>\d{1,9}(?!\d)(?:\.\d+)?) ?(?P<unit>[GMkgm]?)", re.ASCII)
 _FACTOR = {"": 1.0, "m": 1.0, "g": 1000.0, "k": 0.001}
 _GROUPING = re.compile(r"[\s,.']")
 _SEPARATORS = re.compile(r"[-.: ]")
@@ -79,7 +80,7 @@ def speed_mbps(text: str | None) -> int | None:
 def count(text: str | None) -> int | None:
     """Return a counter, with or without digit grouping (``3,855,627`` or ``3 855 627``); None if there is no number."""
     digits = _GROUPING.sub("", text or "")
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    return int(digits) if is_count(digits) else None
 
 
 def mac(text: str | None) -> str | None:

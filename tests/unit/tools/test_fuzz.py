@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.errors import ConfigError
+from tools.fuzz.board_targets import CARD
+from tools.fuzz.more_targets import PARTS
 from tools.fuzz.run import Finding, fuzz, read
 from tools.fuzz.target import Target
 from tools.fuzz.targets import TARGETS
@@ -40,6 +43,17 @@ def test_a_reader_that_only_waits_for_a_processor_is_no_hang() -> None:
     read(Target(lambda: [b""], lambda data: time.sleep(0.3)), b"", hang_s=0.1)
 
 
+def test_a_stopped_fuzzer_is_no_hang() -> None:
+    """A process that does not run gets one signal for all that were due: here, one that blocks it."""
+
+    def reader(data: bytes) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        time.sleep(0.5)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+
+    read(Target(lambda: [b""], reader), b"", hang_s=0.02)
+
+
 def test_a_failure_that_does_not_come_again_is_reported() -> None:
     seen: list[bytes] = []
 
@@ -57,3 +71,32 @@ def test_a_refusal_is_no_finding() -> None:
         raise ConfigError("no")
 
     assert fuzz(Target(lambda: [b"abc"], reader), 5, 60.0, seed=1) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("octets", b"uptime\n"),
+        ("state of an end", b"cpu=cpu a b c d e\ncpu_after=cpu 1 2 3 4 5\n"),
+        ("idle board", b"cpu 1 2 3\n1.0\n\ncpu 1 2 3\n2.0\n"),
+        ("idle board", b"cpu 1 2 3 4 5\n1.0\n\ncpu 1 2 3 4 5 6\n2.0\n"),
+        ("clock", b"scaling_cur_freq=" + b"9" * 5000),
+        ("boot files", b"=====8<=====where\n/boot\n"),
+        ("boot files", CARD.replace(b"444392", b"\xc2\xb2")),
+        ("boot files", CARD.replace(b"9485312", b"\xc2\xb2")),
+        ("boot report", b"=====8<=====revision\nno\n"),
+        ("ARP", b"eth0 1 0xno 1 2\n"),
+        ("ARP", b"eth0 1 0x1 \xc2\xb2 2\n"),
+        ("MAINTAINERS", PARTS + b"obj-m += genet.o\ngenet-y := " + b"9" * 400 + b".o\n"),
+        ("network manager", b"\n"),
+        ("network manager", b"device eth0\nnmcli GENERAL.STATE:\xc2\xb2 (x)\n"),
+        ("management", b"eth0.5 VID: \xc2\xb2\n"),
+        ("management", b"4: eth0.7@eth0: protocol 802.1Q id x\n"),
+        ("management", b"usb /sys eth0\n"),
+        ("machine", b"mhz " + b"9" * 400),
+        ("machine", b"khz " + b"9" * 5000),
+        ("machine", b"nic eth0\n Supported link modes: " + b"9" * 5000 + b"base\n"),
+    ],
+)  # fmt: skip
+def test_what_the_fuzzer_found_is_read_or_refused(name: str, data: bytes) -> None:
+    read(TARGETS[name], data)

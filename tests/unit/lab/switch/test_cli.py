@@ -24,6 +24,7 @@ from pytest_pinet.lab.switch.cli import count, mac, same_port, speed_mbps
         ("a-", None),
         ("N/A", None),
         ("--", None),
+        ("9" * 400 + "Gbps", None),
         (None, None),
     ],
 )
@@ -33,7 +34,15 @@ def test_speed(text: str | None, speed: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("0", 0), ("43,228,258", 43_228_258), ("5 880 759 393", 5_880_759_393), ("", None), ("n/a", None), (None, None)],
+    [
+        ("0", 0),
+        ("43,228,258", 43_228_258),
+        ("5 880 759 393", 5_880_759_393),
+        ("", None),
+        ("n/a", None),
+        ("9" * 5000, None),
+        (None, None),
+    ],
 )
 def test_count(text: str | None, number: int | None) -> None:
     assert count(text) == number
