@@ -44,7 +44,6 @@ ALLOWED, ALLOWED_OF = 10, 600
 MOST_ABOVE = 15
 # A change in mid-run begins after so many seconds of traffic.
 LATE_S = 10
-QUIET_LINKS = ("quiet", "busy")
 UNLIKE = (
     *("days 1 %", "days 2 %", "rough, days 1 %", "days on two levels, 5 %"),
     *("boots on two levels, 5 %", "boots on two levels, 10 %"),

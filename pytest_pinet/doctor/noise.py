@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.model.lab import Interface, Node
 
@@ -73,11 +74,17 @@ def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | No
     try:
         processor, uptime, *devices = text.splitlines()
         # cpu user nice system idle iowait irq softirq steal. Guest times are already part of user.
-        times = [int(word) for word in processor.split()[1:9]]
-        counters = {name: (int(rx), int(tx)) for name, rx, tx in map(str.split, devices)}
+        times = [_count(word) for word in processor.split()[1:9]]
+        counters = {name: (_count(rx), _count(tx)) for name, rx, tx in map(str.split, devices)}
         return (times, float(uptime), counters) if len(times) > _IOWAIT else None
     except ValueError:
         return None
+
+
+def _count(text: str) -> int:
+    if not is_count(text):
+        raise ValueError(f"{text[:40]!r} is no counter of a kernel")
+    return int(text)
 
 
 def judge(node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: bool = True) -> list[Finding]:

@@ -80,6 +80,7 @@ def test_a_refusal_is_no_finding() -> None:
         ("state of an end", b"cpu=cpu a b c d e\ncpu_after=cpu 1 2 3 4 5\n"),
         ("idle board", b"cpu 1 2 3\n1.0\n\ncpu 1 2 3\n2.0\n"),
         ("idle board", b"cpu 1 2 3 4 5\n1.0\n\ncpu 1 2 3 4 5 6\n2.0\n"),
+        ("idle board", b"cpu 1 2 3 4 5\n1.0\n\ncpu 1 2 3 " + b"9" * 400 + b" 5\n2.0\n"),
         ("clock", b"scaling_cur_freq=" + b"9" * 5000),
         ("boot files", b"=====8<=====where\n/boot\n"),
         ("boot files", CARD.replace(b"444392", b"\xc2\xb2")),
