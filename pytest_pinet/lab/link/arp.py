@@ -84,7 +84,7 @@ def answer_for_own_addresses(ends: Sequence[End], undo: UndoStack) -> None:
 
 
 def parse(text: str) -> dict[str, _Device]:
-    """Return the devices that _READ printed, by name; without those that have no ARP settings."""
+    """Return the devices that _READ printed, by name; without devices that have no ARP settings."""
     found = {}
     for name, kind, flags, ignore, announce in (words for line in text.splitlines() if len(words := line.split()) == 5):
         # A device without IPv4 has no such settings.
