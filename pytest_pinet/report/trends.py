@@ -70,12 +70,6 @@ class FigureSeries:
         """Return the newest run, which the grid shows."""
         return self.dots[-1]
 
-    @property
-    def change(self) -> float | None:
-        """Return the newest value over the one before it, minus one."""
-        known = [bps for bps in self.dots.column(GOODPUT) if bps]
-        return known[-1] / known[-2] - 1 if len(known) > 1 else None
-
     @cached_property
     def measured(self) -> Sequence[float]:
         """Return the goodput (bit/s) of each run that has one."""
