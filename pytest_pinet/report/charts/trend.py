@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from pytest_pinet.history.builds import name_of
-from pytest_pinet.history.points import GOODPUT, LIMIT, LevelChange, Point, PointList
+from pytest_pinet.history.points import GOODPUT, LIMIT, ORACLE, LevelChange, Point, PointList
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
@@ -41,7 +41,7 @@ def trend_chart(series: FigureSeries, last: int = 60) -> Paper:
     if band is not None:
         low, _, high = band
         paper.box(area.left, ys(high), area.right - area.left, ys(low) - ys(high), "f-band faint")
-    _levels(paper, area, ys, xs, dots, band)
+    _levels(paper, area, xs, ys, series)
     _shifts(paper, area, xs, series, dots)
     _builds(paper, area, xs, dots, series.shifts)
     _figures(paper, xs, ys, dots)
@@ -109,25 +109,16 @@ def short_names(releases: Collection[str]) -> dict[str, str]:
     }
 
 
-def _levels(
-    paper: Paper,
-    area: Area,
-    ys: AxisScale,
-    xs: AxisScale,
-    dots: Sequence[Point],
-    band: tuple[float, float, float] | None,
-) -> None:
+def _levels(paper: Paper, area: Area, xs: AxisScale, ys: AxisScale, series: FigureSeries) -> None:
     """Draw limit and physical limit of each run. The labels show the newest values."""
     named = []
-    limits = [dot.limit_bps for dot in dots]
-    oracles = [dot.oracle_bps for dot in dots]
-    for values, word, look in ((limits, "limit", "s-limit plain dash"), (oracles, "physical", "s-oracle plain dots")):
-        known = [(index, bps) for index, bps in enumerate(values) if bps is not None]
+    for of, word, look in ((LIMIT, "limit", "s-limit plain dash"), (ORACLE, "physical", "s-oracle plain dots")):
+        known = [(index, bps) for index, bps in enumerate(series.dots.column(of)) if bps is not None]
         if known:
             paper.line([(xs(index + side), ys(bps)) for index, bps in known for side in (-0.5, 0.5)], look)
             named.append((known[-1][1], f"{word} {rate(known[-1][1])}"))
-    if band is not None:
-        named.append((band[1], f"baseline {rate(band[1])}"))
+    if series.band_bps is not None:
+        named.append((series.band_bps[1], f"baseline {rate(series.band_bps[1])}"))
     draw_levels(paper, area, ys, [(bps, text, "thin") for bps, text in named])
 
 
