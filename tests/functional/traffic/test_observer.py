@@ -18,6 +18,7 @@ import pytest
 from pytest_pinet.evidence.observer import STALE_S, Observer, command
 from pytest_pinet.model.measurement import EventKind
 from tests.support.gate_project import wait_until
+from tests.support.iperf3_ends import group_members
 from tests.support.local_shell import LocalProcess, LocalShell
 from tests.support.shaped_link import ShapedLink, shaped_link
 
@@ -28,19 +29,6 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces ne
 def link() -> Iterator[ShapedLink]:
     with shaped_link("100mbit") as link:
         yield link
-
-
-def members(group: int) -> list[str]:
-    """Return the running processes of a process group."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            comm, rest = (folder / "stat").read_text().rsplit(")", 1)
-        except OSError:
-            continue
-        if int(rest.split()[2]) == group and rest.split()[0] != "Z":
-            found.append(comm.partition("(")[2])
-    return found
 
 
 class Remembering(LocalShell):
@@ -229,15 +217,15 @@ def test_a_rate_is_not_shown_on_when_the_end_went_silent() -> None:
         os.killpg(shell.last.pid, signal.SIGSTOP)
         wait_until("the rate to be gone", lambda: observer.rate() is None, timeout_s=STALE_S + 20)
         os.killpg(shell.last.pid, signal.SIGCONT)
-    assert members(shell.last.pid) == []
+    assert group_members(shell.last.pid) == []
 
 
 def test_it_ends_with_its_context() -> None:
     shell = Remembering()
     with Observer(shell, "lo", "sw1/p5", 60) as observer:
         wait_for_rate(observer)
-        assert members(shell.last.pid)
-    assert members(shell.last.pid) == []
+        assert group_members(shell.last.pid)
+    assert group_members(shell.last.pid) == []
 
 
 @pytest.mark.parametrize("interpreter", ["bash", "dash"])
@@ -253,8 +241,8 @@ def test_it_dies_of_old_age(interpreter: str, tmp_path: Path) -> None:
         return bool(lines)
 
     wait_until("its first line", told, timeout_s=20)
-    assert ("bash" in members(process.pid)) == (interpreter == "bash")
-    wait_until("its end", lambda: not members(process.pid), timeout_s=30)
+    assert bool(group_members(process.pid, "bash")) == (interpreter == "bash")
+    wait_until("its end", lambda: not group_members(process.pid), timeout_s=30)
     lines = process.stop().stdout.splitlines()
     # Ten readings per second with bash, five without, for at most two seconds; fewer on a busy machine.
     assert 2 <= len(lines) <= (21 if interpreter == "bash" else 11)
@@ -291,4 +279,4 @@ def test_a_runner_that_is_killed_leaves_it_to_its_deadline() -> None:
         group = int(runner.stdout.readline())
         runner.kill()
         runner.wait(5)
-    wait_until("its end", lambda: not members(group), timeout_s=30)
+    wait_until("its end", lambda: not group_members(group), timeout_s=30)
