@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from pytest_pinet.doctor import clock, noise
 from pytest_pinet.evidence.observer import Observer
@@ -152,7 +153,7 @@ _READERS: Mapping[str, tuple[bytes, Callable[[str], object]]] = {
     "state of an end": (STATE, lambda text: read(Board(text), "eth0")),  # type: ignore[arg-type]
 }
 BOARDS: Mapping[str, Target] = {
-    **{name: Target(lambda sample=sample: [sample], as_text(read)) for name, (sample, read) in _READERS.items()},
+    **{name: Target(partial(list, [sample]), as_text(read)) for name, (sample, read) in _READERS.items()},
     "machine": Target(files("tests/data/init/*.txt"), as_text(_machine)),
     "network manager": Target(
         files("tests/data/managers/*.txt"),
