@@ -24,10 +24,11 @@ TOOL_TIMEOUT_S = 600.0
 # images without a writable root.
 _NOT_KEPT = ("overlay", "overlayfs", "tmpfs", "ramfs", "rootfs", "squashfs", "erofs", "iso9660")
 _TOOLS = "PATH=$PATH:/usr/sbin:/sbin"
-# mkinitramfs has all files unpacked in this folder, and their archive beside them. Modules stay packed in them.
+# mkinitramfs of Debian 12 has all files in this folder, with their modules unpacked, and an archive of them beside it.
 MAKING = "/var/tmp"
-# In sizes of the known-good initramfs. It allows for a new initramfs that is somewhat larger.
-MAKING_GROWTH = 4
+# In sizes of the known-good initramfs. Measured on 2026-11-28 with Debian 12 (initramfs-tools 0.142, Linux 6.1.192,
+# MODULES=most, zstd): 230.7 MB for a file of 30.0 MB, 7.7 times its size. The new one may be 1.5 times as large.
+MAKING_GROWTH = 12
 # mkinitramfs of Debian 12 (0.142) fails without the configuration of the kernel. Newer ones pack as on the board, such
 # as by zstd, although the kernel perhaps unpacks only gzip, which is on by default.
 _CONFIG_MARK = "# By pytest-pinet for mkinitramfs"

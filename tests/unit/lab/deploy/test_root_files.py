@@ -83,14 +83,14 @@ def test_the_firmware_of_a_deployed_build_is_not_counted_again(tmp_path: Path) -
 
 def test_the_temporary_files_of_mkinitramfs_need_space(tmp_path: Path) -> None:
     build = build_of(tmp_path / "new", MODULES)
-    sentence = r"^the temporary initramfs of build new takes 4 MB, but /var/tmp of pi has only 4 MB left: delete files"
+    sentence = r"^the temporary initramfs of build new takes 12 MB, but /var/tmp of pi has only 12 MB left: delete"
     with pytest.raises(Refused, match=sentence):
-        files_on({"/var/tmp": 3900, "/": 60}).check(build, 1_000_000, True)
-    files_on({"/var/tmp": 3907, "/": 60}).check(build, 1_000_000, True)
+        files_on({"/var/tmp": 11700, "/": 60}).check(build, 1_000_000, True)
+    files_on({"/var/tmp": 11719, "/": 60}).check(build, 1_000_000, True)
     # On one file system, it is beside the modules.
-    with pytest.raises(Refused, match=r"^the modules and temporary initramfs of build new take 4 MB, but pi has only"):
-        files_on({"/": 3940}).check(build, 1_000_000, True)
-    files = files_on({"/": 3970})
+    with pytest.raises(Refused, match=r"^the modules and temporary initramfs of build new take 12 MB, but pi has only"):
+        files_on({"/": 11752}).check(build, 1_000_000, True)
+    files = files_on({"/": 11782})
     files.check(build, 1_000_000, True)
     # Two builds are made one after the other.
     files.check(build_of(tmp_path / "both", FIRMWARE), 980_000, True)
