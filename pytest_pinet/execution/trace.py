@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -52,7 +52,11 @@ class Recorder:
         return self.steps
 
     def begin(self, title: str) -> Step:
-        step = Step(title, time.time())
+        self.add(step := Step(title, time.time()))
+        self._open.append(step)
+        return step
+
+    def add(self, step: Step) -> None:
         above = self._open[-1] if self._open else None
         if above is None:
             self.steps.append(step)
@@ -60,8 +64,6 @@ class Recorder:
             above.steps.append(step)
         else:
             above.left_out += 1
-        self._open.append(step)
-        return step
 
     def end(self, step: Step, error: str = "") -> None:
         """End a step and all of its sub-steps that are still open."""
@@ -72,11 +74,30 @@ class Recorder:
 
 
 _recorder: Recorder | None = None
+_of_thread = threading.local()
 
 
 def current() -> Recorder | None:
-    """Return the active recorder; None outside of the main thread, since steps of threads would overlap."""
-    return _recorder if threading.current_thread() is threading.main_thread() else None
+    """Return the recorder of this thread; threads have one only within ``apart``, since their steps would overlap."""
+    own: Recorder | None = getattr(_of_thread, "recorder", None)
+    return own or (_recorder if threading.current_thread() is threading.main_thread() else None)
+
+
+@contextmanager
+def apart() -> Iterator[list[Step]]:
+    """Record the steps of the body, in any thread, as a list of their own; see ``add``."""
+    _of_thread.recorder = own = Recorder()
+    try:
+        yield own.steps
+    finally:
+        _of_thread.recorder = None
+
+
+def add(steps: Iterable[Step]) -> None:
+    """Add steps that were recorded apart to the step that is open now."""
+    if (recorder := current()) is not None:
+        for step in steps:
+            recorder.add(step)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TypeVar
 
 from pytest_pinet.errors import first_line
+from pytest_pinet.execution import trace
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,8 +23,15 @@ class UndoStep:
     run: Callable[[], object]
     node: str | None
 
-    def undone(self, lost: Collection[str]) -> str:
-        """Run the step, unless it touches a node in ``lost``. Return a sentence if the change is not undone."""
+    def undone(self, lost: Collection[str]) -> tuple[str, list[trace.Step]]:
+        """Run the step, unless it touches a node in ``lost``.
+
+        Return a sentence if the change is not undone, and the steps of the trace.
+        """
+        with trace.apart() as steps:
+            return self._undone(lost), steps
+
+    def _undone(self, lost: Collection[str]) -> str:
         theirs = sorted(lost) if self.node is None else [self.node] if self.node in lost else []
         if theirs:
             return f"did not undo {self.what}: this run no longer holds {' and '.join(theirs)}"
@@ -69,17 +77,19 @@ class UndoStack:
         """
         failures: list[str] = []
         while self._steps:
-            step = self._steps.pop()
-            if step.node is None:
-                failures.append(step.undone(lost))
-                continue
-            batch = [step]
-            while self._steps and self._steps[-1].node is not None:
+            batch = [self._steps.pop()]
+            while batch[0].node is not None and self._steps and self._steps[-1].node is not None:
                 batch.append(self._steps.pop())
-            own = [[one for one in batch if one.node == node] for node in {one.node for one in batch}]
-            with ThreadPoolExecutor(len(own), thread_name_prefix="pinet-undo") as pool:
-                # An interrupt of this thread ends no other thread, so no step is lost.
-                done = pool.map(lambda steps: [one.undone(lost) for one in steps], own)
-                found = dict(zip(chain.from_iterable(own), chain.from_iterable(done), strict=True))
-            failures += [found[one] for one in batch]
-        return [failure for failure in failures if failure]
+            if batch[0].node is None:
+                found = {batch[0]: batch[0].undone(lost)}
+            else:
+                own = [[one for one in batch if one.node == node] for node in {one.node for one in batch}]
+                with ThreadPoolExecutor(len(own), thread_name_prefix="pinet-undo") as pool:
+                    # An interrupt of this thread ends no other thread, so no step is lost.
+                    done = pool.map(lambda steps: [one.undone(lost) for one in steps], own)
+                    found = dict(zip(chain.from_iterable(own), chain.from_iterable(done), strict=True))
+            for one in batch:
+                failure, steps = found[one]
+                trace.add(steps)
+                failures += [failure] if failure else []
+        return failures
