@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
 
 from pytest_pinet.errors import first_line
 from pytest_pinet.execution import trace
-
-T = TypeVar("T")
-R = TypeVar("R")
+from pytest_pinet.execution.at_once import R, T, at_once
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +52,13 @@ class UndoStack:
         self._steps.append(UndoStep(what, step, node))
 
     def at_once(self, step: Callable[[T, UndoStack], R], targets: Sequence[T]) -> list[R]:
-        """Call ``step(target, undo)`` for all targets at the same time, one thread each; return what the calls return.
+        """Call ``step(target, undo)`` for all targets at the same time; return and raise as ``at_once``.
 
-        The undo steps are run as if the calls had been made in order. Raises the first error when all calls have ended.
+        The undo steps are run as if the calls had been made in order.
         """
         stacks = [UndoStack() for _ in targets]
         try:
-            with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="pinet-change") as pool:
-                return list(pool.map(step, targets, stacks))
+            return at_once(lambda one: step(*one), [*zip(targets, stacks, strict=True)])
         finally:
             for stack in stacks:
                 self._steps += stack._steps
@@ -84,10 +79,9 @@ class UndoStack:
                 found = {batch[0]: batch[0].undone(lost)}
             else:
                 own = [[one for one in batch if one.node == node] for node in {one.node for one in batch}]
-                with ThreadPoolExecutor(len(own), thread_name_prefix="pinet-undo") as pool:
-                    # An interrupt of this thread ends no other thread, so no step is lost.
-                    done = pool.map(lambda steps: [one.undone(lost) for one in steps], own)
-                    found = dict(zip(chain.from_iterable(own), chain.from_iterable(done), strict=True))
+                # Also of one node: an interrupt ends no call, so no step is lost.
+                done = at_once(lambda steps: [one.undone(lost) for one in steps], own)
+                found = dict(zip(chain.from_iterable(own), chain.from_iterable(done), strict=True))
             for one in batch:
                 failure, steps = found[one]
                 trace.add(steps)

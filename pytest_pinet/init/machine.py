@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.errors import PinetError, SshError, TrafficError, first_line
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.nics import read_board
+from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell, as_root, last_line, why_no_root
 from pytest_pinet.init.login import HANDSHAKE_S, Login, explain, options
 from pytest_pinet.lab.node.management import FoundManagement, find_management
@@ -126,8 +126,7 @@ def look_at(logins: Sequence[Login], keyfile: str | None) -> list[Machine | Pine
         except PinetError as error:
             return error
 
-    with ThreadPoolExecutor(max(1, len(logins))) as pool:
-        return list(pool.map(one, logins))
+    return at_once(one, logins)
 
 
 def _look(login: Login, keyfile: str | None) -> Machine:

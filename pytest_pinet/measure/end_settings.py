@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from pytest_pinet.evidence.build import read_end
+from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 
@@ -17,8 +17,7 @@ def read_now(end: End) -> dict[str, str]:
 
 def settings_of(link: Link, read: Callable[[End], dict[str, str]] = read_now) -> dict[str, dict[str, str]]:
     """Return the settings of ``dut``, ``peer``, ``end 2`` and so on, each after the name of its ``end``."""
-    with ThreadPoolExecutor(len(link.ends), thread_name_prefix="pinet-settings") as pool:
-        found = list(pool.map(read, link.ends))
+    found = at_once(read, link.ends)
     return {
         "dut" if index == 0 else "peer" if index == 1 else f"end {index}": {"end": str(end.endpoint), **found[index]}
         for index, end in enumerate(link.ends)

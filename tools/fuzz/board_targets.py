@@ -13,18 +13,9 @@ from pytest_pinet.lab.deploy.boot_modules import parse_boot_needs
 from pytest_pinet.lab.deploy.card import parse_boot_report, parse_card
 from pytest_pinet.lab.labgrid.heartbeat import Heartbeat
 from pytest_pinet.lab.link import arp, manager
-from tools.fuzz.target import Board, Target, as_text, files
+from tests.support.board_answers import CLOCK, Answering
+from tools.fuzz.target import Target, as_text, files
 
-CLOCK = b"""\
-throttled=throttled=0x50005
-tree=1
-scaling_driver=cpufreq-dt
-scaling_governor=ondemand
-scaling_cur_freq=600000
-scaling_max_freq=1800000
-cpuinfo_max_freq=1800000
-time=1000.200000000
-"""
 IDLE = b"""\
 cpu  100 0 50 1000 10 0 5 0 0 0
 70.00
@@ -108,7 +99,7 @@ cpu_after=cpu  101 0 51 1390 12 0 5 0 0 0
 """
 
 
-class _Observing(Board):
+class _Observing(Answering):
     """A board whose observer has printed the text."""
 
     def spawn(self, command: str) -> _Observing:
@@ -142,7 +133,7 @@ def _machine(text: str) -> None:
 
 
 _READERS: Mapping[str, tuple[bytes, Callable[[str], object]]] = {
-    "clock": (CLOCK, lambda text: clock.parse(text, 1000.1, 1000.3)),
+    "clock": (CLOCK.replace("0x0", "0x50005").encode(), lambda text: clock.parse(text, 1000.1, 1000.3)),
     "idle board": (IDLE, noise.parse),
     "boot needs": (NEEDS, parse_boot_needs),
     "boot files": (CARD, lambda text: parse_card("/boot/firmware", text).named_texts()),
@@ -150,7 +141,7 @@ _READERS: Mapping[str, tuple[bytes, Callable[[str], object]]] = {
     "ARP": (ARP, arp.parse),
     "heartbeat": (b"0a1b2c.17.1763712000", Heartbeat.parse),
     "observer": (OBSERVED, _observer),
-    "state of an end": (STATE, lambda text: read(Board(text), "eth0")),  # type: ignore[arg-type]
+    "state of an end": (STATE, lambda text: read(Answering(text), "eth0")),  # type: ignore[arg-type]
 }
 BOARDS: Mapping[str, Target] = {
     **{name: Target(partial(list, [sample]), as_text(read)) for name, (sample, read) in _READERS.items()},

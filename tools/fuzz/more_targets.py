@@ -31,8 +31,9 @@ from pytest_pinet.model.record.exact import dumps, loads
 from pytest_pinet.report.allure.derived import allure2_history, allure3_history, known_tests, remembered, runs_of
 from pytest_pinet.scheduling.plan import Estimates
 from pytest_pinet.tuning.journal import replay
+from tests.support.board_answers import Answering
 from tests.support.exact_boots import boot
-from tools.fuzz.target import ROOT, SCRATCH, Board, Target, as_text, in_file
+from tools.fuzz.target import ROOT, SCRATCH, Target, as_text, in_file
 
 PARTS = b"\n=== next ===\n"
 KTAP = b"""\
@@ -167,7 +168,7 @@ def _allure(data: bytes) -> None:
 def _linux_switch(text: str) -> None:
     ports = ("lan1", "lan2")
     switch = Switch("sw1", "linux", ports, {}, Where("lab.yaml", 3))
-    linux = LinuxSwitch(switch, Board(text), Bridges(1, "br-lan"))  # type: ignore[arg-type]
+    linux = LinuxSwitch(switch, Answering(text), Bridges(1, "br-lan"))  # type: ignore[arg-type]
     for act in (linux.states, linux.counters, linux.neighbours):
         with suppress(SwitchError):
             act(ports)
@@ -253,6 +254,6 @@ MORE: Mapping[str, Target] = {
     "Linux switch": Target(lambda: [STATES, COUNTERS, NEIGHBOURS], as_text(_linux_switch)),
     **{f"switch {name}": _of_family(name) for name in ("cisco_ios", "mikrotik_routeros")},
     "switch journal": Target(lambda: [SWITCH_JOURNAL], _switch_journal),
-    "tuning journal": Target(lambda: [REPLAYED], as_text(lambda text: replay(Board(text)))),  # type: ignore[arg-type]
+    "tuning journal": Target(lambda: [REPLAYED], as_text(lambda text: replay(Answering(text)))),  # type: ignore[arg-type]
     "estimates": Target(lambda: [RESULTS], _estimates),
 }

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import PinetError
-from pytest_pinet.execution.shell import Completed
 
 ROOT = Path(__file__).parents[2]
 SCRATCH = Path(tempfile.mkdtemp(prefix="pinet-fuzz-"))
@@ -33,19 +32,6 @@ def in_file(name: str, data: bytes) -> Path:
     path = SCRATCH / name
     path.write_bytes(data)
     return path
-
-
-class Board:
-    """A board or switch that answers each command with the same text."""
-
-    name = "board"
-
-    def __init__(self, answer: str) -> None:
-        self._answer = answer
-
-    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
-        """Return the answer."""
-        return Completed(0, self._answer, "")
 
 
 def as_text(read_text: Callable[[str], object]) -> Callable[[bytes], object]:

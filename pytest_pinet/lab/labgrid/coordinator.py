@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
+from pytest_pinet.execution.tasks import end_other_tasks
 from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, STILL_S, TAG, Heartbeat
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
 
@@ -218,16 +219,6 @@ class Coordinator:
             self.sync()
             raise LeaseError(f"the coordinator did not release place {place}: {error.details()}") from error
 
-    @staticmethod
-    async def _end_tasks() -> None:
-        """Let the other tasks of this loop end, at most LAST_TASKS_S: asyncio prints an error about a task it loses."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others:
-            _, late = await asyncio.wait(others, timeout=LAST_TASKS_S)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-
     def close(self) -> None:
         """End the session. Never raises, because it runs at the end of the cleanup."""
 
@@ -246,7 +237,7 @@ class Coordinator:
 
     def _end_loop(self) -> None:
         with suppress(CoordinatorError):
-            self._run(self._end_tasks(), "the last tasks of the coordinator session")
+            self._run(end_other_tasks(LAST_TASKS_S), "the last tasks of the coordinator session")
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(CALL_TIMEOUT_S)
         if not self.loop.is_running():

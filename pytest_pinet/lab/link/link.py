@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState
+from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import last_line
 from pytest_pinet.execution.undo import UndoStack
@@ -102,7 +103,7 @@ def connect(
         End(endpoint, sessions[endpoint.node.name], sessions[endpoint.node.name].shell, address)
         for endpoint, address in zip(combination.ends, addresses(combination), strict=True)
     )
-    surroundings = undo.at_once(lambda end, _: read_surroundings(end), ends)
+    surroundings = at_once(read_surroundings, ends)
     for end in ends:
         check_management(end, switches[end.port.switch].rewires)
     for end, around in zip(ends, surroundings, strict=True):

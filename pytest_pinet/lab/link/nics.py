@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.nics import read_board
+from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.judge.hardware import Mismatch, compare_board, find, identify
 from pytest_pinet.lab.node.node_session import NodeSession
@@ -29,8 +29,7 @@ def with_found_nics(combination: Combination, sessions: Mapping[str, NodeSession
     or that is in another place: its values would stand under the wrong name.
     """
     names = [node.name for node in combination.nodes]
-    with ThreadPoolExecutor(len(names), thread_name_prefix="pinet-nics") as pool:
-        boards = dict(zip(names, pool.map(lambda name: _read(sessions[name]), names), strict=True))
+    boards = dict(zip(names, at_once(lambda name: _read(sessions[name]), names), strict=True))
     for node in combination.nodes:
         for one in compare_board(node, boards[node.name].model):
             raise _invalid(f"{node.where}: {node.name}", one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class NodePool:
         # Switch all nodes off before the first is switched on again, so that their off times overlap.
         for step in _STEPS:
             if step is NodeSession.log_in:
-                self._release_halting()
+                self._release_halting(self._halting)
             for session in fresh:
                 try:
                     with doing(f"{_STEPS[step]} {session.node.name}"):
@@ -149,10 +149,10 @@ class NodePool:
         self._halting = {place for place in leaving if place in self._sessions and self._sessions[place].halts}
         self.leases.release(leaving - self._halting if kept else leaving)
 
-    def _release_halting(self, places: Collection[str] | None = None) -> None:
-        """Wait until nodes have halted, and give them back; with ``places`` only the nodes of these places."""
-        self.leases.release(self._halting if places is None else self._halting & set(places))
-        self._halting = self._halting & self.leases.held
+    def _release_halting(self, places: Iterable[str]) -> None:
+        """Wait until the nodes that halt at these places have halted, and give them back."""
+        self.leases.release(self._halting & set(places))
+        self._halting &= self.leases.held
 
     def _give_back(self, places: Iterable[str]) -> None:
         leaving = list(places)

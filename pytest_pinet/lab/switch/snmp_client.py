@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from pytest_pinet.errors import ConfigError, SwitchError, Where
+from pytest_pinet.execution.tasks import end_other_tasks
 from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
 
 Oid = tuple[int, ...]
@@ -223,10 +224,7 @@ class SnmpClient:
             self._engine.close_dispatcher()
         elif self._engine.transportDispatcher is not None:
             self._engine.transportDispatcher.closeDispatcher()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await end_other_tasks()
 
     async def _start(self) -> None:
         # Create the engine inside the running loop: pysnmp 5 binds to the loop at creation.

@@ -15,6 +15,7 @@ from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.traffic.iperf3_version import Version
+from tests.support.board_answers import CLOCK
 from tests.support.doctor_lab import lab
 
 # A Pi 4 B with the UGREEN adapter.
@@ -167,19 +168,6 @@ def test_iperf3_versions_must_be_supported_and_comparable() -> None:
     )
     (old,) = node_checks.judge_iperf3({"a": Version(3, 1)})
     assert (old.status, old.act) == (Status.WRONG, "on that node: install iperf3 3.7 or newer")
-
-
-# Output of Raspberry Pi OS on a Pi 4 B.
-CLOCK = """\
-throttled=throttled=0x0
-tree=1
-scaling_driver=cpufreq-dt
-scaling_governor=ondemand
-scaling_cur_freq=600000
-scaling_max_freq=1800000
-cpuinfo_max_freq=1800000
-time=1000.200000000
-"""
 
 
 @pytest.mark.parametrize(

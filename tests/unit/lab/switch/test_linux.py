@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.errors import SwitchError, Where
-from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.switch.linux import (
     Bridges,
     LinuxSwitch,
@@ -16,6 +15,7 @@ from pytest_pinet.lab.switch.linux import (
 )
 from pytest_pinet.lab.switch.switchport import Capability, Neighbour
 from pytest_pinet.model.lab import Switch
+from tests.support.board_answers import Answering
 
 # bridge -j vlan show, iproute2 6.1 on a DSA switch.
 VLANS = """\
@@ -88,18 +88,6 @@ def test_neighbours_from_lldp() -> None:
         ("lan3", Neighbour(Capability.LLDP)),
     ]
     assert neighbours_by_lldp("") == []
-
-
-class Answering:
-    """A switch that answers every command with the same text."""
-
-    name = "sw"
-
-    def __init__(self, answer: str) -> None:
-        self.answer = answer
-
-    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
-        return Completed(0, self.answer, "")
 
 
 @pytest.mark.parametrize(
