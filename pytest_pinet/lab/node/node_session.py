@@ -11,41 +11,16 @@ from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
 from pytest_pinet.lab.node.guard import Guard, stop_all
+from pytest_pinet.lab.node.node_login import NoAnswer, NodeLogin, answer_timeout_s
 from pytest_pinet.lab.node.shutdown import Shutdown
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.journal import Replayed, replay
 from pytest_pinet.tuning.setting import NoKnob, SettingReading
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.deploy.deployment import Deployment
-
-# A booted node answers on its console in well under a second. A booting node may print nothing for a part of its boot.
-ANSWER_TIMEOUT_S = 5.0
-SILENT_SHARE = 1 / 6
-SSH_TIMEOUT_S = 8.0
-# For a node with a dead console, before it counts as a node that hangs.
-SSH_ALONE_TIMEOUT_S = 5.0
-
-
-def answer_timeout_s(node: Node) -> float:
-    """Return how long a node with power may be silent before it counts as a node that hangs."""
-    return max(ANSWER_TIMEOUT_S * node.patience, SILENT_SHARE * node.boot_timeout_s)
-
-
-def ssh_timeout_s(node: Node) -> float:
-    """Return how long a node that shows its login on the console may be silent over ssh."""
-    return SSH_TIMEOUT_S * node.patience
-
-
-class NoAnswer(Exception):
-    """The node does not answer; a power cycle may help. ``error`` is raised if the power cycle does not help."""
-
-    def __init__(self, error: LabError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 class NodeSession:
@@ -66,11 +41,10 @@ class NodeSession:
         self.target = target
         # Takes a sentence that the user must read at once.
         self.announce: Callable[[str], None] = lambda _: None
-        # Returns the start of each command line on the node (lab/board_lock/fence.py).
-        self.fence: Callable[[], str] = lambda: ""
         # Takes the lock on the board that the guard of a trial reads. Raises LeaseError, SshError.
         self.lock_for_trial: Callable[[], None] = lambda: None
         self.strategy = target.get_driver(Strategy, activate=False)
+        self.login = NodeLogin(node, self.strategy)
         # None until the power switch was read.
         self._found_off: bool | None = None
         self._boot: Deadline | None = None
@@ -87,7 +61,7 @@ class NodeSession:
         # The errors of boot tunings with which the node did not come up, for all leases of this run.
         self._failed_tunings: dict[Tuning, LabError] = {}
         self.warnings: list[str] = []
-        self._shutdown = Shutdown(node.name, self.strategy, self._connect_alone, self.warn)
+        self._shutdown = Shutdown(node.name, self.strategy, self.login.over_ssh_alone, self.warn)
         # Whether we have cut the power and not switched it on since.
         self._cut = False
         # Whether the node still runs what we have removed; None until ``begin_leave``.
@@ -150,9 +124,7 @@ class NodeSession:
     @property
     def where_to_look(self) -> str:
         """What a person does to see why the node is silent."""
-        if self.strategy.has_login:
-            return f"look at the console: labgrid-client -p {self.node.place} console"
-        return f"connect a screen or a serial console to {self.node.name} to see why"
+        return self.login.where_to_look
 
     @property
     def record(self) -> ConsoleRecord | None:
@@ -366,108 +338,17 @@ class NodeSession:
             raise
 
     def _connect(self, timeout_s: float) -> None:
-        deadline = Deadline(timeout_s)
-        booted_s = self._log_in_on_console(timeout_s) if self.strategy.has_login else float("inf")
-        if self.node.management is not None and self.node.management.mode is ManagementMode.SERIAL:
-            self._shell = self._console_shell()
-        else:
-            self._connect_ssh(deadline, booted_s, self.where_to_look)
+        try:
+            self._shell = self.login.log_in(timeout_s)
+        except NoAnswer as silence:
+            self._shutdown.silent |= silence.silent
+            raise
         self._boot = None
         self._shutdown.clear()
         if self.record is not None:
             # The restart on the record is the boot that we waited for.
             self.record.take([KernelEventKind.RESTART])
             self.record.panicked = False
-
-    def _log_in_on_console(self, timeout_s: float) -> float:
-        """Log in on the serial console, and return the time since the boot."""
-        from pexpect import TIMEOUT
-
-        from pytest_pinet.lab.console.login import BootPanic
-
-        name, act = self.node.name, self.where_to_look
-        try:
-            self.strategy.log_in(timeout_s, self.node.boot_timeout_s)
-            # It may have been booted just before this lease.
-            booted_s: float = self.strategy.uptime_s()
-            return booted_s
-        except (TIMEOUT, BootPanic) as error:
-            self._shutdown.silent |= {"console", "ssh"} if isinstance(error, BootPanic) else {"console"}
-            why = first_line(error.__cause__ or error)
-            silent = ConsoleError(f"{name} does not answer on its serial console: {why}", act)
-            raise self._no_answer(silent, error) from error
-        except LabError:
-            raise
-        except Exception as error:
-            why = first_line(error.__cause__ or error)
-            raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
-
-    def _console_shell(self) -> SshShell:
-        from pytest_pinet.lab.console.serial_driver import PiSerialDriver
-        from pytest_pinet.lab.node.console_shell import ConsoleShell
-
-        line = self.strategy.console
-        if not isinstance(line, PiSerialDriver):
-            raise ConsoleError(
-                f"{self.node.name} has management: serial, which needs PiSerialDriver, not {type(line).__name__}",
-                "use PiSerialDriver of pytest_pinet.lab.drivers in the lab file",
-            )
-        return ConsoleShell(self.node.name, line)
-
-    def _connect_ssh(self, deadline: Deadline, booted_s: float, act: str) -> None:
-        name = self.node.name
-        if self.strategy.ssh is None:
-            raise LabError(
-                f"the target of {name} has no ssh driver",
-                f"add PiSSHDriver to it in the lab file, or write `management: serial` at {self.node.where}",
-            )
-        try:
-            # A booting Pi shows its login prompt before DHCP has given it an address.
-            self.strategy.connect(
-                max(ssh_timeout_s(self.node), deadline.remaining_s, self.node.boot_timeout_s - booted_s)
-            )
-        except Exception as error:
-            if isinstance(error, LabError) and not self._panicked:
-                raise
-            self._shutdown.silent.add("ssh")
-            trouble = SshError(f"{name} does not answer over ssh: {first_line(error.__cause__ or error)}", act)
-            raise self._no_answer(trouble, error) from error
-        self._shell = self._new_shell()
-
-    def _new_shell(self) -> SshShell:
-        ssh = self.strategy.ssh
-        service = ssh.networkservice
-        login = ssh.username or service.username
-        prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
-        shell = SshShell(self.node.name, prefix)
-        shell.fence = self.fence()
-        shell.patience = self.node.patience
-        return shell
-
-    def _connect_alone(self) -> SshShell:
-        self.strategy.connect_alone(SSH_ALONE_TIMEOUT_S * self.node.patience)
-        return self._new_shell()
-
-    @property
-    def _panicked(self) -> bool:
-        return self.record is not None and any(
-            finding.kind is KernelEventKind.PANIC for finding in self.record.findings
-        )
-
-    def _no_answer(self, trouble: LabError, error: Exception) -> NoAnswer:
-        """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one."""
-        from pytest_pinet.lab.console.login import BootPanic
-
-        # The panic is removed from the record, because it ends with the next boot.
-        record = self.record
-        panics = record.take([KernelEventKind.PANIC]) if record is not None else []
-        if panics or isinstance(error, BootPanic):
-            line = str(panics[0]) if panics else first_line(error.__cause__ or error)
-            trouble = ConsoleError(f"kernel panic on {self.node.name} while it booted, {line}", trouble.act)
-        if record is not None:
-            trouble.excerpt = record.excerpt(panics[0]) if panics else record.tail()
-            record.take()
-        return NoAnswer(trouble)
 
     def take_unreported(self) -> list[KernelFinding]:
         """Return the kernel problems on the console that were not reported to any test; the record forgets them."""

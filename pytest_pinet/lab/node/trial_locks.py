@@ -29,7 +29,7 @@ class TrialLocks:
 
     def attach(self, session: NodeSession) -> None:
         """Make a session lock its board before a trial, and compare the owner of the lock in each command."""
-        session.fence = lambda: self._locks.fence(session.node.place)
+        session.login.fence = lambda: self._locks.fence(session.node.place)
         session.lock_for_trial = lambda: self._hold(session)
 
     def _hold(self, session: NodeSession) -> None:

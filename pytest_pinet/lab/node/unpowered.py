@@ -8,7 +8,8 @@ from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
 from pytest_pinet.lab.deploy.board import GONE_POLL_S, SHUTDOWN_S, boot_id
 from pytest_pinet.lab.deploy.boot import PLAIN
 from pytest_pinet.lab.deploy.trial_guard import silence_of
-from pytest_pinet.lab.node.node_session import NoAnswer, NodeSession
+from pytest_pinet.lab.node.node_login import NoAnswer
+from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.ssh import SshShell
 
 # For a person who has to find the board.
@@ -49,7 +50,7 @@ class UnpoweredSession(NodeSession):
         if self._ending is not None or self._hangs:
             return
         try:
-            shell = self._shell or self._connect_alone()
+            shell = self._shell or self.login.over_ssh_alone()
             self._request(shell)
         except ShutdownError:
             raise
@@ -116,7 +117,7 @@ class UnpoweredSession(NodeSession):
                 # The kernel lives, but programs hang, such as when the card does not answer.
                 silence = SshError(f"{self.node.name} takes ssh connections, but runs no command", self.where_to_look)
                 self._shell = None
-                raise self._no_answer(silence, silence)
+                raise self.login.no_answer(silence, silence)
             # The system that was requested to end still answers.
             if not Deadline(SHUTDOWN_S).wait_until(lambda: boot_id(self.shell) != self._ending, GONE_POLL_S):
                 self._ending = None
@@ -134,7 +135,7 @@ class UnpoweredSession(NodeSession):
         Until then the guard of a trial must see the lock, since the reboot may fail.
         """
         try:
-            self._request(self._shell or self._connect_alone())
+            self._request(self._shell or self.login.over_ssh_alone())
             self.announce(f"waiting for the reboot of {self.node.name}, before it is given back")
             self.await_boot()
         except LabError:

@@ -19,6 +19,7 @@ from pytest_pinet.model.tuning import SettingOutcome, Tuning
 from pytest_pinet.tuning import booting
 from pytest_pinet.tuning.registry import read_tuning
 from pytest_pinet.tuning.setting import SettingPlace
+from tests.support.changed_node import change_node
 from tests.support.emulated_gate import NEEDS, emulated_session
 
 pytestmark = [pytest.mark.emulated, *NEEDS]
@@ -148,7 +149,7 @@ def test_a_board_that_does_not_boot_with_a_tuning_is_healed_by_one_power_cycle(
     node: NodeSession, parameter: str, why: str
 ) -> None:
     files, before = known_good_files(node), power_cycles(node)
-    node.node = replace(node.node, boot_timeout_s=120.0)
+    change_node(node, boot_timeout_s=120.0)
     tuning = read_tuning({"arm_freq": 3000, "kernel": parameter})
     with pytest.raises(LabError) as caught:
         node.boot_with(tuning)

@@ -16,7 +16,7 @@ from pytest_pinet.errors import ConfigError, ConsoleError, PowerError, Where
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord
 from pytest_pinet.lab.labgrid import power
-from pytest_pinet.lab.node import node_session
+from pytest_pinet.lab.node import node_login
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.lab import Node
 from tests.support.board_stand_in import Board
@@ -225,8 +225,8 @@ def test_a_board_that_was_only_switched_on_is_shut_down_at_the_end(new_board: Ne
 
 
 def test_a_board_that_still_prints_has_its_boot_timeout(new_board: NewBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(node_session, "SILENT_SHARE", 0.0)
+    monkeypatch.setattr(node_login, "ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(node_login, "SILENT_SHARE", 0.0)
     board = new_board()
     board.pdu.on = True
     session = session_of(board, 30)
@@ -252,9 +252,9 @@ def test_a_board_that_still_prints_has_its_boot_timeout(new_board: NewBoard, mon
 def test_a_board_that_prints_and_then_hangs_is_power_cycled_after_its_boot_timeout(
     new_board: NewBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(node_session, "SSH_ALONE_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(node_session, "SILENT_SHARE", 0.0)
+    monkeypatch.setattr(node_login, "ANSWER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(node_login, "SSH_ALONE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(node_login, "SILENT_SHARE", 0.0)
     board = new_board()
     board.pdu.on = True
     session = session_of(board, 3)
@@ -281,8 +281,8 @@ def without_ssh(session: NodeSession) -> None:
 def test_the_error_for_a_hanging_console_quotes_its_last_line(
     new_board: NewBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 1)
-    monkeypatch.setattr(node_session, "SSH_ALONE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(node_login, "ANSWER_TIMEOUT_S", 1)
+    monkeypatch.setattr(node_login, "SSH_ALONE_TIMEOUT_S", 0.5)
     board = new_board("", "")
     session = session_of(board, 1)
     session.switch_on()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,12 @@ from pytest_pinet.lab.board_lock.agent import BEAT_FILE
 from pytest_pinet.lab.deploy import board as deploy_board
 from pytest_pinet.lab.deploy.trial_guard import PATH
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.node import node_session, unpowered
+from pytest_pinet.lab.node import node_login, unpowered
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.session import LabSession
 from tests.support.card_board import CardBoard
 from tests.support.card_desk import desk_file, lock_of, obedient_board
+from tests.support.changed_node import change_node
 from tests.support.gate_project import wait_until
 from tests.support.labgrid_server import labgrid_server
 
@@ -40,7 +40,7 @@ def told() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_session, "SSH_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(node_login, "SSH_TIMEOUT_S", 1.0)
     monkeypatch.setattr(unpowered, "STEP_S", 1.0)
     monkeypatch.setattr(unpowered, "silence_of", lambda _: 1.0)
     monkeypatch.setattr(unpowered, "HAND_S", 5.0)
@@ -103,7 +103,7 @@ def test_a_person_unplugs_a_board_that_hangs(
 ) -> None:
     session = get()
     # The board is up, so this is only how long the test waits for a boot that never comes.
-    session.node = replace(session.node, boot_timeout_s=2.0)
+    change_node(session, boot_timeout_s=2.0)
     (tmp_path / "build.yaml").write_text("name: hangs\ncmdline: hang=1\n")
     build = load_build(str(tmp_path / "build.yaml"))
     session.deployment.check(build)
@@ -130,7 +130,7 @@ def test_a_board_that_stays_silent_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = get()
-    session.node = replace(session.node, boot_timeout_s=1.0)
+    change_node(session, boot_timeout_s=1.0)
     monkeypatch.setattr(unpowered, "HAND_S", 1.0)
     board.power_off()
     lab._pool.distrust(session.node)

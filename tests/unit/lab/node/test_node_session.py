@@ -19,12 +19,14 @@ from pytest_pinet.lab.console.login import BootPanic
 from pytest_pinet.lab.console.record import ConsoleRecord
 from pytest_pinet.lab.labgrid.power import Power
 from pytest_pinet.lab.node import guard, shutdown
-from pytest_pinet.lab.node.node_session import SSH_TIMEOUT_S, NodeSession, answer_timeout_s
+from pytest_pinet.lab.node.node_login import SSH_TIMEOUT_S, answer_timeout_s
+from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.node.shutdown import COMMAND
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import VIRTUAL, Node
 from pytest_pinet.tuning import journal
 from pytest_pinet.tuning.journal import Replayed
+from tests.support.changed_node import change_node
 from tests.support.local_shell import LocalShell
 
 BOOT_S = 60.0
@@ -60,7 +62,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def replace_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use ``Answering`` as the shell of nodes, whose shutdown takes no time."""
-    monkeypatch.setattr("pytest_pinet.lab.node.node_session.SshShell", Answering)
+    monkeypatch.setattr("pytest_pinet.lab.node.node_login.SshShell", Answering)
     for name in ("SILENT_S", "PROBE_S", "REST_S"):
         monkeypatch.setattr(shutdown, name, 0.0)
 
@@ -223,7 +225,7 @@ def test_a_node_that_was_on_gets_a_short_ssh_timeout() -> None:
 def test_a_node_in_virtual_time_may_be_silent_for_longer_over_ssh() -> None:
     board = Board(True)
     found = session(board)
-    found.node = replace(found.node, clock=VIRTUAL)
+    change_node(found, clock=VIRTUAL)
     found.switch_on()
     found.log_in()
     assert found.node.patience > 1

@@ -7,7 +7,7 @@ import pytest
 from pytest_pinet.catalogue.load import load
 from pytest_pinet.errors import Where
 from pytest_pinet.lab.node import unpowered
-from pytest_pinet.lab.node.node_session import NoAnswer
+from pytest_pinet.lab.node.node_login import NoAnswer
 from pytest_pinet.lab.node.unpowered import UnpoweredSession
 from pytest_pinet.model.lab import Node
 from tests.unit.lab.node.test_node_session import BOOT_S, Board
