@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -39,7 +40,7 @@ def add_make_output(parts: BuildContents, folder: Path) -> None:
         )
     parts.add(BuildFileRole.KERNEL, [existing(image, where, "kernel")], where)
     modules = _modules(folder)
-    missing = next((name for name in modules if not (folder / name).is_file()), None)
+    missing = next((name for name in modules if not _is_file(folder / name)), None)
     if missing is not None:
         raise ConfigError(f"{folder / missing} is not built, but modules.order lists it; run `make modules`", where)
     if not modules:
@@ -81,7 +82,12 @@ def _modules(folder: Path) -> list[str]:
 def _built(folder: Path, listed: PurePosixPath) -> str:
     # The tree has a folder kernel/ of its own, with modules such as kernel/configs.ko.
     place = str(listed).removeprefix("kernel/")
-    return place if not (folder / listed).is_file() and (folder / place).is_file() else str(listed)
+    return place if not _is_file(folder / listed) and _is_file(folder / place) else str(listed)
+
+
+def _is_file(path: Path) -> bool:
+    # Before Python 3.14, Path.is_file raises OSError for a name that is too long.
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def _installed(folder: Path, release: str, modules: list[str]) -> Iterator[tuple[str, bytes]]:

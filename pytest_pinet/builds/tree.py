@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from pytest_pinet.builds.cache import read_once
-from pytest_pinet.builds.module import is_module, read_module
+from pytest_pinet.builds.module import is_module, name_of, read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.model.build import ModuleId
 
@@ -125,6 +125,15 @@ def with_dependencies(modules: Mapping[str, ModuleId], names: Iterable[str]) -> 
             found[name] = modules[name]
             queue += [*modules[name].depends, *modules[name].softdeps]
     return sorted(found.values(), key=lambda module: module.path)
+
+
+def built_in_modules(tree: Path) -> set[str]:
+    """Return the names of the modules that are built into a tree's kernel; empty if unknown."""
+    try:
+        data = (tree / "modules.builtin").read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return set()
+    return {name_of(line) for line in data.splitlines() if line}
 
 
 def built_in_texts(tree: Path) -> list[tuple[str, str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_pinet.builds.image import page_kib
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
@@ -79,7 +80,8 @@ def make_payload(
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
-    built_in = _built_in(kernel_of)
+    trees = [Path(file.path) for file in kernel_of.of(BuildFileRole.MODULES)]
+    built_in = {name for tree in trees for name in built_in_modules(tree)}
     order = _load_order(board, build, known, built_in)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
         raise CapabilityError(
@@ -176,19 +178,8 @@ def _modules(build: Build) -> dict[str, Path]:
     return found
 
 
-def _built_in(build: Build) -> frozenset[str]:
-    """Return the names of the modules that are built into the kernel; empty if the build does not list them."""
-    found = set()
-    for tree in build.of(BuildFileRole.MODULES):
-        listed = Path(tree.path) / "modules.builtin"
-        if listed.is_file():
-            names = (line.rpartition("/")[2].partition(".")[0] for line in listed.read_text().splitlines())
-            found |= {name.replace("-", "_") for name in names}
-    return frozenset(found)
-
-
 def _load_order(
-    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], built_in: frozenset[str]
+    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], built_in: Collection[str]
 ) -> list[ModuleId]:
     """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError."""
     order: dict[str, ModuleId] = {}

@@ -35,12 +35,13 @@ from pytest_pinet.history.compare import RunSet, compared
 from pytest_pinet.history.lines import import_lines, lines_of
 from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.records import points_of
-from pytest_pinet.history.results_file import read_run
+from pytest_pinet.history.results_file import HEAD, LINES, read_run, record_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.lab.console.kernel_log import plain_line, recognise
 from pytest_pinet.lab.node import management
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.comparison_table import comparison_table
 from pytest_pinet.report.markdown import summary_markdown
@@ -57,6 +58,7 @@ from tests.support.gate_records import gated_run
 from tests.support.history_records import day, kept
 from tests.support.report_records import NIGHT, run_record
 from tools.fuzz.board_targets import BOARDS
+from tools.fuzz.build_targets import BUILDS
 from tools.fuzz.more_targets import MORE
 from tools.fuzz.target import SCRATCH, Target, as_text, files, in_file
 
@@ -66,9 +68,17 @@ def _lab(data: bytes) -> object:
 
 
 def _results(data: bytes) -> None:
-    path = in_file("results.json", data)
-    run = read_run(path)
-    stored, points = points_of(run, "", str(path))
+    _show(read_run(in_file("results.json", data)))
+
+
+def _killed(data: bytes) -> None:
+    head, _, lines = data.partition(PARTS.encode())
+    in_file(HEAD, head)
+    _show(record_of(in_file(LINES, lines))[0])
+
+
+def _show(run: RunRecord) -> None:
+    stored, points = points_of(run, "", "results.json")
     for text in (*summary_table(run.results, run.skipped), summary_markdown(run), openmetrics(points)):
         for_log(text).encode("utf-8")
     side = RunSet("a", tuple(points))
@@ -150,6 +160,13 @@ def _evidence(data: bytes) -> None:
         read_text(before)
 
 
+def _left_by(run: RunRecord) -> bytes:
+    """Return what a run leaves if it is killed: its own data and the lines of its results."""
+    head = run.dump()
+    results = head.pop("results")
+    return "\n".join([json.dumps(head), PARTS, *map(json.dumps, results)]).encode()
+
+
 PARTS = "=== after ==="
 RUNS = (day(1), run_record(NIGHT), gated_run(2))
 BOARD = b"model=Raspberry Pi 4\nown=/x\ndevice=eth0\nmac=dc:a6:32:01:02:03\ndriver: bcmgenet\nbus-info: fd58.ethernet\n"
@@ -195,6 +212,7 @@ TARGETS: Mapping[str, Target] = {
         lambda: [*files("tests/data/results/*.json")(), *(json.dumps(one.dump()).encode() for one in RUNS)],
         _results,
     ),
+    "killed run": Target(lambda: [_left_by(one) for one in RUNS], _killed),
     "history": Target(
         lambda: [*files("tests/data/history/*.jsonl")(), "\n".join(lines_of(kept([day(1), gated_run(2)]))).encode()],
         _history,
@@ -239,6 +257,7 @@ TARGETS: Mapping[str, Target] = {
     "console": Target(lambda: [KERNEL_LINES], _console),
     **MORE,
     **BOARDS,
+    **BUILDS,
 }
 
 

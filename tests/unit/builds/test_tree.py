@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.tree import find_trees, read_tree, required_modules
+from pytest_pinet.builds.tree import built_in_modules, find_trees, read_tree, required_modules
 from pytest_pinet.model.build import ModuleId
 from tests.support import build_files as made
 
@@ -36,6 +36,12 @@ def test_a_module_in_updates_replaces_the_one_in_kernel(tmp_path: Path) -> None:
     assert read_tree(tmp_path / path) == (modules, digest, size)
     made.write(tmp_path, {f"{path}/modules.order": b"x"})
     assert read_tree(tmp_path / path)[1] != digest
+
+
+def test_the_list_of_what_is_built_in_may_have_any_bytes(tmp_path: Path) -> None:
+    made.write(tmp_path, {"modules.builtin": b"kernel/net/core/pktgen.ko\n\xff\xfe\n\nkernel/fs/nls/nls-cp437.ko.xz\n"})
+    assert built_in_modules(tmp_path) >= {"pktgen", "nls_cp437"}
+    assert built_in_modules(tmp_path / "missing") == set()
 
 
 def module(name: str, path: str = "", depends: str = "", *aliases: str) -> ModuleId:

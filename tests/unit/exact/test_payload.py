@@ -107,6 +107,7 @@ def test_the_folder_of_make_is_a_build(
             "../../etc/passwd.o\n",
             r"modules.order: expected a module such as net/core/pktgen.o, got '\.\./",
         ),
+        ("modules.order", "9" * 400 + "/e1000e.o\n", r"/9{400}/e1000e.ko is not built, but modules.order lists it"),
         (
             "include/config/kernel.release",
             "../6.1\n",
