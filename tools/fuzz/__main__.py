@@ -45,11 +45,9 @@ def main(words: list[str]) -> int:
         print(f"{time.monotonic() - started:.0f} s, turn {turn}: {sum(counts.values())} examples", flush=True)
         turn += 1
     print(", ".join(f"{name} {count}" for name, count in counts.items()))
-    wall_s, processor_s = time.monotonic() - started, time.process_time()
-    print(
-        f"{sum(counts.values())} examples of {len(counts)} formats without a finding, turns {options.turn} to {turn - 1}:"
-        f" {wall_s:.0f} s, {processor_s:.0f} s of processor time"
-    )
+    found = f"{sum(counts.values())} examples of {len(counts)} formats without a finding"
+    spent = f"{time.monotonic() - started:.0f} s, {time.process_time():.0f} s of processor time"
+    print(f"{found}, turns {options.turn} to {turn - 1}: {spent}")
     return 0
 
 
