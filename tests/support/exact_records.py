@@ -1,20 +1,29 @@
-"""Runs of exact gates as records, from the boots of ``tests.support.recorded_exact``."""
+"""Runs of exact gates as records: from the boots of ``tests.support.recorded_exact``, or from recorded boots."""
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pytest_pinet.judge.exact import ExactLimits, judge_exact
 from pytest_pinet.model.exact import ExactBoot, Function
 from pytest_pinet.model.record.change import BuildRecord, TurnRecord
+from pytest_pinet.model.record.exact import loads
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import EXACT_MEANING, exact_records
 from tests.support.recorded_exact import BOOTS, GOOD
 
+DATA = Path(__file__).parents[1] / "data/exact"
 STARTED = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 SOURCES = {"gem_rx": "drivers/net/ethernet/cadence/macb_main.c:1302"}
+
+
+def recorded(name: str) -> ExactBoot:
+    """Return a boot of ``tests/data/exact``."""
+    return loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes()))
 
 
 def build(name: str, key: str) -> BuildRecord:

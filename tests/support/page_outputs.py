@@ -33,6 +33,7 @@ from pytest_pinet.report.losses import loss_lines, losses_sentence
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.text_wrap import wrap
 from tests.support.console_blocks import DOCS, PAGES, ROOT
+from tests.support.exact_records import of_boots, recorded, run_of
 from tests.support.loss_levels import TODAY, losses
 from tests.support.report_records import direction, result
 
@@ -250,6 +251,13 @@ def _status() -> list[str]:
     return [head, "24 results, newest run 2026-11-15", *loss_lines(losses(), TODAY)]
 
 
+def _exact_gate() -> list[str]:
+    a, b = recorded("macb-6.1-rebuilt"), recorded("macb-6.1-rx-pending")
+    run = run_of(of_boots(a, b, "macb.ko"), "macb.ko")
+    assert run.change is not None
+    return change_lines(run.change, results=run.results)
+
+
 OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "two kernels": lambda: _answer(TWO_KERNELS),
     "two kernels, md": lambda: summary_markdown(_run(TWO_KERNELS)).splitlines(),
@@ -260,4 +268,5 @@ OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "status": _status,
     "selftest": _selftest,
     "calibration": _calibration,
+    "exact gate": _exact_gate,
 }

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, judge_exact
 from pytest_pinet.judge.exact_spread import ExactSpread, change_of_rhythm, tolerance_of
-from pytest_pinet.model.exact import ExactBoot
-from pytest_pinet.model.record.exact import loads
 from pytest_pinet.model.traffic import Direction
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window
-
-DATA = Path(__file__).parents[2] / "data/exact"
-
-
-def recorded(name: str) -> ExactBoot:
-    return loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes()))
+from tests.support.exact_records import recorded
 
 
 @pytest.mark.parametrize(
