@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import MadeExactBoot
 from pytest_pinet.session.exact_machines import PlannedExactBoot
 
 Say = Callable[[str], None]
-# The first boots of a known-good kernel prove that the board is exact.
+# The first boots of a known-good build prove that the board is exact.
 _PROOF = 2
 
 
@@ -38,17 +37,9 @@ class QemuMachines:
         bench = self._bench(nic)
         kernel = build if build is not None and build.kernel is not None else self._stock_kernel(say)
         self._kernels[nic] = kernel
-        proof = bench.payload(kernel)
-        boots = 0 if bench.is_proved(proof) else _PROOF
-        if build is None or build is kernel:
-            return PlannedExactBoot(boots, lambda: bench.known_good(proof, say, [self._stop]))
         payload = bench.payload(kernel, build)
-
-        def make() -> MadeExactBoot:
-            bench.known_good(proof, say, [self._stop])
-            return bench.measured(payload, say, [self._stop])
-
-        return PlannedExactBoot(boots + (not bench.is_measured(payload)), make)
+        boots = 0 if bench.is_proved(payload) else _PROOF
+        return PlannedExactBoot(boots, lambda: bench.known_good(payload, say, [self._stop]))
 
     def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)

@@ -1,0 +1,95 @@
+"""How often exact boards boot for a gate. QEMU is replaced; the cache and the payloads are real."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.ab import exact_machines
+from pytest_pinet.ab.exact_machines import QemuMachines
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.errors import LabError
+from pytest_pinet.exact import measure
+from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.payload import Payload
+from pytest_pinet.exact.qemu import Plugin, Qemu
+from pytest_pinet.model.build import Build
+from pytest_pinet.model.exact import ExactBoot
+from tests.support.build_files import image, module, tree, write
+from tests.support.exact_boots import KNOWN_GOOD
+
+Boots = list[str]
+MACB = exact_boards()["macb"]
+MODULES = ("macb", "phylink", "pktgen", "af_packet")
+
+
+@pytest.fixture
+def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Boots:
+    """Return the names of the builds in the order of their boots."""
+    stock = write(tmp_path / "stock", {"Image": image(), **tree(**{name: module(name) for name in MODULES})})
+    made: Boots = []
+
+    def boot(_board: ExactBoard, payload: Payload, *_: object, **__: object) -> ExactBoot:
+        made.append(payload.build.removeprefix("build "))
+        # A module of this name does not repeat.
+        number = made.count("unsteady.ko")
+        return replace(KNOWN_GOOD, identity=replace(KNOWN_GOOD.identity, banner=f"boot {number}"))
+
+    def twice(*words: object) -> tuple[ExactBoot, ExactBoot]:
+        return boot(*words), boot(*words)  # type: ignore[arg-type]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(measure, "find_qemu", lambda _: Qemu(("qemu",), (7, 2, 22), "hash"))
+    monkeypatch.setattr(measure, "plugin_for", lambda *_: Plugin(None, None))
+    monkeypatch.setattr(measure, "boot", boot)
+    monkeypatch.setattr(measure, "boot_twice", twice)
+    monkeypatch.setattr(exact_machines, "stock_build", lambda _: load_build(str(stock)))
+    return made
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Callable[[str], Build]:
+    def made(name: str) -> Build:
+        folder = write(tmp_path / name, {f"{name}.ko": module("macb", srcversion=name.upper())})
+        return load_build(str(folder / f"{name}.ko"))
+
+    return made
+
+
+def gate(good: Build | None, build: Build) -> tuple[int, int]:
+    """Return how many boots are planned for A and for B, after both were made."""
+    machines = QemuMachines({"macb": MACB})
+    a = machines.known_good("macb", good, print)
+    a.make()
+    b = machines.boot("macb", build, print)
+    b.make()
+    return a.boots, b.boots
+
+
+def test_a_known_good_driver_is_proved_once_and_the_stock_kernel_is_not_booted(
+    boots: Boots, driver: Callable[[str], Build]
+) -> None:
+    good, build = driver("good"), driver("build")
+    assert gate(good, build) == (2, 1)
+    assert boots == ["good.ko", "good.ko", "build.ko"]
+    assert gate(good, build) == (0, 0)
+    assert gate(good, good) == (0, 0)
+    assert len(boots) == 3
+    # A driver that was only measured is proved when it becomes the known-good one.
+    assert gate(build, good) == (2, 0)
+    assert boots[3:] == ["build.ko", "build.ko"]
+
+
+def test_the_stock_kernel_is_proved_if_it_is_the_known_good_build(boots: Boots, driver: Callable[[str], Build]) -> None:
+    assert gate(None, driver("build")) == (2, 1)
+    assert len(boots) == 3
+    assert boots[-1] == "build.ko"
+
+
+def test_a_known_good_driver_that_does_not_repeat_is_refused(boots: Boots, driver: Callable[[str], Build]) -> None:
+    with pytest.raises(LabError, match=r"^the exact board macb is not exact on this machine: .*boot 1.*boot 2"):
+        gate(driver("unsteady"), driver("build"))
