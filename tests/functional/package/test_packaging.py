@@ -120,9 +120,13 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     files = {name.partition(".dist-info/")[2]: name for name in archive.namelist() if ".dist-info/" in name}
     metadata = email.message_from_string(archive.read(files["METADATA"]).decode())
-    assert metadata["License-Expression"] == "MIT"
-    assert metadata.get_all("License-File") == ["LICENSE"]
-    assert "licenses/LICENSE" in files
+    # The plugin for QEMU, which is in the wheel as source, has a licence of its own.
+    assert metadata["License-Expression"] == "MIT AND GPL-2.0-or-later"
+    licences = ["LICENSE", "LICENSES/GPL-2.0-or-later.txt"]
+    assert metadata.get_all("License-File") == licences
+    assert [name for name in licences if f"licenses/{name}" not in files] == []
+    plugin = archive.read("pytest_pinet/exact/plugin/count.c").decode()
+    assert "SPDX-License-Identifier: GPL-2.0-or-later" in plugin
     assert metadata["Requires-Python"] == ">=3.11"
     assert set(metadata.get_all("Provides-Extra", [])) == {
         "cli",
