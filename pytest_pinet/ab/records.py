@@ -203,7 +203,7 @@ def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
     every = [one for turn in series.turns for one in turn.tries]
     notes = [note for one in every for measurement in one.measurements for note in measurement.notes]
     notes += [event.text for one in every for event in one.events]
-    notes += [*kernel_notes(every), *management_notes(every)]
+    notes += [*kernel_notes(every), *management_notes(every, series.usual_bps)]
     notes += [note for turn in series.turns for note in turn.notes]
     notes += [f"during the comparison: {text}" for text in peer_changes([turn.settings for turn in series.turns])]
     notes += [f"{side}: {text}" for side, ran in ran_records(boots, "").items() for text in ran.changed]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from statistics import median
 
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.config.reference_data import ReferenceData
@@ -18,7 +19,7 @@ from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.drops import DROPS_MAX
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
-from pytest_pinet.judge.preconditions import management_trouble
+from pytest_pinet.judge.preconditions import management_trouble, rate_bps
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.end_settings import settings_of
@@ -108,6 +109,12 @@ class TurnSeries:
         """Return all connections of a build that count."""
         return [one for turn in self.of(side) for one in turn.kept]
 
+    @property
+    def usual_bps(self) -> float | None:
+        """The middle rate of A, all flows together; None before A was measured."""
+        rates = [rate_bps(one) for one in self.tries(Side.A)]
+        return median(rates) if rates else None
+
     def take(self, context: MeasureContext, boot: MadeBoot) -> None:
         """Measure in the current boot, and judge all turns.
 
@@ -121,7 +128,7 @@ class TurnSeries:
             while sum(not one.excluded for one in runs.tries) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
                 # Octets that only one build sends look like a change.
-                refuse(management_trouble(runs.tries))
+                refuse(management_trouble(runs.tries, self.usual_bps))
             runs.finish(self.traffic)
             tries, before, own = tuple(runs.tries), runs.conditions.before, runs.management.uncounted
             turn = Turn(boot.side, boot.number, boot.started_s, replace(link), tries, before, settings, build, own)

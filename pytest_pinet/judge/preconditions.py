@@ -96,34 +96,49 @@ def _busy(one: Conditions) -> list[str]:
     ]
 
 
-def management_share(tries: Sequence[Try]) -> dict[str, float]:
-    """Return the largest share of the traffic that ssh and an NFS root of each end had, for ends that share a NIC."""
+def rate_bps(one: Try) -> float:
+    """Return the goodput of all flows of a try together."""
+    return sum(flow.flow.goodput.bps for flow in one.flows)
+
+
+def management_share(tries: Sequence[Try], usual_bps: float | None = None) -> dict[str, float]:
+    """Return the largest share that ssh and an NFS root of each end had, for ends that share a NIC.
+
+    It is the share of the measured traffic, or of ``usual_bps``: beside a slow build, constant octets of ssh are a
+    larger share of the traffic, although they disturb it no more.
+    """
     found: dict[str, float] = {}
-    for one in (end for each in tries if not each.excluded for end in each.evidence):
-        if one.management is not None and one.management.share is not None:
-            found[one.end] = max(found.get(one.end, 0.0), one.management.share)
+    for each in (one for one in tries if not one.excluded):
+        slower = rate_bps(each) / usual_bps if usual_bps else 1.0
+        for end in each.evidence:
+            if end.management is not None and end.management.share is not None:
+                found[end.end] = max(found.get(end.end, 0.0), end.management.share * slower)
     return found
 
 
-def management_notes(tries: Sequence[Try]) -> list[str]:
+def management_notes(tries: Sequence[Try], usual_bps: float | None = None) -> list[str]:
     """Return a note for each end whose ssh or NFS root disturbed the traffic on the same interface."""
-    shares = management_share(tries).items()
-    return [_management(end, share, MANAGEMENT_NOTE) for end, share in shares if MANAGEMENT_NOTE < share <= MANAGEMENT]
+    return [
+        _management(end, share, MANAGEMENT_NOTE, usual_bps)
+        for end, share in management_share(tries, usual_bps).items()
+        if MANAGEMENT_NOTE < share <= MANAGEMENT
+    ]
 
 
-def management_trouble(tries: Sequence[Try]) -> list[str]:
+def management_trouble(tries: Sequence[Try], usual_bps: float | None = None) -> list[str]:
     """Return a sentence for each end whose ssh or NFS root makes the value invalid."""
     act = (
         "\n  -> look for other users of the node, for programs that print much during the traffic, and for programs "
         "that read or write files of an NFS root"
     )
-    shares = management_share(tries).items()
-    return [_management(end, share, MANAGEMENT) + act for end, share in shares if share > MANAGEMENT]
+    shares = management_share(tries, usual_bps).items()
+    return [_management(end, share, MANAGEMENT, usual_bps) + act for end, share in shares if share > MANAGEMENT]
 
 
-def _management(end: str, share: float, most: float) -> str:
+def _management(end: str, share: float, most: float, usual_bps: float | None) -> str:
+    of = "the rate of A" if usual_bps else "the measured traffic"
     return (
-        f"ssh, or an NFS root, of {end} used its interface, too: {share * 100:.2g} % of the measured traffic "
+        f"ssh, or an NFS root, of {end} used its interface, too: {share * 100:.2g} % of {of} "
         f"(at most {most * 100:g} % is allowed)"
     )
 
