@@ -18,6 +18,7 @@ from pytest_pinet.judge.ktap import KtapReport, read_ktap
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.measure.end_settings import settings_of_boot
 from pytest_pinet.measure.kselftest_install import packed
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.kselftest import Kselftest
@@ -64,6 +65,7 @@ def measure(
         replace(
             parts_of(link, job.key, report.verdict, f"{job.test}: {report.sentence}"),
             build=read_build(link.dut.shell, link.dut.device),
+            settings=settings_of_boot(link),
             started=started,
             seconds=time.monotonic() - clock,
             kselftest=_record(job, report),

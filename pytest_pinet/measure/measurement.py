@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
 from pytest_pinet.errors import InvalidMeasurement, LabError, UnsupportedError, first_line
-from pytest_pinet.evidence.build import read_build, read_end, read_serial
+from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
@@ -24,7 +24,7 @@ from pytest_pinet.lab.deploy.board import boot_id
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
-from pytest_pinet.measure.end_settings import settings_of
+from pytest_pinet.measure.end_settings import once_per_boot, settings_of_boot
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
@@ -57,35 +57,16 @@ LOOPBACK = "127.0.0.1"
 LOOPBACK_S = 1.0
 
 
-def _once_per_boot(end: End, key: str, read: Callable[[], T]) -> T:
-    """Return what ``read`` returned at the first call since the boot of the end's node."""
-    facts = end.session.facts
-    if key not in facts:
-        facts[key] = read()
-    found: T = facts[key]
-    return found
-
-
 def _serials_of(link: Link) -> dict[str, str]:
     """Return the serial numbers of the boards that report one, by end."""
-    serials = {str(end.endpoint): _once_per_boot(end, "serial", partial(read_serial, end.shell)) for end in link.ends}
+    serials = {str(end.endpoint): once_per_boot(end, "serial", partial(read_serial, end.shell)) for end in link.ends}
     return {end: serial for end, serial in serials.items() if serial is not None}
 
 
 def _boot_of(dut: End) -> str | None:
     """Return a short name of the end's boot; None if the end does not tell."""
-    found = _once_per_boot(dut, "boot", partial(boot_id, dut.shell))
+    found = once_per_boot(dut, "boot", partial(boot_id, dut.shell))
     return None if found is None else hashlib.sha256(found.encode()).hexdigest()[:8]
-
-
-def _settings_of(link: Link) -> dict[str, dict[str, str]]:
-    """Return the settings of the ends by their role. They are read once for each end, and for each tuning of it."""
-    tuned = "+".join(str(one) for one in link.tunings)
-
-    def read(end: End) -> dict[str, str]:
-        return _once_per_boot(end, f"settings {end.device} {tuned}", partial(read_end, end.shell, end.device))
-
-    return settings_of(link, read)
 
 
 def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:
@@ -98,7 +79,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     clock = time.monotonic()
     dut = link.dut
     # Only a boot or a module load changes the build.
-    build = _once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
+    build = once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
     keys = [MetricKey(link.combination.identity, traffic, way) for way in traffic.direction.parts]
@@ -262,7 +243,7 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
         evenness=found.evenness,
         cables=runs.cables.records(),
         serials=_serials_of(link),
-        settings=_settings_of(link),
+        settings=settings_of_boot(link),
     )
 
 
@@ -327,4 +308,4 @@ def _ceiling(end: End, traffic: Traffic, tool: TrafficTool) -> Bitrate:
         own = replace(traffic, direction=Direction.TX, duration_s=LOOPBACK_S)
     job = TrafficJob(end.shell, end.shell, LOOPBACK, LOOPBACK, own)
     # The key contains all parameters: other streams, rates or packet sizes give other values.
-    return _once_per_boot(end, f"loopback {own.key}", lambda: tool.measure(job).flows[Direction.TX].goodput)
+    return once_per_boot(end, f"loopback {own.key}", lambda: tool.measure(job).flows[Direction.TX].goodput)

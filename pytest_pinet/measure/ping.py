@@ -12,6 +12,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.pings import PingJudgement, judge_pings
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.end_settings import settings_of_boot
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import MetricKey
@@ -52,6 +53,7 @@ def measure(
         replace(
             parts_of(link, ping.key, found.verdict, "; ".join([*found.reasons, ping_text(record)])),
             build=read_build(link.dut.shell, link.dut.device),
+            settings=settings_of_boot(link),
             profile=profile.name,
             started=started,
             seconds=time.monotonic() - clock,

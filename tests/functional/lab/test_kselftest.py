@@ -57,6 +57,9 @@ def test_a_selftest_reaches_the_peer_and_copies_a_file_to_it(run: Run) -> None:
     assert found.kselftest is not None
     assert [one.name for one in found.kselftest.results] == ["reach the peer", "copy a file"]
     assert "ok 1 selftests: drivers/net: passes.sh" in ktap
+    assert found.settings is not None
+    assert [own["end"] for own in found.settings.values()] == ["one:onboard", "two:onboard"]
+    assert found.settings["dut"]["kernel"] == f"{os.uname().release} {os.uname().version}"
 
 
 # The runner ends with 0 in all of these.
