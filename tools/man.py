@@ -54,17 +54,21 @@ def _page(words: tuple[str, ...], command: click.Command) -> str:
         for heading, commands in by_heading.items():
             rows = [(f"{name}-{one}(1)", text) for one, text in commands.items() if one in names]
             lines += [f".SH {heading.upper()}", *_rows(rows)]
-    codes = [paragraph for paragraph in paragraphs if paragraph.startswith(EXIT)]
-    if codes:
-        lines.append(".SH EXIT STATUS")
-        for number, paragraph in enumerate(codes):
-            lines += [".PP"] if number else []
-            lines.append(_text(" ".join(paragraph.split())))
+    codes = [*_exit_codes(command), *([] if command is pinet else _exit_codes(pinet)[:1])]
+    lines.append(".SH EXIT STATUS")
+    for number, paragraph in enumerate(codes):
+        lines += [".PP"] if number else []
+        lines.append(_text(" ".join(paragraph.split())))
     lines += [".SH ENVIRONMENT", *_rows(list(ENVIRONMENT.items()))]
     above = ["pinet"] if len(words) > 1 else ["pytest"]
     above += ["-".join(words[:-1])] if len(words) > 2 else []
     lines += [".SH SEE ALSO", ", ".join(f"{_text(one)}(1)" for one in above)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _exit_codes(command: click.Command) -> list[str]:
+    """Return the paragraphs on exit codes. The first one of ``pinet`` is about every command."""
+    return [part for part in inspect.cleandoc(command.help or "").split("\n\n") if part.startswith(EXIT)]
 
 
 def _sentence(text: str) -> str:

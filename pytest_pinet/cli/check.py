@@ -18,9 +18,10 @@ from pytest_pinet.cli.paint import echo
 def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     """Check a lab file without using the lab, and list its interfaces.
 
-    FILE is the same as --lab FILE. The exit code is 4 if the file, the lab's baselines or its
-    acknowledged losses have an error. A variable that is not set is a note,
-    because this command uses no value of a template.
+    FILE is the same as --lab FILE. A variable that is not set is a note, because this command uses no value of a
+    template.
+
+    Exit code: 0 if there is no error; 4 if the file, the lab's baselines or its acknowledged losses have one.
     """
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load

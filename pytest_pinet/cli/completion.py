@@ -61,7 +61,8 @@ def completion(shell: str) -> None:
     zsh:  eval "$(pinet completion zsh)"             in ~/.zshrc, after compinit
     fish: pinet completion fish | source             in ~/.config/fish/config.fish
 
-    Names come from the lab of --lab or, without the option, of $PINET_LAB.
+    Names come from the lab of --lab or, without the option, of PINET_LAB, of pinet_lab in pytest's configuration, or
+    of the virtual lab.
     """
     register()
     found = get_completion_class(shell)

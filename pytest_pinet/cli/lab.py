@@ -61,7 +61,10 @@ def down(lab_file: str) -> None:
 @LAB_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def status(lab_file: str, as_json: bool) -> None:
-    """Show power, ports, links and faults of every node. The exit code is 1 if the lab is down."""
+    """Show power, ports, links and faults of every node.
+
+    Exit code: 0 if the lab is up; 1 if it is down.
+    """
     from pytest_pinet.virtual.status import status as read_status
 
     found = read_status(lab_file)
@@ -175,7 +178,10 @@ def restore(target: str | None, lab_file: str, without_leases: bool) -> None:
 @click.argument("node", shell_complete=lab_names.nodes)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
-    """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr"""
+    """Run COMMAND on NODE, such as: pinet lab exec pi4b-1 -- ip addr
+
+    Exit code: that of COMMAND; 255 if ssh fails.
+    """
     from pytest_pinet.virtual.status import BOOT_S, ssh_command
 
     argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command, BOOT_S)

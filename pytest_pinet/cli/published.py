@@ -22,7 +22,9 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     """Compare the results of a run with published values.
 
     RUN is a run folder or its results.json; the default is .pinet/latest. If several RUNs of one lab have the same
-    result, the latest counts. The exit code is 1 if a result is off, unless the source itself doubts its value.
+    result, the latest counts.
+
+    Exit code: 0 if no result is off; 1 if a result is off, unless the source itself doubts its value.
     """
     from pytest_pinet.catalogue.published import published as published_values
     from pytest_pinet.history.results_file import read_run

@@ -57,6 +57,17 @@ def console_blocks() -> list[ConsoleBlock]:
     return [block for page in PAGES for block in blocks_of(page)]
 
 
+def script_lines() -> list[ConsoleBlock]:
+    """Return the lines with a command of ours in the scripts of all pages, each as a block."""
+    return [
+        ConsoleBlock(str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1, "", (match["command"],))
+        for page in PAGES
+        for text in [page.read_text(encoding="utf-8")]
+        for script in re.finditer(r"^ *```bash\n.*?^ *```", text, re.M | re.S)
+        for match in re.compile(r"^ *(?:exec )?(?P<command>pinet .*)$", re.M).finditer(text, *script.span())
+    ]
+
+
 def blocks_of(page: Path) -> list[ConsoleBlock]:
     """Return the blocks of one page."""
     text = page.read_text(encoding="utf-8")

@@ -11,13 +11,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 from pytest_pinet.calibration import outcome, selftest
 from pytest_pinet.calibration.outcome import CalibrationOutcome
 from pytest_pinet.calibration.selftest import Count, Mark
 from pytest_pinet.config.calibration import Calibration, MeasuredNoise
+from pytest_pinet.doctor.bench import Bench
+from pytest_pinet.doctor.examine import LAB_FILE, REACHING
+from pytest_pinet.doctor.finding import Finding, Status, lines
+from pytest_pinet.doctor.node_checks import NO_CONSOLE, NO_POWER, check_coordinator, check_exporters
+from pytest_pinet.init.answers import Answers
+from pytest_pinet.init.desk import Wishes, plan
+from pytest_pinet.init.lab_file import desk_text
 from pytest_pinet.judge.causes_in_flow import shaper
 from pytest_pinet.judge.components import Component, Components
 from pytest_pinet.judge.spread import Proposal
@@ -34,6 +43,7 @@ from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.text_wrap import wrap
 from tests.support.console_blocks import DOCS, PAGES, ROOT
 from tests.support.exact_records import of_boots, recorded, run_of
+from tests.support.init_machines import direct, machine
 from tests.support.loss_levels import TODAY, losses
 from tests.support.report_records import direction, result
 
@@ -258,6 +268,30 @@ def _exact_gate() -> list[str]:
     return change_lines(run.change, results=run.results)
 
 
+def _desk_file() -> list[str]:
+    """The lab file of a Pi 4, and of this machine at the other end of its cable."""
+    pi = replace(machine("pi4b"), host="pi")
+    return desk_text(plan((pi,), machine("pc", None), Wishes(), Answers(is_terminal=False), direct), "x").splitlines()
+
+
+def _desk_doctor() -> list[str]:
+    """The first checks of a desk without a fault."""
+    bench = cast(Bench, SimpleNamespace(connect=lambda: "", coordinator=None))
+    good = [Finding(Status.OK, name) for name in ("pi", "pc")]
+    checks = {
+        "lab file": [Finding(Status.OK, message="desk.yaml: 2 nodes, 2 interfaces, 1 switch")],
+        "coordinator": check_coordinator(bench),
+        "exporter": check_exporters(bench),
+        "places free": good,
+        "power read-back": [Finding(Status.UNKNOWN, "pi", NO_POWER), good[1]],
+        "serial login": [Finding(Status.UNKNOWN, "pi", NO_CONSOLE), good[1]],
+        "ssh": good,
+        "root rights": good,
+    }
+    assert list(checks) == [LAB_FILE, *(check.name for check in REACHING)]
+    return [line for check, findings in checks.items() for line in lines(check, findings)]
+
+
 OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "two kernels": lambda: _answer(TWO_KERNELS),
     "two kernels, md": lambda: summary_markdown(_run(TWO_KERNELS)).splitlines(),
@@ -266,6 +300,8 @@ OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "no offload": lambda: _answer(NO_OFFLOAD),
     "failure": _failure,
     "status": _status,
+    "desk.yaml, file": _desk_file,
+    "doctor of a desk": _desk_doctor,
     "selftest": _selftest,
     "calibration": _calibration,
     "exact gate": _exact_gate,

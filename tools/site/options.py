@@ -13,14 +13,21 @@ OTHERS = {
     "LG_COORDINATOR": "address of labgrid's coordinator, if the lab file does not name one",
     "NO_COLOR": "commands print no colour, if it has any value",
     "PINET_ALLURE": "the Allure command for `pinet report`",
+    "PINET_QEMU": "another QEMU for exact boards: its program, or a folder of unpacked Debian packages",
     "TERM": "`dumb` is a terminal without colour",
     "XDG_CACHE_HOME": "folder for caches: fetched packages, cards of emulated boards, trials of link rates",
     "XDG_RUNTIME_DIR": "folder for the state of a running virtual lab",
     "XDG_STATE_HOME": "folder for the notes by which changes of switch ports, and `pinet demo`, are undone",
 }
-_READ = re.compile(r"""environ(?:\.get\(|\[|\.pop\()\s*["']([A-Z][A-Z0-9_]+)["']|getenv\(["']([A-Z0-9_]+)["']""")
+_READ = re.compile(
+    r"""environ(?:\.get\(|\[|\.pop\()\s*["']([A-Z][A-Z0-9_]+)["']|getenv\(["']([A-Z0-9_]+)["']"""
+    r"""|^\w+ = ["'](PINET_[A-Z_]+)["']""",
+    re.M,
+)
 # Set for programs that we start, read from pytest-xdist or PATH, or an example.
-NOT_OURS = {"PATH", "COMP_LINE", "CI_JOB_ID", "LG_HOSTNAME", "LG_USERNAME", "PINET_ALLURE"}
+NOT_OURS = {"PATH", "COMP_LINE", "CI_JOB_ID", "LG_HOSTNAME", "LG_USERNAME"}
+# Set by a demo for its own second process, and by a lab and a run for processes that they start.
+NOT_OURS |= {"PINET_DEMO_ROOTLESS", "PINET_RUN", "PINET_VLAB"}
 
 
 def options() -> str:
@@ -44,5 +51,5 @@ def variables_in_source() -> set[str]:
     """Return the names of the environment variables that the package reads, except pytest's own."""
     folder = Path(__file__).parents[2] / "pytest_pinet"
     texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
-    names = {first or second for text in texts for first, second in _READ.findall(text)} - NOT_OURS
+    names = {name for text in texts for groups in _READ.findall(text) for name in groups if name} - NOT_OURS
     return {name for name in names if not name.startswith("PYTEST_")}

@@ -9,7 +9,7 @@ from pytest_pinet.lab.console.record import ConsoleRecord
 from pytest_pinet.model.build import Build
 
 # Where a kernel can be booted instead; part of the messages of refusals.
-ELSEWHERE = "a kernel needs a Raspberry Pi, or an emulated board (lab/emulated.yaml)"
+ELSEWHERE = "a kernel needs a Raspberry Pi, or an emulated board (--lab emulated)"
 
 
 class Refused(Exception):

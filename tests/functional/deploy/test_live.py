@@ -209,7 +209,7 @@ def test_a_refusal_in_a_namespace_names_the_emulated_lab(
     with pytest.raises(UnsupportedError) as refused:
         Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
     assert str(refused.value).startswith(message)
-    assert "lab/emulated.yaml" in str(refused.value)
+    assert "--lab emulated" in str(refused.value)
 
 
 def test_a_sysctl_that_the_kernel_does_not_have_is_an_error_of_the_build(

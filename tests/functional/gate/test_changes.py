@@ -79,7 +79,7 @@ def test_a_kernel_is_refused_with_one_sentence_that_says_where_one_can_be_tried(
     assert code == expected, text
     text = " ".join(text.split())
     assert text.count(f"{NODE} shares its kernel with other containers") == 1
-    assert "lab/emulated.yaml" in text
+    assert "--lab emulated" in text
     assert f"No decision on Image: {NODE} shares its kernel" in text
 
 

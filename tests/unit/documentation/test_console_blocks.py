@@ -9,9 +9,10 @@ import pytest
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.cli.command import HELP_NAMES
-from tests.support.console_blocks import ROOT, ConsoleBlock, console_blocks
+from tests.support.console_blocks import ROOT, ConsoleBlock, console_blocks, script_lines
 
 BLOCKS = console_blocks()
+SCRIPTS = script_lines()
 
 
 def test_each_block_is_run_or_says_why_not() -> None:
@@ -29,7 +30,11 @@ def test_a_reason_names_tests_that_are_there() -> None:
     assert [(block, path) for block, path in sorted(named) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_scripts_have_commands() -> None:
+    assert len(SCRIPTS) >= 4
+
+
+@pytest.mark.parametrize("block", [*BLOCKS, *SCRIPTS], ids=str)
 def test_the_commands_of_a_block_take_its_arguments(block: ConsoleBlock) -> None:
     for words in block.words:
         if words[:1] == ["pinet"]:

@@ -34,7 +34,7 @@ def test_each_option_of_pytest_is_in_the_reference_and_pages_name_no_other(pytes
 def test_each_environment_variable_of_the_source_is_in_the_reference() -> None:
     settings = {one.variable for one in SETTINGS}
 
-    assert variables_in_source() - settings == set(OTHERS) - {"PINET_ALLURE"}
+    assert variables_in_source() - settings == set(OTHERS)
 
 
 def test_each_command_is_in_the_reference() -> None:
@@ -71,6 +71,17 @@ def test_each_external_link_is_on_the_list_of_addresses() -> None:
 def test_the_yaml_of_a_page_parses(page: Path) -> None:
     for block in re.findall(r"```yaml\n(.*?)```", TEXT[page], re.S):
         assert yaml.safe_load(block)
+
+
+def test_pages_for_users_name_no_lab_file_of_a_checkout() -> None:
+    """A wheel has the packaged labs, under their names."""
+    users = {page: text for page, text in TEXT.items() if page.parent != DOCS / "contributing"}
+
+    assert [name_of(page) for page, text in users.items() if re.search(r"(?<![\w-])lab/[\w-]+\.yaml", text)] == []
+
+
+def test_the_readme_is_a_short_page() -> None:
+    assert len(TEXT[ROOT / "README.md"].splitlines()) < 160
 
 
 def test_each_make_target_is_in_the_readme() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 
@@ -26,6 +27,15 @@ def test_a_page_has_sections_and_exit_codes() -> None:
     assert gate.index(".SH OPTIONS") < gate.index(".SH EXIT STATUS") < gate.index("132 for wrong arguments")
     assert degrade.index(".SH FAULTS OF A NODE") < degrade.index("\\-\\-freeze")
     assert "pinet(1), pinet\\-lab(1)" in degrade
+
+
+def test_each_page_has_the_exit_codes_of_all_commands_and_none_stands_in_prose() -> None:
+    split = {name: text.partition(".SH EXIT STATUS\n") for name, text in pages().items()}
+    codes = {name: set(re.findall(r"\d+", after.partition(".SH ")[0])) for name, (_, _, after) in split.items()}
+
+    assert [name for name, found in codes.items() if not found >= {"2", "4", "70", "74", "130"}] == []
+    assert [name for name, (before, _, _) in split.items() if re.search("The exit code is", before)] == []
+    assert "that of COMMAND" in split["pinet-lab-exec.1"][2]
 
 
 @pytest.mark.parametrize(
