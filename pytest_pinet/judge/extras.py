@@ -28,6 +28,8 @@ _UNKNOWN = {
     Metric.CPU: "cpu not judged: the tool does not report the processor time of the device under test",
 }
 
+# Why a marginal result fails.
+STRICT_REASON = "marginal results fail (--pinet-strict)"
 
 # The costs of one direction by metric (MAXIMA): segments sent again over all sent, datagrams lost over all sent, mean
 # round-trip time under load in seconds, percent of one core per Gbit/s of goodput. A value that is not known is None or

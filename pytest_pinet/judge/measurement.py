@@ -17,7 +17,7 @@ from pytest_pinet.judge.attempts import (
 )
 from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.circumstances import Circumstances, excused, failed, first_lines, invalid
-from pytest_pinet.judge.extras import judged_extras
+from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.flows import judge_evenness
 from pytest_pinet.judge.gate import gating, rule_on
@@ -92,7 +92,7 @@ def strictly(found: MeasurementJudgement) -> MeasurementJudgement:
         extras = tuple(replace(extra, verdict=fail(extra.verdict)) for extra in judged.extras)
         return replace(judged, verdict=fail(judged.verdict), extras=extras)
 
-    why = f"{found.reason}; marginal results fail (--pinet-strict)" if found.verdict is Verdict.MARGINAL else None
+    why = f"{found.reason}; {STRICT_REASON}" if found.verdict is Verdict.MARGINAL else None
     even = found.evenness
     return replace(
         found,

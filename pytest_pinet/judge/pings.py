@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.judge.extras import judge_extras
+from pytest_pinet.judge.extras import STRICT_REASON, judge_extras
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.model.judgement import ExtraJudgement
@@ -29,11 +29,12 @@ class PingJudgement:
 
 
 def judge_pings(
-    rounds: Sequence[PingReport], limits: Sequence[Limit], key: MetricKey, profile: Profile
+    rounds: Sequence[PingReport], limits: Sequence[Limit], key: MetricKey, profile: Profile, strict: bool = False
 ) -> PingJudgement:
     """Judge the limits on loss and latency (the mean round trip); other limits are not judged.
 
-    A limit that one series misses is a suspicion, which other series must confirm.
+    A limit that one series misses is a suspicion, which other series must confirm. ``strict``: what would be marginal
+    fails.
     """
     judged = [_judge(report, limits, key) for report in rounds]
     each = [confirm([j.verdict in _HELD for j in judgements], profile) for judgements in zip(*judged, strict=True)]
@@ -45,7 +46,10 @@ def judge_pings(
     if verdict is Verdict.PASS and last is not None:
         verdict = last.verdict
     shown = missed[:1] if verdict is not Verdict.PASS and missed else judged[-1]
-    return PingJudgement(verdict, tuple(j.reason for j in shown))
+    reasons = tuple(j.reason for j in shown)
+    if strict and verdict is Verdict.MARGINAL:
+        return PingJudgement(Verdict.FAIL, (*reasons, STRICT_REASON))
+    return PingJudgement(verdict, reasons)
 
 
 def _judge(report: PingReport, limits: Sequence[Limit], key: MetricKey) -> list[ExtraJudgement]:

@@ -31,12 +31,13 @@ def measure(
     profile: Profile,
     raw: MutableMapping[str, str],
     watch: Callable[[], None] | None = None,
+    strict: bool = False,
 ) -> ResultRecord:
     """Ping from the device under test to its peer. Repeat after a missed limit until the verdict is certain.
 
     Only ``limits`` on loss and latency (the mean round trip) are judged. The caller fills in ``test``, ``files`` and
     ``rerun`` of the record. ``raw`` receives the output. ``watch`` is called throughout and can end the ping by
-    raising. Raises LabError.
+    raising. ``strict``: what would be marginal fails. Raises LabError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
     rounds: list[PingReport] = []
@@ -47,7 +48,7 @@ def measure(
             report, text = tool.measure(link.dut.shell, ping, link.dut.ip, link.peer.ip, str(link.peer.endpoint), watch)
         rounds.append(report)
         raw[f"{len(rounds)}-ping.txt"] = text
-        found = judge_pings(rounds, limits, key, profile)
+        found = judge_pings(rounds, limits, key, profile, strict)
     record = ping_record(ping, rounds)
     return result_record(
         replace(

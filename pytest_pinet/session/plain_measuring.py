@@ -28,7 +28,6 @@ from pytest_pinet.model.lab import Node
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
-from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.parametrizer import case_of
@@ -75,8 +74,9 @@ class PlainMeasuring:
         if isinstance(job, Kselftest):
             return measure_kselftest.measure(link, job, raw, self.recorder.warn, self.access.watch)
         if isinstance(job, Ping):
-            found = measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch)
-            return found.replace(verdict=Verdict.FAIL) if self._strict and found.verdict is Verdict.MARGINAL else found
+            return measure_ping.measure(
+                link, job, call.limits, call.profile, raw, self.access.watch, strict=self._strict
+            )
         traffic = job if isinstance(job, Traffic) else job.traffic
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)

@@ -16,10 +16,12 @@ LATENCY = Limit(Duration(0.002), Origin.MARKER, "the test's", metric=Metric.LATE
 FAST = PROFILES["fast"]
 
 
-def judged(*means_ms: float, limits: tuple[Limit, ...] = (LATENCY,)) -> tuple[Verdict | None, tuple[str, ...]]:
+def judged(
+    *means_ms: float, limits: tuple[Limit, ...] = (LATENCY,), strict: bool = False
+) -> tuple[Verdict | None, tuple[str, ...]]:
     """Judge series of ten pings with these mean round-trip times."""
     rounds = [PingReport(10, 10, ms / 2e3, ms / 1e3, ms / 5e2, None) for ms in means_ms]
-    found = judge_pings(rounds, limits, key("pi4b", "onboard"), FAST)
+    found = judge_pings(rounds, limits, key("pi4b", "onboard"), FAST, strict)
     return found.verdict, found.reasons
 
 
@@ -32,6 +34,14 @@ def test_a_miss_is_a_suspicion_until_other_series_confirm_it() -> None:
     misses = [3.0] * FAST.fails_after
     assert judged(*misses) == (Verdict.FAIL, ("mean round-trip time 3 ms is above the limit 2 ms",))
     assert judged(3.0, *[0.5] * (FAST.fails_after - 1))[0] is Verdict.MARGINAL
+
+
+def test_with_strict_a_cleared_suspicion_fails_and_the_reason_names_the_option() -> None:
+    cleared = [3.0, *[0.5] * (FAST.fails_after - 1)]
+    missed, option = "mean round-trip time 3 ms is above the limit 2 ms", "marginal results fail (--pinet-strict)"
+    assert judged(*cleared, strict=True) == (Verdict.FAIL, (missed, option))
+    assert judged(*cleared) == (Verdict.MARGINAL, (missed,))
+    assert judged(0.5, strict=True)[0] is Verdict.PASS
 
 
 @pytest.mark.parametrize(
