@@ -30,6 +30,7 @@ def loaded() -> Any:
 
 
 plain_words = loaded()
+DEFAULT = [TOOL.parents[1] / name for name in plain_words.DEFAULT]
 
 
 def found(name: str, text: str) -> list[tuple[int, str]]:
@@ -138,8 +139,35 @@ def test_of_a_code_block_only_the_comments_are_read() -> None:
     assert found("page.md", page) == [(2, "asked"), (5, "Told")]
 
 
-def test_of_yaml_only_comments_are_read() -> None:
+def test_of_yaml_comments_and_descriptions_are_read() -> None:
     assert found("lab.yaml", "told: nobody # somebody\n# A figure.\nurl: x#asked\n") == [(1, "somebody"), (2, "figure")]
+    assert found("action.yml", "  told:\n    description: For nobody else\n    default: asked for\n") == [(2, "nobody")]
+
+
+def test_of_javascript_comments_and_quoted_texts_are_read() -> None:
+    text = """const told = "told"; // as asked
+// A list that stops as
+// ever.
+const text = one ? "nobody there" : `told ${told} times`;
+const url = 'https://told.example/';
+"""
+    assert found("page.js", text) == [(1, "asked"), (2, "as ever"), (4, "nobody"), (4, "told")]
+
+
+def test_of_a_template_texts_titles_and_comments_are_read() -> None:
+    text = """<figure class="told" title="for nobody">
+{# As asked. #}
+{% if told %}<p data-told="told">{{ figures.told }} the user is
+told</p>{% endif %}
+</figure>
+"""
+    assert found("page.html", text) == [(1, "nobody"), (2, "asked"), (4, "told")]
+
+
+def test_all_that_users_read_is_checked() -> None:
+    files = {str(path.relative_to(TOOL.parents[1])) for path in plain_words.files(map(str, DEFAULT))}
+    assert {".ci/run", "action.yml", "templates/gate.yml", "pytest_pinet/report/page/page.js"} <= files
+    assert "pytest_pinet/report/page/templates/page.html" in files
 
 
 @pytest.mark.parametrize(("name", "first"), [("Makefile", ""), ("install", "#!/bin/sh"), ("x.sh", "")])
