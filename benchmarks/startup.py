@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-PLAIN = "plain pytest"
+PLAIN, INSTALLED = "plain pytest", "pinet and labgrid, as installed"
 # Other plugins of the developers' environment are left out.
 OTHERS = ("-p", "no:hypothesispytest", "-p", "no:allure_pytest", "-p", "no:xdist", "-p", "no:cacheprovider")
 WAYS = {
@@ -26,7 +27,7 @@ WAYS = {
     "pinet alone": ("-p", "no:labgrid"),
     "pinet and labgrid, pinet first": ("-p", "pinet"),
     "pinet and labgrid, labgrid first": ("-p", "labgrid"),
-    "pinet and labgrid, as installed": (),
+    INSTALLED: (),
     "labgrid alone": ("-p", "no:pinet"),
 }
 
@@ -44,23 +45,29 @@ def seconds(folder: Path, options: tuple[str, ...]) -> tuple[float, float]:
     return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def measured(rounds: int, ways: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    """Return elapsed and processor time of each run, by its way."""
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test_empty.py").write_text("def test_empty():\n    pass\n")
+        (folder / "pytest.ini").write_text("[pytest]\n")
+        for way in ways:
+            # The first run writes byte code.
+            seconds(folder, WAYS[way])
+        for number in range(rounds):
+            first = number % len(ways)
+            for way in (*ways[first:], *ways[:first]):
+                found[way].append(seconds(folder, WAYS[way]))
+    return found
+
+
 def main() -> None:
     """Print the medians of all ways."""
     parser = argparse.ArgumentParser(prog="benchmarks.startup", description=__doc__)
     parser.add_argument("-n", type=int, default=10, help="rounds")
     rounds = parser.parse_args().n
-    found: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "test_empty.py").write_text("def test_empty():\n    pass\n")
-        (folder / "pytest.ini").write_text("[pytest]\n")
-        for options in WAYS.values():
-            # The first run writes byte code.
-            seconds(folder, options)
-        for number in range(rounds):
-            ways = list(WAYS)
-            for way in (*ways[number % len(ways) :], *ways[: number % len(ways)]):
-                found[way].append(seconds(folder, WAYS[way]))
+    found = measured(rounds, list(WAYS))
     print(f"{rounds} runs each, one empty test, in milliseconds; more: than plain pytest.")
     print(f"{'':34} {'elapsed':>10} {'more':>5}   {'processor':>9} {'more':>5}   {'least':>9} {'more':>5}")
     base = numbers(found[PLAIN])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from benchmarks import startup
 from benchmarks.makespan import measured
 from tests.support.doctor_command import doctor
-from tests.support.gate_project import GateLab, NewProject
+from tests.support.gate_project import PINET, GateLab, NewProject
 
 GATE = Path(__file__).parents[2] / "pytest_pinet" / "suites" / "test_line_rate.py"
 QUICK = """
@@ -77,3 +79,35 @@ def test_the_gate_after_a_killed_one_is_quick(new_project: NewProject, gate_lab:
     output = project.pytest("-k", "quick")
     assert output.ret == 0
     assert output.duration < 15
+
+
+@pytest.mark.soak(
+    "A pytest run without pinet tests takes at most 50 ms more with pytest-pinet and labgrid installed (the least "
+    "processor time of 20 runs each).",
+    runs=5,
+)
+def test_an_unused_plugin_costs_little() -> None:
+    found = startup.measured(20, [startup.PLAIN, startup.INSTALLED])
+    plain_s, installed_s = (min(processor for _, processor in found[way]) for way in found)
+    assert installed_s <= plain_s + 0.05
+
+
+@pytest.mark.soak("`pinet demo` takes less than 2 minutes, and decides right each time.", runs=5)
+def test_the_demo_is_quick(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PINET, "demo", "--yes", *words], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=400, check=False,
+        )  # fmt: skip
+
+    try:
+        done = run()
+    finally:
+        run("--remove")
+    took = re.search(r"^This took (\d+) s\.", done.stdout, re.M)
+    assert took is not None, done.stdout + done.stderr
+    assert (done.returncode, int(took[1]) < 120) == (0, True), done.stdout
