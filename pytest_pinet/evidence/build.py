@@ -75,6 +75,7 @@ PARTS = {
     "notes": "hex < /sys/kernel/notes",
     "model": "tr -d '\\0' < /proc/device-tree/model",
     "serial": "tr -d '\\0' < /proc/device-tree/serial-number",
+    "partition": "hex < /proc/device-tree/chosen/bootloader/partition",
     "firmware": "vcgencmd version",
     "eeprom": "vcgencmd bootloader_version",
     "modules": _MODULES,
@@ -111,6 +112,7 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
         build_id=parse_notes(found.get("notes", "")),
         model=_text(found.get("model")),
         serial=parse_serial(found.get("serial", "")),
+        partition=hexadecimal(found.get("partition", "")),
         firmware=_text(found.get("firmware")),
         eeprom=_text(found.get("eeprom")),
         modules=_loaded(found.get("modules", ""), found.get("module_notes", "")),
@@ -120,6 +122,11 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
         },
         sysctls={name[len("sysctl ") :]: text for name, text in found.items() if name.startswith("sysctl ") and text},
     )
+
+
+def hexadecimal(text: str) -> int | None:
+    """Return the number of a property of the device tree; None if the board has no such property."""
+    return int(text, 16) if re.fullmatch("[0-9a-f]{1,16}", text) else None
 
 
 def sysctl_path(name: str) -> str:

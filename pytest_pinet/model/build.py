@@ -188,6 +188,7 @@ class RunningBuild:
     build_id: str | None = None
     model: str | None = None
     serial: str | None = None
+    partition: int | None = None
     firmware: str | None = None
     eeprom: str | None = None
     modules: Mapping[str, Loaded] = field(default_factory=dict)
@@ -201,6 +202,16 @@ class RunningBuild:
     def release(self) -> str:
         """The release of the running kernel (``uname -r``); empty if the board does not report it."""
         return words[2] if len(words := self.uname.split()) > 2 else ""
+
+    def is_same_system(self, other: RunningBuild) -> bool:
+        """Return whether two boots without a marker had the same kernel, root file system and boot partition."""
+        # Some firmware reports partition 0 by mistake.
+        partitions = {build.partition for build in (self, other) if build.partition}
+        return (self.version, self._root) == (other.version, other._root) and len(partitions) < 2
+
+    @property
+    def _root(self) -> tuple[str, ...]:
+        return tuple(word for word in self.cmdline.split() if word.startswith("root="))
 
     @property
     def marker(self) -> str | None:

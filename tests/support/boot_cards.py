@@ -99,6 +99,8 @@ class Setup:
         self.tools: tuple[str, ...] = ()
         # What a reboot starts instead of the firmware.
         self.instead = ""
+        # The files of partition 1, if the card is another partition. None: it cannot be mounted.
+        self.first: dict[str, str] | None = None
 
     @property
     def cmdline(self) -> str:
@@ -160,6 +162,12 @@ class Setup:
                 f"[ $1 = 0x00030064 ] || echo $4 > {flag}\necho {MAILBOX[:55]}0000000$(cat {flag}) 0x0"
             )
         commands |= dict.fromkeys(self.tools, "")
+        for name, text in (self.first or {}).items():
+            _make(place / "first" / name, text.encode())
+        if self.first is not None:
+            (place / "first").mkdir(exist_ok=True)
+            # `mount -t vfat -o ro DEVICE FOLDER` shows the files of partition 1.
+            commands["mount"] = f'case $2 in vfat) set -- --bind {place}/first "$6" ;; esac; exec /bin/mount "$@"'
         if self.free is not None:
             commands["df"] = f"echo /dev/mmcblk0p1 261108 0 {self.free // 1024} 74% /boot/firmware"
         if self.root_free is not None:

@@ -16,6 +16,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,8 @@ class CardBoard:
     boot_timeout_s = 180.0
     record = None
     knows_tryboot = True
+    # The boot folder of the other slot, which a card with A/B boots for a trial.
+    other_slot: Path | None = None
 
     def __init__(self, folder: Path, netboot: bool = False, without: Sequence[str] | None = None) -> None:
         self.folder = folder
@@ -251,11 +254,14 @@ class CardBoard:
         flag = self.folder / "tryboot"
         tryboot = self.knows_tryboot and (flag.exists() or argument == "0 tryboot")
         flag.unlink(missing_ok=True)
+        other = self.other_slot if tryboot else None
         try:
-            boot = choose(self._read, pi_models()[self.model], tryboot, DEVICE_TREES)
+            read = partial(_read, other or self.firmware)
+            boot = choose(read, pi_models()[self.model], tryboot and other is None, DEVICE_TREES)
         except NoKernel:
             return
-        self.booted_by.append(boot.names[0].rpartition("/")[0] + "/" if "/" in boot.names[0] else "config.txt")
+        source = boot.names[0].rpartition("/")[0] + "/" if "/" in boot.names[0] else "config.txt"
+        self.booted_by.append("other slot" if other is not None else source)
         identity = read_image(boot.kernel)
         notes = boot.kernel[boot.kernel.index(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0") :][:36]
         assert boot.initramfs is not None or not (self.firmware / "initramfs8").exists()
@@ -273,10 +279,6 @@ class CardBoard:
         (said / "fdt").write_bytes(self.edited_trees.get(tree, tree))
         (said / "modules").write_text("".join(f"{path.stem} 16384 0 - Live 0x0\n" for path in self.known_modules))
         self._process = start_board(_INIT, self.folder, "CARD")
-
-    def _read(self, name: str) -> bytes | None:
-        path = self.firmware / name
-        return path.read_bytes() if path.is_file() else None
 
     def wait(self) -> None:
         """Wait until the board answers. Raises ConsoleError."""
@@ -309,6 +311,11 @@ class CardBoard:
             for path in sorted((self.folder / base).rglob("*")):
                 found[str(path.relative_to(self.folder))] = path.read_bytes() if path.is_file() else b""
         return found
+
+
+def _read(folder: Path, name: str) -> bytes | None:
+    path = folder / name
+    return path.read_bytes() if path.is_file() else None
 
 
 def _install_busybox(folder: Path, without: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
 from pytest_pinet.lab.deploy.boot_undo import DISARM, DRAFT, journal_of, recover, root_undo, undo_script
-from pytest_pinet.lab.deploy.card import BootReport, Card, read_boot_report, read_card
+from pytest_pinet.lab.deploy.card import BootReport, Card, read_boot_report, read_card, with_autoboot
 from pytest_pinet.lab.deploy.commands import Content, DiskSpace, run_as_root, upload
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
 from pytest_pinet.lab.deploy.device_tree_proof import DeviceTreeProof, about_trees, tree_place
@@ -154,6 +154,8 @@ class Booted:
         self._identity, self._bits = (report.serial, report.firmware, report.build_timestamp), report.bits
         self._container = report.container
         self._model = model_of(report.model, self._board.model, report.serial, report.revision, report.partition)
+        if self._store.on_board:
+            card = with_autoboot(shell, card, report.partition)
         read = partial(read_kernel, shell, card.folder)
         known = find_known_good(card, report, self._model, read, name, self._store.on_board)
         # Last, because a board that boots by U-Boot mostly runs a mainline kernel, too.

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from pytest_pinet.builds.config_txt import CONFIG
-from pytest_pinet.evidence.build import HEX, MARK, PARTS, marked, parse_notes, split_marked
+from pytest_pinet.builds.config_txt import AUTOBOOT, CONFIG
+from pytest_pinet.evidence.build import HEX, MARK, PARTS, hexadecimal, marked, parse_notes, split_marked
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import Shell, as_root
 from pytest_pinet.lab.deploy.commands import free_bytes
@@ -40,16 +40,17 @@ for f in *.txt */*.txt; do
   [ ! -f "$f" ] || [ "$(wc -c < "$f")" -gt {LARGEST_TEXT} ] || {{{{ echo "{MARK}text $f"; cat "$f"; echo; }}}}
 done
 """
+_PARTITION = re.compile(r"(/dev/(?:mmcblk\d+p|nvme\d+n\d+p|sd[a-z]+))(\d+)")
+_SHOW_AUTOBOOT = f"{{ echo '{MARK}autoboot'; [ ! -f {AUTOBOOT} ] || cat {AUTOBOOT}; }}"
 _NAMES_TEXT = re.compile(r"(?:include\s+|cmdline=)(\S+)")
 # Prints a file in hexadecimal. The words of a device-tree property are 32-bit numbers with the highest byte first.
 # A firmware that does not answer must not delay the rest.
 _SHOW = f"""{HEX}; show() {{ [ ! -r "$1" ] || hex < "$1"; }}
 timed() {{ if command -v timeout >/dev/null; then timeout {FIRMWARE_S} "$@"; else "$@"; fi; }}"""
 _BOOT = {
-    **{name: PARTS[name] for name in ("model", "serial", "version", "notes", "cmdline", "firmware")},
+    **{name: PARTS[name] for name in ("model", "serial", "partition", "version", "notes", "cmdline", "firmware")},
     "revision": "show /proc/device-tree/system/linux,revision",
     "programs": "dd if=/bin/sh bs=5 count=1 | hex",
-    "partition": "show /proc/device-tree/chosen/bootloader/partition",
     "capabilities": "show /proc/device-tree/chosen/bootloader/capabilities",
     "build-timestamp": "show /proc/device-tree/chosen/bootloader/build-timestamp",
     "boot-mode": "show /proc/device-tree/chosen/bootloader/boot-mode",
@@ -77,7 +78,8 @@ class Card:
     ``texts`` are its small text files and ``files`` the sizes of all files in bytes, both by path in the folder.
     ``free`` is the free space in bytes. ``device`` and ``kind`` describe the mounted file system; they are empty if the
     folder is not the root of a file system. ``options`` are the mount's options. ``uuid`` is the id of the file system;
-    it is empty if it cannot be read.
+    it is empty if it cannot be read. ``autoboot`` is the text of autoboot.txt on partition 1 of the disk, if the folder
+    is on another partition.
     """
 
     folder: str
@@ -89,6 +91,13 @@ class Card:
     kind: str = ""
     options: tuple[str, ...] = ()
     uuid: str = ""
+    autoboot: str | None = None
+
+    @property
+    def partition(self) -> int | None:
+        """The number of the partition that has the folder; None if its device has another kind of name."""
+        found = _PARTITION.fullmatch(self.device)
+        return int(found[2]) if found else None
 
     def exists(self, name: str) -> bool:
         """Return whether the folder has this file. Names on a FAT file system are not case sensitive."""
@@ -179,6 +188,42 @@ def _with_named_texts(shell: Shell, card: Card) -> Card:
     return card
 
 
+def with_autoboot(shell: Shell, card: Card, partition: int | None) -> Card:
+    """Return the card with the autoboot.txt of partition 1 of its disk, if the board boots from another partition.
+
+    The firmware reads that file before it chooses a partition. ``partition`` is the number that the firmware reports.
+    Raises Refused if partition 1 cannot be read, and SshError.
+    """
+    number = card.partition or partition or 1
+    if number == 1 or not card.device.startswith("/dev/"):
+        return card
+    where, act = f"{AUTOBOOT} of partition 1", "mount that partition"
+    why = f"{card.device} has no number of a partition"
+    if found := _PARTITION.fullmatch(card.device):
+        first = f"{found[1]}1"
+        # If it is mounted, it is read there. Else it is mounted over the folder, read-only: only this command sees the
+        # mount, and its end undoes it.
+        inner = (
+            f"mount --make-rprivate / && mount -t vfat -o ro {first} {card.folder} && cd {card.folder}"
+            f" && {_SHOW_AUTOBOOT}"
+        )
+        done = shell.run(
+            as_root(
+                f"at=$(grep '^{first} ' /proc/self/mounts | head -n 1 | cut -d' ' -f2);"
+                f' if [ -n "$at" ]; then cd "$at" && {_SHOW_AUTOBOOT}; else unshare -m sh -c {shlex.quote(inner)}; fi'
+            ),
+            timeout_s=READ_TIMEOUT_S,
+        )
+        parts = split_marked(done.stdout)
+        if done.returncode == 0 and "autoboot" in parts:
+            return replace(card, autoboot=parts["autoboot"])
+        where, act, why = f"{where} ({first})", f"{act} (mount -o ro {first} /mnt)", reason(done.stderr)
+    raise Refused(
+        f"{shell.name} boots from partition {number}, and pinet cannot read {where}, which may make a trial boot use "
+        f"another partition ({why}): {act}"
+    )
+
+
 def _texts(parts: Mapping[str, str]) -> dict[str, str]:
     return {name.removeprefix("text "): text[:-1] for name, text in parts.items() if name.startswith("text ")}
 
@@ -212,7 +257,7 @@ def parse_boot_report(output: str) -> BootReport:
     # know the tag leaves the highest bit of the fifth word clear.
     mailbox = re.findall(r"0x[0-9a-f]+", parts.get("mailbox", ""))
     revision, partition, capabilities, built, mode = (
-        int(text, 16) if re.fullmatch("[0-9a-f]{1,16}", text := parts.get(name, "")) else None
+        hexadecimal(parts.get(name, ""))
         for name in ("revision", "partition", "capabilities", "build-timestamp", "boot-mode")
     )
     return BootReport(

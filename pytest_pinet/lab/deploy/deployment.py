@@ -20,7 +20,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.deploy.boot import COPY, PLAIN, Booted
 from pytest_pinet.lab.deploy.boot_file_store import store_of
 from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget, Refused
-from pytest_pinet.lab.deploy.failed_boot import both_down, fallen_back, healed
+from pytest_pinet.lab.deploy.failed_boot import both_down, fallen_back, healed, other_system
 from pytest_pinet.lab.deploy.identification import Identification
 from pytest_pinet.lab.deploy.live import Live
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
@@ -313,8 +313,24 @@ class Deployment:
         running = self._read(build)
         if running.marker is None:
             self._trial = None
+            if not self._is_known_good(running):
+                raise self._left(running)
             raise fallen_back(self._what(build), self._board.name, record, build is COPY and not self.tuning)
         return running
+
+    def _is_known_good(self, running: RunningBuild) -> bool:
+        return self.known_good is not None and running.is_same_system(self.known_good)
+
+    def _left(self, other: RunningBuild) -> UnsupportedError | LabError:
+        """Boot the known-good build after a trial that booted another system, and return the error."""
+        name = self._board.name
+        self._boot_known_good()
+        if not self._is_known_good(read_running(self._board.shell)):
+            return LabError(
+                f"{name} booted another system of its card in a trial, and again without one", f"boot {name} yourself"
+            )
+        self._unprovable = other_system(name, other)
+        return self._unprovable
 
     def _fall_back(self, build: Build, error: LabError) -> None:
         """Handle a build that did not come up: power-cycle to the known-good build, and raise BuildError.

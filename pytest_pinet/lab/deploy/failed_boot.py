@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_pinet.errors import BuildError, ConsoleError, LabError
+from pytest_pinet.builds.config_txt import AUTOBOOT
+from pytest_pinet.errors import BuildError, ConsoleError, LabError, UnsupportedError
 from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.model.build import RunningBuild
 
 _BROKEN = (KernelEventKind.PANIC, KernelEventKind.OOPS)
 
@@ -38,6 +40,15 @@ def fallen_back(what: str, node: str, record: ConsoleRecord | None, is_proof: bo
     message = f"{what} does not come up on {node}, which booted its known-good build without an error message"
     message += " (boot loaders before 2021 do not support tryboot)" if is_proof else ""
     return BuildError(message, "fell back", _without_empty_lines(record.tail()) if record is not None else "")
+
+
+def other_system(node: str, running: RunningBuild) -> UnsupportedError:
+    """Return the error for a trial that booted another system of the card; the known-good build runs again."""
+    where = f" on partition {running.partition}" if running.partition else ""
+    return UnsupportedError(
+        f"{node} cannot boot a build for a trial: its firmware booted another system of the card ({running.release}"
+        f"{where}): look at {AUTOBOOT} on its partitions"
+    )
 
 
 def _without_empty_lines(excerpt: str) -> str:

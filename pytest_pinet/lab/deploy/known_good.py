@@ -119,9 +119,8 @@ def _check_partition(card: Card, report: BootReport, node: str) -> None:
             f"{card.folder} of {node} is in memory ({card.kind}), so its firmware never sees what is written there: "
             "switch the overlay file system off (raspi-config)"
         )
-    number = re.search(r"(?:mmcblk\d+p|nvme\d+n\d+p|sd[a-z]+)(\d+)$", card.device)
     # Some EEPROMs of a Pi 5 of before 2024-05 report partition 0 by mistake (rpi-eeprom issue 575).
-    if number and report.partition and int(number[1]) != report.partition:
+    if card.partition and report.partition and card.partition != report.partition:
         raise Refused(
             f"the firmware of {node} booted from partition {report.partition}, and {card.folder} is {card.device}: "
             "mount the partition that the firmware reads"
@@ -142,7 +141,8 @@ def _check_boot_mode(card: Card, report: BootReport, node: str, on_board: bool) 
 
 
 def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -> None:
-    normal, trial = (evaluate(card.text, model, AUTOBOOT, tryboot=flag).settings for flag in (False, True))
+    autoboot = {AUTOBOOT: card.autoboot or card.text(AUTOBOOT)}.get
+    normal, trial = (evaluate(autoboot, model, AUTOBOOT, tryboot=flag).settings for flag in (False, True))
     if "1" in (normal.get("tryboot_a_b"), trial.get("tryboot_a_b")):
         raise Refused(
             f"{node} boots by an A/B scheme (tryboot_a_b=1 in {AUTOBOOT}), which never reads {TRYBOOT}: "
@@ -152,6 +152,12 @@ def _check_firmware(card: Card, report: BootReport, model: PiModel, node: str) -
         raise Refused(
             f"{AUTOBOOT} of {node} makes a trial boot use partition {trial.get('boot_partition')}, and {card.folder} is"
             f" another one: remove the section [tryboot] from {AUTOBOOT}"
+        )
+    plain = normal.get("boot_partition")
+    if card.partition and plain not in (None, "0", str(card.partition)):
+        raise Refused(
+            f"{AUTOBOOT} of {node} makes a plain boot use partition {plain}, and {card.folder} is {card.device}: "
+            f"reboot {node} first"
         )
     tried = card.text(TRYBOOT)
     if tried is not None and HEADER not in tried:

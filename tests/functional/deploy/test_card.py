@@ -22,6 +22,7 @@ from pytest_pinet.errors import (
     PinetError,
     UnsupportedError,
 )
+from pytest_pinet.evidence.build import read_running
 from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import put_back
@@ -424,6 +425,51 @@ def test_a_firmware_that_ignores_tryboot_is_an_error(board: CardBoard, tmp_path:
     with pytest.raises(BuildError, match="booted its known-good build without an error message") as caught:
         deployment.start(build)
     assert caught.value.kind == "fell back"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proved", [False, True], ids=["in the proof", "after the proof"])
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("kernel8.img", KNOWN_RELEASE, "6.12.21-good"), ("cmdline.txt", "root=/dev/mmcblk0p2", "root=/dev/mmcblk0p5")],
+    ids=["another kernel", "another root file system"],
+)
+def test_a_trial_that_boots_the_other_slot_ends_in_the_known_good_build(
+    board: CardBoard, tmp_path: Path, name: str, old: str, new: str, proved: bool
+) -> None:
+    before = board.files()
+    build = build_of(tmp_path / "new")
+    deployment = Deployment(board)
+    if proved:
+        deployment.start(build)
+        deployment.start(None)
+    slot = tmp_path / "slot"
+    shutil.copytree(board.firmware, slot)
+    (slot / name).write_bytes((slot / name).read_bytes().replace(old.encode(), new.encode()))
+    board.other_slot = slot
+    for _ in range(2):
+        with pytest.raises(
+            UnsupportedError, match=r"its firmware booted another system of the card \(6\.12\.2.-good\)"
+        ):
+            deployment.start(build)
+        assert board.booted_by[-2:] == ["other slot", "config.txt"]
+    assert board.booted_by.count("other slot") == 1
+    assert board.power_cycles == 1
+    assert read_running(board.shell).version == KNOWN_VERSION
+    assert not deployment.take_back()
+    assert board.files() == before
+
+
+@pytest.mark.slow
+def test_a_board_that_stays_in_the_other_slot_is_an_error_of_the_lab(board: CardBoard, tmp_path: Path) -> None:
+    deployment = Deployment(board)
+    deployment.check(build_of(tmp_path / "new"))
+    slot = tmp_path / "slot"
+    shutil.copytree(board.firmware, slot)
+    (slot / "cmdline.txt").write_text("root=/dev/mmcblk0p5\n")
+    board.other_slot, board.firmware = slot, slot
+    with pytest.raises(LabError, match="booted another system of its card in a trial, and again without one"):
+        deployment.prove()
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ Sources of the expected values: tests/data/cards/README.md.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -345,6 +346,64 @@ def test_a_changed_card_is_refused_with_a_sentence(
     setup = Setup(card, board)
     change(setup)
     assert refusal(setup.boot(tmp_path), made_build()) == sentence
+
+
+def slot(number: int, autoboot: str | None, name: str = "autoboot.txt") -> Change:
+    """Let the card be another partition than the first, which has this file; None: the first cannot be mounted."""
+
+    def change(setup: Setup) -> None:
+        eeprom(partition=number)(setup)
+        setup.mount = setup.mount.replace("mmcblk0p1", f"mmcblk0p{number}")
+        setup.first = None if autoboot is None else {name: autoboot}
+
+    return change
+
+
+A_B = "[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n"
+IS_A_B = (
+    "NODE boots by an A/B scheme (tryboot_a_b=1 in autoboot.txt), which never reads tryboot.txt: use an SD mux or "
+    "TFTP, or another image"
+)
+TRIES_3 = (
+    "autoboot.txt of NODE makes a trial boot use partition 3, and FOLDER is another one: remove the section [tryboot] "
+    "from autoboot.txt"
+)
+SLOTS = [
+    ("A/B", PI_OS, "pi4b", slot(2, A_B), IS_A_B),
+    ("A/B, by a firmware that reports no partition", PI_OS, "pi3b",
+     several(slot(2, A_B), eeprom(partition=None)), IS_A_B),
+    ("A/B, by a Pi 5 that reports partition 0", PI_OS, "pi5", several(slot(2, A_B), eeprom(partition=0)), IS_A_B),
+    ("a section tryboot without A/B", PI_OS, "pi4b",
+     slot(2, "boot_partition=2\n[tryboot]\nboot_partition=3\n"), TRIES_3),
+    ("a slot that only this boot uses", PI_OS, "pi4b", slot(3, "boot_partition=2\n"),
+     "autoboot.txt of NODE makes a plain boot use partition 2, and FOLDER is /dev/mmcblk0p3: reboot NODE first"),
+    ("a partition 1 that cannot be mounted", PI_OS, "pi4b", slot(2, None),
+     "NODE boots from partition 2, and pinet cannot read autoboot.txt of partition 1 (/dev/mmcblk0p1), which may make "
+     "a trial boot use another partition (REASON): mount that partition (mount -o ro /dev/mmcblk0p1 /mnt)"),
+    ("a device without a number", PI_OS, "pi4b",
+     several(slot(2, A_B), attribute("mount", "/dev/disk/by-label/boot FOLDER vfat rw 0 0")),
+     "NODE boots from partition 2, and pinet cannot read autoboot.txt of partition 1, which may make a trial boot use "
+     "another partition (/dev/disk/by-label/boot has no number of a partition): mount that partition"),
+    ("the partition that runs", PI_OS, "pi4b", slot(2, "[all]\nboot_partition=2\n"), None),
+    ("no autoboot.txt", PI_OS, "pi4b", slot(2, "start4.elf", "recovery.elf"), None),
+]  # fmt: skip
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount needs root")
+@pytest.mark.parametrize(
+    ("card", "board", "change", "sentence"), [case[1:] for case in SLOTS], ids=[case[0] for case in SLOTS]
+)
+def test_autoboot_txt_of_partition_1_decides_if_another_partition_runs(
+    card: str, board: str, change: Change, sentence: str | None, tmp_path: Path, made_build: Builds
+) -> None:
+    setup = Setup(card, board)
+    change(setup)
+    disk = setup.boot(tmp_path)
+    if sentence is None:
+        assert tryboot(disk, made_build()) == tryboot(Setup(card, board).boot(tmp_path / "usual"), made_build())
+    else:
+        assert re.fullmatch(re.escape(sentence).replace("REASON", ".+"), refusal(disk, made_build()))
+    assert str(disk.folder) not in Path("/proc/self/mounts").read_text()
 
 
 def test_a_cmdline_txt_that_was_edited_after_the_boot_is_refused(tmp_path: Path, made_build: Builds) -> None:

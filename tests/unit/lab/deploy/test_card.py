@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,14 @@ import pytest
 from pytest_pinet.builds.config_txt import BootFileNames, pi_models
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.deploy.boot_undo import undo_script
-from pytest_pinet.lab.deploy.card import Card, loaded_files, mount_below, parse_boot_report, read_boot_report
+from pytest_pinet.lab.deploy.card import (
+    Card,
+    loaded_files,
+    mount_below,
+    parse_boot_report,
+    read_boot_report,
+    with_autoboot,
+)
 from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
 from pytest_pinet.lab.deploy.live import swap_script
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
@@ -198,3 +206,21 @@ def test_scripts_have_valid_shell_syntax(tmp_path: Path) -> None:
         for shell in ("sh", "bash"):
             done = subprocess.run([shell, "-n", "-c", script], capture_output=True, text=True, check=False)
             assert (done.returncode, done.stderr) == (0, "")
+
+
+class MountedShell(LocalShell):
+    """Runs each command where a partition 1 is mounted."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__("pi-1", {**os.environ})
+        self._mounts = f"mount -t tmpfs /dev/mmcblk7p1 {place} && echo boot_partition=2 >{place}/autoboot.txt"
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        return super().run(f"unshare -m sh -c {shlex.quote(f'{self._mounts} && {command}')}", timeout_s)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount needs root")
+def test_autoboot_txt_is_read_where_partition_1_is_mounted(tmp_path: Path) -> None:
+    card = replace(CARD, device="/dev/mmcblk7p2")
+    assert with_autoboot(MountedShell(tmp_path), card, None).autoboot == "boot_partition=2\n"
+    assert list(tmp_path.iterdir()) == []
