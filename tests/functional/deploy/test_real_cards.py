@@ -70,6 +70,15 @@ def test_each_model_of_the_catalogue_boots_a_card_of_a_distribution() -> None:
     assert {board.partition("/")[0] for _, board in BOOTING} == set(pi_models())
 
 
+@pytest.mark.parametrize("card", card_names())
+def test_a_card_lists_each_model_whose_device_tree_it_has(card: str) -> None:
+    names = {
+        name.rpartition("/")[2] for part in ("files", "device_trees", "links") for name in document(card).get(part, ())
+    }
+    there = {name for name, model in pi_models().items() if not names.isdisjoint(model.device_trees)}
+    assert {board.partition("/")[0] for board in board_names(card)} == there
+
+
 @pytest.mark.parametrize("name", list(document("kernels")))
 def test_a_real_kernel_is_identified_by_banner_and_build_id(name: str) -> None:
     found, told = read_image(image(name)), document("kernels")[name]
