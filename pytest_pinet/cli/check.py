@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import click
 from click.core import ParameterSource
 
@@ -26,6 +28,7 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
     from pytest_pinet.config.reviewed import load_reviewed
+    from pytest_pinet.judge.hardware import ADDRESS, exchangeable
     from pytest_pinet.report.diagrams.facts import count, management_lines
     from pytest_pinet.report.table import text_table
     from pytest_pinet.report.text_wrap import WIDTH, wrap
@@ -44,6 +47,9 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     for name, where in lab.unset.items():
         note = f"note: line {where.line}: the variable {name} is not set; commands that use a board need its value"
         echo("\n".join(wrap(note, width=WIDTH, indent="  ")))
+    if lab.launcher is None:
+        for text in chain.from_iterable(map(exchangeable, lab.nodes.values())):
+            echo("\n".join(wrap(f"note: {text}: {ADDRESS}", width=WIDTH, indent="  ")))
     rows = [("interface", "NIC", "chip", "Mbit/s", "bus", "switch port")]
     for interface in lab.interfaces():
         nic = f"{lab.nodes[interface.node].board.name}:{interface.label}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.judge.hardware import Mismatch, compare_board, identify
+from pytest_pinet.judge.hardware import ADDRESS, Mismatch, compare_board, exchangeable, identify
 from pytest_pinet.judge.preconditions import USB_MBPS
 from pytest_pinet.model.hardware import Bus, FoundBoard, FoundNic
 from pytest_pinet.model.lab import VIRTUAL, Interface, Node
@@ -17,7 +17,12 @@ _PCIE = {Bus.PCIE2X1: (5.0, 1), Bus.PCIE3X1: (8.0, 1)}
 
 def check_board_and_nics(bench: Bench) -> Sequence[Finding]:
     """Check that board and NICs match the lab file, and that each NIC's bus runs at its expected speed."""
-    return [finding for node in bench.ready for finding in judge(bench.lab.nodes[node.name], bench.boards[node.name])]
+    found = [finding for node in bench.ready for finding in judge(bench.lab.nodes[node.name], bench.boards[node.name])]
+    if bench.lab.launcher is None:
+        for node in bench.ready:
+            sentences = exchangeable(bench.lab.nodes[node.name])
+            found += [Finding(Status.UNKNOWN, node.name, text, ADDRESS) for text in sentences]
+    return found
 
 
 def judge(node: Node, board: FoundBoard) -> list[Finding]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import combinations
 
 from pytest_pinet.model.hardware import BUS_WORDS, KERNEL_BUSES, FoundBoard, FoundNic
 from pytest_pinet.model.lab import Interface, Node
 
 _DISCOVER = "`pinet discover` prints the lines for the lab file"
+ADDRESS = f"give each its `mac:`; {_DISCOVER}"
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,21 @@ def _plain(model: str) -> str:
     """
     name = re.sub(r"(\s+Lite)?(\s+on\s.*|\s+IO Board)?(\s+Rev\s+[\d.]+)?$", "", model.strip())
     return name.replace("+", " Plus").casefold()
+
+
+def exchangeable(node: Node) -> list[str]:
+    """Return a sentence for each pair of USB NICs with one driver, if the lab file does not distinguish them.
+
+    Their names depend on the order in which the kernel finds them.
+    """
+    usb = [nic for nic in node.interfaces if BUS_WORDS.get(nic.bus) == "usb" and not nic.is_onboard]
+    pairs = ((a, b) for a, b in combinations(usb, 2) if not set(a.accepted_drivers).isdisjoint(b.accepted_drivers))
+    return [
+        f"{a} and {b} have the same driver and bus: without `mac:` or `bus_info:`, only a managed switch notices that "
+        "their names were exchanged"
+        for a, b in pairs
+        if not all(nic.mac or nic.bus_info or nic.found_on for nic in (a, b))
+    ]
 
 
 def identify(node: Node, interface: Interface, board: FoundBoard) -> tuple[FoundNic | None, list[Mismatch]]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from pytest_pinet.cli import run
 from pytest_pinet.config.labfile import load
+from pytest_pinet.doctor.bench import Bench
+from pytest_pinet.doctor.hardware import check_board_and_nics
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.hardware import FoundBoard
 
 LAB = """\
 imports: [pytest_pinet.lab.drivers]
@@ -70,3 +75,48 @@ def test_the_files_beside_the_lab_file_are_checked(
     file.write_text("acknowledged: []\nbaselines: []\n")
     assert run(["check", "desk.yaml"]) == 4
     assert "baselines/acknowledged.yaml:2: unknown key 'baselines'" in capsys.readouterr().err
+
+
+TWINS = """\
+pinet:
+  switches:
+    s: {backend: fixed, ports: p1-p9}
+  nodes:
+    pi:
+      board: pi4b
+      interfaces:
+        onboard: {port: s/p1}
+        left: {nic: rtl8153, port: s/p2, WAY1}
+        right: {nic: rtl8153, port: s/p3, WAY2}
+"""
+MACS = ("mac: '00:e0:4c:00:00:02'", "mac: '00:e0:4c:00:00:03'")
+
+
+@pytest.mark.parametrize(
+    ("ways", "text", "is_named"),
+    [
+        (("device: eth1", "device: eth2"), TWINS, True),
+        ((MACS[0], "device: eth2"), TWINS, True),
+        (MACS, TWINS, False),
+        (("bus_info: usb-0000:01:00.0-1", "bus_info: usb-0000:01:00.0-2"), TWINS, False),
+        (("device: eth1", "device: eth2"), TWINS.replace("left: {nic: rtl8153", "left: {nic: ax88179"), False),
+        (("device: eth1", "device: eth2"), TWINS.replace("pinet:", "pinet:\n  launcher: virtual", 1), False),
+    ],
+    ids=["names", "one name", "MAC addresses", "places", "other drivers", "a launcher names them"],
+)
+def test_two_usb_nics_of_one_kind_without_addresses_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ways: tuple[str, str], text: str, is_named: bool
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(text.replace("WAY1", ways[0]).replace("WAY2", ways[1]))
+    assert run(["check", str(file)]) == 0
+    note = (
+        "note: pi:left and pi:right have the same driver and bus: without `mac:` or `bus_info:`, only a managed switch "
+        "notices that their names were exchanged: give each its `mac:`; `pinet discover` prints the lines for the lab "
+        "file"
+    )
+    assert (note in " ".join(capsys.readouterr().out.split())) == is_named
+    lab = load(str(file))
+    boards = {"pi": FoundBoard(None, {})}
+    found = check_board_and_nics(cast(Bench, SimpleNamespace(lab=lab, ready=[lab.nodes["pi"]], boards=boards)))
+    assert any("only a managed switch notices" in one.message for one in found) == is_named
