@@ -15,9 +15,9 @@ from pytest_pinet.errors import PinetError
 from pytest_pinet.exact.kernel_config import NEEDED, require_config
 from pytest_pinet.model.build import Build
 from tests.support import build_files as made
+from tools.fuzz.more_targets import PARTS
 from tools.fuzz.target import SCRATCH, Target
 
-PARTS = b"\n=== next ===\n"
 CONFIG = "".join(f"{name}=y\n" for name in NEEDED).encode()
 BUILT_IN = b"kernel/net/core/pktgen.ko\nkernel/drivers/net/ethernet/intel/e1000e/e1000e.ko\n"
 MODINFO = b"e1000e.parmtype=debug:int\0e1000e.parm=debug:Debug level\0virtio_net.license=GPL\0"

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from tools.fuzz.board_targets import CARD
+from tools.fuzz.build_targets import RELEASE
 from tools.fuzz.more_targets import PARTS
 from tools.fuzz.run import Finding, fuzz, read
 from tools.fuzz.target import Target
@@ -96,6 +97,8 @@ def test_a_refusal_is_no_finding() -> None:
         ("management", b"usb /sys eth0\n"),
         ("machine", b"mhz " + b"9" * 400),
         ("machine", b"khz " + b"9" * 5000),
+        ("make output", RELEASE + PARTS + b"9" * 400 + b"/e1000e.o\n"),
+        ("modules.builtin", b"\xff\xfe\n"),
         ("machine", b"nic eth0\n Supported link modes: " + b"9" * 5000 + b"base\n"),
     ],
 )  # fmt: skip
