@@ -13,7 +13,7 @@ import pytest
 from pytest_pinet.lab.link.rate_shaper import reduced
 from pytest_pinet.model.traffic import Direction
 from tests.support.doctor_command import pinet
-from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, Project, lab_text, lab_up
+from tests.support.gate_project import LAB_FILE, PINET, GateLab, NewProject, Project, lab_text, lab_up, shaped
 from tests.support.visited_link import GOODPUT, PAIR, goodput, rates, visited
 
 REPETITIONS = 10
@@ -64,13 +64,6 @@ import pytest
 def test_wire(link, gate):
     gate.tcp(link, "tx", streams=4)
 """
-
-
-def shaped(lab: GateLab, target: str, direction: str) -> float:
-    """Return the goodput to which the virtual lab shapes an interface."""
-    node, _, name = target.partition(":")
-    interfaces = next(entry["interfaces"] for entry in lab.status()["nodes"] if entry["name"] == node)
-    return float(next(entry for entry in interfaces if entry["name"] == name)[f"{direction}_goodput_bps"])
 
 
 @pytest.mark.soak("Ten of ten measurements of {link} {direction} are within 1 % of the shaped rate.", runs=10)

@@ -12,9 +12,8 @@ import pytest
 from benchmarks import startup
 from benchmarks.makespan import measured
 from tests.support.doctor_command import doctor
-from tests.support.gate_project import PINET, GateLab, NewProject
+from tests.support.gate_project import LINE_RATE_SUITE, PINET, GateLab, NewProject
 
-GATE = Path(__file__).parents[2] / "pytest_pinet" / "suites" / "test_line_rate.py"
 QUICK = """
 import pytest
 
@@ -31,7 +30,9 @@ def test_long(link, gate):
 @pytest.mark.soak("The gate of the default lab passes, and takes less than 35 s besides its traffic.", runs=10)
 def test_the_whole_gate_costs_little_beside_its_traffic(new_project: NewProject) -> None:
     project = new_project({})
-    output = project.pytest(str(GATE), "-p", "no:cacheprovider", f"--pinet-run-dir={project.path}", timeout_s=240)
+    output = project.pytest(
+        str(LINE_RATE_SUITE), "-p", "no:cacheprovider", f"--pinet-run-dir={project.path}", timeout_s=240
+    )
     assert output.ret == 0
     results = project.results["results"]
     assert {result["verdict"] for result in results} <= {"pass", "marginal"}

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.soak.test_accuracy import shaped
-from tests.soak.test_cost import GATE
-from tests.support.gate_project import PINET, GateLab, NewProject, Project
+from tests.support.gate_project import LINE_RATE_SUITE, PINET, GateLab, NewProject, Project, shaped
 from tests.support.visited_link import PAIR
 
 # Gates per reduction in one process.
@@ -42,7 +40,7 @@ def test_gates_on_a_known_reduction(
 
 def run_gate(project: Project) -> tuple[pytest.RunResult, dict[str, Any]]:
     options = ("-p", "no:cacheprovider", f"--pinet-run-dir={project.path}")
-    return project.pytest(str(GATE), *options, timeout_s=240), project.results
+    return project.pytest(str(LINE_RATE_SUITE), *options, timeout_s=240), project.results
 
 
 def what(result: dict[str, Any]) -> tuple[str, str]:

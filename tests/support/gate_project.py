@@ -28,6 +28,7 @@ from tests.support.user_command import run_command
 LAB_FILE = Path(__file__).parents[2] / "lab" / "virtual.yaml"
 BIN = Path(sys.executable).parent
 PINET = str(BIN / "pinet")
+LINE_RATE_SUITE = Path(__file__).parents[2] / "pytest_pinet" / "suites" / "test_line_rate.py"
 # pytest detects CI by these variables. In CI it prints full reasons in its summary.
 CI = ("CI", "BUILD_NUMBER")
 # For a conftest, where the lab makes a link slow: processor time that other programs or a hypervisor took meanwhile is
@@ -292,3 +293,10 @@ def project_maker(tmp_path_factory: pytest.TempPathFactory, lab: GateLab) -> New
         return project
 
     return make
+
+
+def shaped(lab: GateLab, target: str, direction: str) -> float:
+    """Return the goodput to which the virtual lab shapes an interface."""
+    node, _, name = target.partition(":")
+    interfaces = next(entry["interfaces"] for entry in lab.status()["nodes"] if entry["name"] == node)
+    return float(next(entry for entry in interfaces if entry["name"] == name)[f"{direction}_goodput_bps"])

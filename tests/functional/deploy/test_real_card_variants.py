@@ -14,14 +14,9 @@ import pytest
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.tuning.boot_lines import NO_LINES
-from tests.functional.deploy.test_real_cards import (
-    Builds,
-    expected_tryboot,
-    refusal,
-    tryboot,
-)
 from tests.support import build_files as made
 from tests.support.boot_cards import MAILBOX, Setup, build_of, card_names, document
+from tests.support.trial_files import Builds, expected_tryboot, refusal, tryboot
 
 pytestmark = [pytest.mark.real_cards, pytest.mark.usefixtures("_cards_cache")]
 

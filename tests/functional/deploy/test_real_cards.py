@@ -14,15 +14,13 @@ import pytest
 
 from pytest_pinet.builds.config_txt import first_line, pi_models
 from pytest_pinet.builds.image import read_image
-from pytest_pinet.errors import BuildError
 from pytest_pinet.lab.deploy.boot import COPY
 from pytest_pinet.lab.deploy.card import read_boot_report
-from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
-from pytest_pinet.lab.deploy.known_good import HEADER, cmdline_text
-from pytest_pinet.model.build import Build
+from pytest_pinet.lab.deploy.known_good import cmdline_text
 from pytest_pinet.tuning.boot_lines import BootLines
 from tests.support.boot_cards import CardOnDisk, Setup, board_names, build_of, card_names, document, image
 from tests.support.local_shell import LocalShell
+from tests.support.trial_files import Builds, expected_tryboot, is_pi5, refusal, tryboot
 
 pytestmark = [pytest.mark.real_cards, pytest.mark.usefixtures("_cards_cache")]
 
@@ -34,36 +32,6 @@ NARROW = ("pib", "cm1", "pi0", "pi0w", "pi2b")
 
 
 Shared = Callable[[str, str], CardOnDisk]
-Builds = Callable[..., Build]
-
-
-def is_pi5(setup: Setup) -> bool:
-    return setup.board.startswith(("pi5", "cm5"))
-
-
-def expected_tryboot(setup: Setup, build: Build, kernel: str, initramfs: str | None, mode: int | None) -> str:
-    """Return the text T(K, I, B): the lines that config.txt keeps, then the lines of the build."""
-    kept = setup.document.get("kept_pi5") if is_pi5(setup) else None
-    lines = [HEADER, *str(kept or setup.document["kept"]).splitlines(), "", "[all]"]
-    lines += [f"os_prefix=pytest-pinet/{build.key}/", f"kernel={kernel}", "cmdline=cmdline.txt"]
-    lines += [f"initramfs {initramfs} followkernel"] if initramfs else []
-    lines += [f"arm_64bit={mode}"] if mode is not None else []
-    return "\n".join([*lines, *build.config, ""])
-
-
-def tryboot(disk: CardOnDisk, build: Build) -> str:
-    booted = disk.booted()
-    booted.check(build)
-    return booted.tryboot(build, *booted.found)
-
-
-def refusal(disk: CardOnDisk, build: Build) -> str:
-    before = sorted(disk.folder.rglob("*"))
-    with pytest.raises((Refused, BuildError)) as caught:
-        disk.booted().check(build)
-    assert sorted(disk.folder.rglob("*")) == before, "something was written"
-    assert "\n" not in str(caught.value)
-    return disk.plain(str(caught.value)).removesuffix(f"; {ELSEWHERE}")
 
 
 def test_each_model_of_the_catalogue_boots_a_card_of_a_distribution() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 import yaml
 
 from pytest_pinet.history.history import open_history
-from tests.functional.history.test_postgres import server  # noqa: F401  (a fixture)
 from tests.support.gate_records import gated_run
 from tests.support.half_year_history import half_year, keep
 from tests.support.history_records import kept
+from tests.support.postgres_server import postgres_server
 
 pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[3] / "docs" / "how-to" / "grafana"
@@ -37,7 +38,13 @@ def filled(sql: str, lab: str, metrics: list[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def answers(server: str) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:  # noqa: F811
+def server() -> Iterator[str]:
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def answers(server: str) -> dict[str, tuple[list[str], list[tuple[Any, ...]]]]:
     """Return the columns and rows of each query for a half year of runs."""
     import psycopg
 

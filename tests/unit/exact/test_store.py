@@ -12,7 +12,7 @@ import pytest
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.store import boot_once, exact_cache, key_of, known_boot
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
-from tests.unit.model.test_exact import BOOT
+from tests.support.exact_boots import KNOWN_GOOD as BOOT
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_two_gates_at_once_boot_once() -> None:
     program = """
 import time
 from pytest_pinet.exact.store import boot_once
-from tests.unit.model.test_exact import BOOT
+from tests.support.exact_boots import KNOWN_GOOD as BOOT
 def run():
     print("booted", flush=True)
     time.sleep(0.3)

@@ -11,7 +11,7 @@ from pytest_pinet.lab.deploy.recovery import Leftover
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.setting import NoKnob
-from tests.unit.lab.node.test_node_session import Board, bring_up, replace_node
+from tests.support.node_board import Board, bring_up, replace_node
 
 UNTUNED = Tuning()
 FOUND = "pytest_pinet.lab.deploy.recovery.put_back"

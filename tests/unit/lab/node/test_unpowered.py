@@ -10,7 +10,7 @@ from pytest_pinet.lab.node import unpowered
 from pytest_pinet.lab.node.node_login import NoAnswer
 from pytest_pinet.lab.node.unpowered import UnpoweredSession
 from pytest_pinet.model.lab import Node
-from tests.unit.lab.node.test_node_session import BOOT_S, Board
+from tests.support.node_board import BOOT_S, Board
 
 
 class SshBoard(Board):

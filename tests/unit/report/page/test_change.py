@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from pytest_pinet.cli import pinet
 from tests.support.change_session import Bench, fresh_plans
-from tests.unit.report.page.test_page import Reader
+from tests.support.page_reader import Reader
 
 TEST = """
 import pytest

@@ -13,7 +13,7 @@ from pytest_pinet.report.page.change import outcome_word
 from pytest_pinet.report.page.forest import Forest
 from pytest_pinet.report.page.page import page
 from tests.support.chart_series import series
-from tests.unit.report.page.test_page import Reader
+from tests.support.page_reader import Reader
 
 NOW = datetime(2026, 8, 2, 12, 0, tzinfo=UTC)
 METRICS = (

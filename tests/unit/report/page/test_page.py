@@ -5,7 +5,6 @@ import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.page.words import lead
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import BEGIN, dot, moved, series
+from tests.support.page_reader import Reader
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SLOW = series(step=36)
@@ -32,35 +32,6 @@ LAB = FigureSeries(
     PointList([dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")]), lab="virtual",
 )  # fmt: skip
 ALL = [SLOW, series(direction="rx"), series("pi5", "x550"), LAB]
-_VOID = {"meta", "input", "link", "img", "br"}
-
-
-class Reader(HTMLParser):
-    """Reads the page like a browser. Records tags that are closed in the wrong order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.wrong: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _VOID:
-            return
-        if not self.open or self.open.pop() != tag:
-            self.wrong.append(tag)
-
-    def all(self, attribute: str) -> list[str]:
-        return [value for _, found in self.tags if (value := found.get(attribute)) is not None]
 
 
 @pytest.fixture(scope="module")
