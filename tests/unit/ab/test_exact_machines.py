@@ -19,7 +19,7 @@ from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot
-from tests.support.build_files import image, module, tree, write
+from tests.support.build_files import RELEASE, image, module, tree, write
 from tests.support.exact_boots import KNOWN_GOOD
 
 Boots = list[str]
@@ -30,7 +30,7 @@ MODULES = ("macb", "phylink", "pktgen", "af_packet")
 @pytest.fixture
 def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Boots:
     """Return the names of the builds in the order of their boots."""
-    stock = write(tmp_path / "stock", {"Image": image(), **tree(**{name: module(name) for name in MODULES})})
+    stock = write(tmp_path / "stock", {"Image": image(), **tree(RELEASE, **{name: module(name) for name in MODULES})})
     made: Boots = []
 
     def boot(_board: ExactBoard, payload: Payload, *_: object, **__: object) -> ExactBoot:
