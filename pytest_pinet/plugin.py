@@ -1,8 +1,8 @@
 """The options, ini keys and markers of the plugin, and its pytest hooks.
 
-The session object is registered when a pinet test is collected. Before that, only pytest, the standard library and a few
-small modules of this package are imported (tests/functional/package/test_invisible.py lists them), so that an installed
-but unused plugin costs nothing.
+The session object is registered when a pinet test is collected. Before that, only pytest, the standard library and a
+few small modules of this package are imported (tests/functional/package/test_invisible.py lists them), so that an
+installed but unused plugin costs nothing.
 """
 
 from __future__ import annotations
