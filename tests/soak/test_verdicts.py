@@ -64,9 +64,22 @@ def test_one_day_is_enough_for_a_quiet_link(link: str) -> None:
 @pytest.mark.soak(
     "The median traffic for a verdict on link {link} is 3 s if it is unchanged, and 9 s if it is 5 % slower."
 )
-@pytest.mark.parametrize("link", ["quiet", "busy", "host"])
+@pytest.mark.parametrize("link", ["quiet", "busy"])
 def test_a_verdict_takes_3_or_9_seconds(link: str) -> None:
-    medians = {rule: (trial(link, "0", rule).median_s, trial(link, "5", rule).median_s) for rule in (DAY_1, DAYS_8)}
+    _takes_3_or_9_seconds(link, DAY_1, DAYS_8)
+
+
+# With one day, the baseline cannot know how much the connections of this link differ, so the median is 4.5 s and 12 s.
+@pytest.mark.soak(
+    "With a baseline of eight days, the median traffic for a verdict on the disturbed link host is 3 s if it is "
+    "unchanged, and 9 s if it is 5 % slower."
+)
+def test_with_eight_days_a_verdict_on_a_disturbed_link_takes_3_or_9_seconds() -> None:
+    _takes_3_or_9_seconds("host", DAYS_8)
+
+
+def _takes_3_or_9_seconds(link: str, *rules: str) -> None:
+    medians = {rule: (trial(link, "0", rule).median_s, trial(link, "5", rule).median_s) for rule in rules}
     if others := [
         f"{same:.1f} s if unchanged and {slower:.1f} s if 5 % slower ({rule})"
         for rule, (same, slower) in medians.items()

@@ -174,7 +174,8 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
     above = Cell("days 2 %", "1", "pinet, 8 days", 600, endings, 9.0, 9.5)
     good = Cell("quiet", "0", "pinet, 8 days", 600, {"pass": 600}, 3.0, 3.1)
     few = Cell("days 2 %", "0", "pinet, 1 day", 600, {"fail": 80, "pass": 520}, 3.0, 3.0)
-    text = page([good, above, few], [], {}, [], 60, 1, "on 2026-11-27", missing=2)
+    at_twelve = Cell("days 2 %", "5", "pinet, 1 day", 600, {"pass": 72, "fail": 528}, 3.0, 3.0)
+    text = page([good, above, few, at_twelve], [], {}, [], 60, 1, "on 2026-11-27", missing=2)
     first, rest = text.split("\n## ", maxsplit=1)
     assert first.startswith(
         "# What the gate's verdicts are worth\n\n"
@@ -184,17 +185,40 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
     # What is not reached stands on the first screen, each with its number.
     assert "- Above 1 %: [1 of these cells](#cells-above-the-target)." in first
     assert (
-        "- With fewer days than a link needs, up to 13.3 % are wrong\n  (days 2 %, unchanged, pinet, 1 day); 1 of 1"
-        in first
+        "- With fewer days than a link needs, up to 13.3 % are wrong\n  (days 2 %, unchanged, pinet, 1 day); 2 of 2 "
+        "such cells are not below 12 %." in first
     )
     assert "- With eight days, 0 of 2 cells of profile `standard`" in first
-    assert "- 2 of 5 cells are not counted yet" in first
+    assert "- 2 of 6 cells are not counted yet" in first
     assert len(first.splitlines()) < 25
     assert rest.startswith("Cells above the target")
     assert "| days 2 % | 1 % slower | pinet, 8 days | 1.8 | 1.0 to 3.3 |" in rest
     assert "Cells above 10 of 600: 1. Cells whose 95 % interval lies\nabove 1 %: 1." in rest
     assert "| days 2 % | unchanged | pinet, 1 day | 13.3 | 10.8 to 16.3 |" in rest
     assert "on 2026-11-27.\nThe time is simulated" in rest
+
+
+def test_cells_above_the_target_of_links_that_the_judge_was_not_made_for_are_not_reached_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (
+        "one day in four          -0 %  pinet, 8 days  wrong  3.3 % (2.2 to 5.1)  inconclusive  32.0 %  median 9 s\n"
+        "one day in four          -5 %  pinet, 8 days  wrong  1.0 % (0.5 to 2.2)  inconclusive  68.3 %  median 9 s\n"
+    )
+    (tmp_path / "unseen.txt").write_text(f"600 gates a cell, seed 21, on 2026-11-28\n{lines}")
+    monkeypatch.setattr(verdicts_page, "UNSEEN", tmp_path / "unseen.txt")
+    first, _ = page([], [], {}, [], 60, 1, "on 2026-11-27").split("\n## ", maxsplit=1)
+    assert (
+        "- Above 1 %: 1 of the 2 cells of [links that the judge was not made for]"
+        "(#links-that-the-judge-was-not-made-for)\n  (*one day in four*, unchanged, pinet, 8 days: 3.3 %).\n" in first
+    )
+
+
+def test_the_page_compares_the_seconds_with_those_before_days_were_known() -> None:
+    cell = Cell("quiet", "0", "pinet, 1 day", 600, {"pass": 600}, 3.0, 3.9)
+    mean = json.loads(verdicts_page.RECOUNTED.read_text())["seconds"]["mean"]["quiet"]["0"]
+    text = page([cell], [], {}, [], 60, 1, "on 2026-11-27")
+    assert f"| quiet, recorded | unchanged | {mean:.1f} | 3.9 ({3.9 / mean:.2f} times) |  |" in text
 
 
 def test_a_cell_of_the_page_is_short() -> None:
