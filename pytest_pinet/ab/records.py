@@ -182,7 +182,7 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
         for side, turns in ((Side.A, turns_a), (Side.B, turns_b))
     ]
     if causes[0].cause is not causes[1].cause:
-        text = f"limited by {causes[1].cause} instead of {causes[0].cause}: {causes[1].text}"
+        text = f"A is limited by {causes[0].cause}, B by {causes[1].cause}: {causes[1].text}"
         found.append(Suspect("limited by", str(causes[0].cause), str(causes[1].cause), text))
     costs_a, costs_b = ([_costs(one) for one in series.tries(side)] for side in (Side.A, Side.B))
     return found + of_costs(costs_a, costs_b)

@@ -144,7 +144,8 @@ def judge_change(
     slower, faster = (likelihood(fit.change + by, spread, freedom, zone) for by in (-limit, limit))
     change, low, high = math.expm1(fit.change), math.expm1(fit.change - half), math.expm1(fit.change + half)
     found = (n, change, (low, high), math.sqrt(own))
-    text = f"B is {change * 100:+.2f} % against A ({low * 100:+.2f} to {high * 100:+.2f} %)"
+    size = f"{abs(change) * 100:.2f} % {'below' if change < 0 else 'above'} A"
+    text = f"B is {size} ({low * 100:+.2f} to {high * 100:+.2f} %)"
     text = "; ".join([text, *(f"an outlier of {row.boot.side} was left out" for row in odd)])
     after = f"after {n} turns"
     enough = certainty_threshold(error_rate / LOOKS)

@@ -6,6 +6,7 @@ The checks include whether the requested MSS and buffer sizes took effect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
@@ -215,11 +216,12 @@ def unseen(traffic: Traffic, tries: Sequence[Try]) -> list[str]:
 def failed_requests(tries: Sequence[Try]) -> str:
     """Return a sentence about requests that failed or had a bad status; empty if there are none."""
     counts: dict[str, int] = {}
-    requests = 0
+    requests = refused = 0
     for report in (m.http for one in tries for m in one.measurements if m.http is not None):
-        requests += report.requests
-        for kind, count in report.troubles.items():
+        requests, refused = requests + report.requests, refused + report.refused
+        for kind, count in replace(report, refused=0).troubles.items():
             counts[kind] = counts.get(kind, 0) + count
-    if not counts:
-        return ""
-    return f"failed requests: {', '.join(f'{count} {kind}' for kind, count in counts.items())}, of {requests}"
+    others = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    if refused:
+        return f"{refused} of {requests} requests failed (answer was not 2xx)" + f"; {others}" * bool(others)
+    return f"requests failed: {others}; {requests} were answered" if others else ""

@@ -182,7 +182,8 @@ def shift_text(exact: ExactChangeRecord) -> str:
     """Return how much of the change of the sum is not judged; empty if it is nothing."""
     if abs(exact.shift) < ROUNDING:
         return ""
-    return f"{exact.shift:+.2f} of the change shifts with any binary (allocators, scheduler, timers) and is not judged"
+    differing = "functions that differ between any two binaries (allocators, scheduler, timers)"
+    return f"{exact.shift:+.2f} of the change is in {differing}. This part is not judged."
 
 
 def once(texts: Iterable[str]) -> list[str]:

@@ -26,6 +26,8 @@ from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rat
 _NAME_WIDTH = 11
 # Distinguishes a continued line from a new row.
 _HANGING = " " * (_NAME_WIDTH + 4)
+# README, docs, --help and failures say when the error rate holds in the same words.
+ERROR_RATE_HOLDS = "if the lab is calibrated, the baseline spans eight days, or the days differ by at most 0.8 %"
 # The row that each text has.
 _ENDS = "  ends "
 
@@ -144,7 +146,7 @@ def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
         lines += _row("left out", f"{len(left_out)} of {len(each)} connections, the first: {left_out[0]}")
     if direction.interval_bps is not None:
         low, high = rates(*direction.interval_bps)
-        condition = "" if alternated else " if the lab is calibrated or stable"
+        condition = "" if alternated else f" {ERROR_RATE_HOLDS}"
         text = f"{low} to {high} at {direction.error_rate * 100:g} % error{condition}"
         lines += _row("interval", text)
     repeated = direction.stopped in direction.reason and direction.verdict != Verdict.FAIL

@@ -265,7 +265,7 @@ def _functions(results: Sequence[ResultRecord]) -> list[str]:
 
 
 def _cause(entry: ChangeEntryRecord) -> str:
-    look = f"look first at {entry.suspect}" if entry.suspect else ""
+    look = f"look first at: {entry.suspect}" if entry.suspect else ""
     return "; ".join(filter(None, [entry.text, look]))
 
 

@@ -1,8 +1,8 @@
 """The JSON Schema of ``results.json``, generated from its records.
 
-``python -m pytest_pinet.report.schema`` regenerates the shipped file; a test checks that it is current. The schema is
-not pydantic's own: its text changes between versions of pydantic, and it would not require the keys that are missing
-in no file, but have a default for readers.
+``python -m pytest_pinet.report.schema`` regenerates the shipped file; a test checks that it is current. Pydantic's own
+schema is not used, for two reasons. Its text changes between versions of pydantic. And it does not require a
+key that has a default, although each file that this version writes has the key.
 """
 
 from __future__ import annotations

@@ -188,8 +188,9 @@ SETTINGS = (
     RunSetting(
         "error-rate",
         "SHARE",
-        "probability of a wrong pass and of a wrong fail in a lab that is calibrated (pinet calibrate) or does not "
-        "drift; a smaller value takes more traffic",
+        "probability of a wrong pass and of a wrong fail. Against limits and baselines it holds only if one of these "
+        "is true: the lab is calibrated (pinet calibrate); the baseline spans eight days; the days differ by at most "
+        "0.8 %. A smaller value takes more traffic",
         _error_rate,
         default="1%",
         starts=False,
@@ -198,8 +199,8 @@ SETTINGS = (
     RunSetting(
         "shards",
         "N",
-        "this run is one of N that gate the same build on other boards or in other labs, and that 'pinet merge' joins: "
-        "false alarms of builds that are measured alternately stay at --pinet-error-rate for all N together",
+        "This run is one of N that gate the same build. 'pinet merge' joins them. For builds measured alternately, the "
+        "false alarms of all N together stay at --pinet-error-rate.",
         _shards,
         default="1",
         starts=False,

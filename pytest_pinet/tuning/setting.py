@@ -109,7 +109,10 @@ class Setting(Protocol):
         """Return whether the reading has the requested value."""
 
     def effect(self, place: SettingPlace, asked: str) -> str:
-        """Return why a setting that holds has no effect. Empty if it has one, or if only traffic can show it."""
+        """Return why the applied setting has no effect.
+
+        Empty if the setting has an effect, or if only traffic can show the effect.
+        """
 
 
 class DeviceSetting:

@@ -121,12 +121,16 @@ def _head(
     )  # fmt: skip
 
 
+def _beside_a(change: str) -> str:
+    return f"{change.lstrip('-+')} % {'below' if change.startswith('-') else 'above'} A"
+
+
 def _slower(turns: int, change: str, low: str, high: str) -> str:
-    return f"slower, certain after {turns} turns: B is {change} % against A ({low} to {high} %)"
+    return f"slower, certain after {turns} turns: B is {_beside_a(change)} ({low} to {high} %)"
 
 
 def _undecided(turns: int, change: str, low: str, high: str, apart: str) -> str:
-    return f"undecided after {turns} turns: B is {change} % against A ({low} to {high} %); turns differ by {apart} %"
+    return f"undecided after {turns} turns: B is {_beside_a(change)} ({low} to {high} %); turns differ by {apart} %"
 
 
 _BOARDS_OWN = _build("running")

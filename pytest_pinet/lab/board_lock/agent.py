@@ -1,7 +1,7 @@
 """The program that reads and writes the lock file on a board, over one connection for all requests of a process.
 
-The lock survives a reboot; the heartbeat does not, so that no card is written while a test measures. No clocks are
-compared, since a Raspberry Pi has no real-time clock.
+The lock survives a reboot. The heartbeat is in /run, because a write to the card would disturb a measurement, so a
+reboot removes it. No clocks are compared, since a Raspberry Pi has no real-time clock.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_the_failure_says_what_is_needed_to_believe_and_repeat_it(run: Run) -> N
             "*= 60% of 94.1 Mbit/s (min='60%' of the marker)*",
             "  physical   94.1 Mbit/s (100 Mbit/s link, MTU 1500, TCP timestamps)",
             "  attempts   *??.? Mbit/s*",
-            "  interval   ??.? to ??.? Mbit/s at 1 % error if the lab is calibrated or stable",
+            "  interval   ??.? to ??.? Mbit/s at 1 % error if the lab is calibrated*",
             "  stopped    below the limit in * of * connections*",
             "  samples    *: min *, median *, max * Mbit/s; * retransmits",
             "  link       100 Mbit/s full duplex, MTU 1500",

@@ -101,7 +101,7 @@ def test_the_summary_of_a_run_is_the_answer(bench: Bench) -> None:
     assert verdict_in_words(record).startswith("new must not be merged: 1 of 1 metrics slower, by")
     page = summary_markdown(record)
     assert "## new must not be merged" in page
-    assert "look first at tcp" in page
+    assert "look first at: tcp" in page
     assert "net.core.rmem" in page
     assert len(summary_markdown(record, most=300)) <= 300
 

@@ -18,7 +18,7 @@ from pytest_pinet.report.allure.content import attachments, description_html, ti
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
-from pytest_pinet.report.exact_text import function_lines, function_rows
+from pytest_pinet.report.exact_text import function_lines, function_rows, shift_text
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
@@ -31,6 +31,14 @@ from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_modu
 from tests.support.exact_records import of_boots, records, run_of
 
 NOPS, SLOW = records("nops"), records("slow")
+
+
+def test_the_part_of_a_change_that_is_not_judged_is_named() -> None:
+    assert [shift_text(one.exact) for one in NOPS if one.exact is not None] == [
+        "",
+        "+36.00 of the change is in functions that differ between any two binaries (allocators, scheduler, timers). "
+        "This part is not judged.",
+    ]
 
 
 def terminal(results: list[ResultRecord], name: str) -> list[str]:
