@@ -46,11 +46,11 @@ _TROUBLE = re.compile(r"drop|err|miss|timeout|no_buf|fifo|restart|fail|discard|o
 _IDENTITY = ("uname", "build_id", "model", "eeprom")
 
 
-def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) -> ResultRecord:
+def changed_record(series: TurnSeries, options: ABOptions, boots: list[MadeBoot]) -> ResultRecord:
     """Return values of B (of A before the first turn of B), limits from A, and the difference."""
     last = (series.of(Side.B) or series.turns)[-1]
     link, traffic = last.link, series.traffic
-    judged = judge_against_a(_own(series, last), {way: _against_a(series, way, asked) for way in series.found})
+    judged = judge_against_a(_own(series, last), {way: _against_a(series, way, options) for way in series.found})
     tries = series.tries(Side.B) or series.tries(Side.A)
     suspects = _suspects(series, judged)
     reports = [m.http for one in tries for m in one.measurements if m.http is not None]
@@ -59,7 +59,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
     return result_record(
         replace(
             parts_of(link, traffic, judged.verdict, judged.reason),
-            build=_build(last, boots) | _source(asked, last.side),
+            build=_build(last, boots) | _source(options, last.side),
             versions=tries[-1].measurements[0].versions if tries and len(tries[-1].measurements) == 1 else {},
             notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
             started=series.started,
@@ -72,7 +72,7 @@ def changed_record(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot]) 
             settings=last.settings,
             evidence=[one.evidence for one in tries],
             limited_by=_limited_by(series, last, judged.directions) if tries else None,
-            change=_change(series, asked, boots, suspects),
+            change=_change(series, options, boots, suspects),
             ran=ran_records(boots, link.dut.device),
             http=http,
         )
@@ -85,9 +85,9 @@ def _build(last: Turn, boots: list[MadeBoot]) -> dict[str, str | None]:
     return {key: running.get(key) for key in _IDENTITY if running.get(key)} | dict(last.build)
 
 
-def _source(asked: ABOptions, side: Side) -> dict[str, str | None]:
+def _source(options: ABOptions, side: Side) -> dict[str, str | None]:
     """Return where the kernel of the build comes from, as far as it is known."""
-    build = asked.build(side)
+    build = options.build(side)
     of = build.source if build is not None else None
     known = {} if of is None else {"tree": of.tree, "branch": of.branch, "commit": of.commit, "describe": of.describe}
     return {key: value for key, value in known.items() if value}
@@ -111,10 +111,10 @@ def _own(series: TurnSeries, last: Turn) -> MeasurementJudgement:
     return figures(last.link.facts, series.traffic, tries, plan, Circumstances(last.conditions))
 
 
-def _against_a(series: TurnSeries, way: Direction, asked: ABOptions) -> AgainstA:
+def _against_a(series: TurnSeries, way: Direction, options: ABOptions) -> AgainstA:
     found = series.found[way]
     a_bps, b_bps = (_figure(series, side, way) for side in Side)
-    names = asked.name(Side.A), asked.name(Side.B)
+    names = options.name(Side.A), options.name(Side.B)
     return AgainstA(
         names[0],
         Bitrate(a_bps),
@@ -134,10 +134,10 @@ def _figure(series: TurnSeries, side: Side, way: Direction) -> float:
     return median(known) if known else 0.0
 
 
-def _change(series: TurnSeries, asked: ABOptions, boots: list[MadeBoot], suspects: Sequence[Suspect]) -> ChangeRecord:
+def _change(series: TurnSeries, options: ABOptions, boots: list[MadeBoot], suspects: Sequence[Suspect]) -> ChangeRecord:
     return ChangeRecord(
-        a=asked.name(Side.A),
-        b=asked.name(Side.B),
+        a=options.name(Side.A),
+        b=options.name(Side.B),
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},

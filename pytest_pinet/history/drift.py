@@ -58,7 +58,7 @@ class SeriesCourse:
 
 
 # Begin and end of a drift, its size, and the jumps beside it.
-Told = tuple[tuple[int, int], float, list[LevelShift]]
+DriftWithJumps = tuple[tuple[int, int], float, list[LevelShift]]
 
 
 def course_of(rates: Sequence[float], matters: float = MATTERS) -> SeriesCourse:
@@ -78,7 +78,7 @@ def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
         # A drift that matters shows up as jumps at first, if only as uncertain ones: without them there is no drift.
         return jumped
     best, least = jumped, _cost(values, cuts, 0.0, ()) - _MARGIN
-    starts: list[Told] = [(*_best_ramp(values, ()), [])]
+    starts: list[DriftWithJumps] = [(*_best_ramp(values, ()), [])]
     starts += [(*_best_ramp(values, cuts), found)] if cuts else []
     for ramp, size, own in (starts[0], *(_together(logs, values, start, slow * _BESIDE, matters) for start in starts)):
         cost = _cost(values, [shift.at for shift in own], size, ramp)
@@ -90,7 +90,9 @@ def course(logs: Sequence[float], certain: float = CERTAIN, matters: float = MAT
     return best
 
 
-def _together(logs: Sequence[float], values: Sequence[float], start: Told, certain: float, matters: float) -> Told:
+def _together(
+    logs: Sequence[float], values: Sequence[float], start: DriftWithJumps, certain: float, matters: float
+) -> DriftWithJumps:
     """Find a drift and the jumps beside it, alternately: each one while the other is removed."""
     ramp, size, own = start
     cuts = [shift.at for shift in own]

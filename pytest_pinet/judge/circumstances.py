@@ -31,7 +31,7 @@ class Circumstances:
     """The circumstances of a measurement, mostly as sentences. A second line of a sentence says what to do.
 
     ``conditions`` has the state of each end before the traffic, in the order of the ends. ``ineffective`` are settings
-    that a kernel did not apply, ``unanswered`` requests that failed. ``unheld`` says that every rate of a ladder
+    that a kernel did not apply, ``unanswered`` requests that failed. ``lossy_ladder`` says that every rate of a ladder
     (rising UDP rates) lost too many datagrams.
     ``busy`` are excuses by other work on the ends. ``capacities`` is the loopback goodput of each peer, by its name.
     ``broken`` are faults of an end during the traffic.
@@ -40,7 +40,7 @@ class Circumstances:
     conditions: Sequence[Conditions] = ()
     ineffective: Sequence[str] = ()
     unanswered: str = ""
-    unheld: str = ""
+    lossy_ladder: str = ""
     busy: Sequence[Excuse] = ()
     capacities: Mapping[str, Bitrate] = field(default_factory=dict)
     broken: Sequence[str] = ()

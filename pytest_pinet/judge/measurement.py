@@ -152,18 +152,18 @@ class _Judging:
 
         # Several flows at once share the limit of their peers.
         shared = _together(here.capacities) if flows else here.capacities
-        directions = {way: decided(one, here.unheld or unanswered, shared) for way, one in directions.items()}
+        directions = {way: decided(one, here.lossy_ladder or unanswered, shared) for way, one in directions.items()}
         flows = tuple(
             replace(one, judged=decided(one.judged, "", _among(here.capacities, one.sender, one.receiver)))
             for one in flows
         )
         # More traffic does not help if the traffic does not measure the request.
-        final = verdict is Verdict.INVALID or bool(here.ineffective or unanswered or here.unheld or here.broken)
+        final = verdict is Verdict.INVALID or bool(here.ineffective or unanswered or here.lossy_ladder or here.broken)
         wanted = None
         if self._wanted and not final:
             wanted = Fresh.LINK if Fresh.LINK in self._wanted else Fresh.CONNECTION
         verdict, reason = worst_of(directions, flows, even)
-        if sentences := here.broken or (() if here.unheld else here.ineffective):
+        if sentences := here.broken or (() if here.lossy_ladder else here.ineffective):
             verdict, reason = Verdict.INVALID, "; ".join(first_lines(sentences))
         return MeasurementJudgement(verdict, reason, directions, flows, even, wanted, self._wanted_s)
 

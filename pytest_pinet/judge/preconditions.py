@@ -185,7 +185,7 @@ def window_text(window: int, buffer: int, end: str, sysctl: str) -> str:
     return f"window={window} bytes was not effective on {end}: the kernel gave {buffer // 2} (raise net.core.{sysctl})"
 
 
-def unmet(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]) -> list[str]:
+def ineffective_settings(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]) -> list[str]:
     """Return a sentence for each setting that was not effective, from the kernels' values during the traffic."""
     # A link that is down has the smallest segments; such a try is not counted.
     tries = [one for one in tries if not one.excluded]

@@ -19,7 +19,13 @@ from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, undisturbe
 from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, first_lines
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
-from pytest_pinet.judge.preconditions import failed_requests, management_notes, management_trouble, unmet, unseen
+from pytest_pinet.judge.preconditions import (
+    failed_requests,
+    ineffective_settings,
+    management_notes,
+    management_trouble,
+    unseen,
+)
 from pytest_pinet.lab.deploy.board import boot_id
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
@@ -98,9 +104,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         ) -> MeasurementJudgement:
             here = Circumstances(
                 conditions=runs.conditions.before,
-                ineffective=unmet(facts, traffic, tries),
+                ineffective=ineffective_settings(facts, traffic, tries),
                 unanswered=failed_requests(tries),
-                unheld="" if ladder is None else ladder.lossy,
+                lossy_ladder="" if ladder is None else ladder.lossy,
                 busy=busy,
                 capacities=capacities or {},
                 # More traffic would only repeat it.

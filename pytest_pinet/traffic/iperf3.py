@@ -183,13 +183,13 @@ def _check_ran_as_requested(run: Iperf3Run, report: Iperf3Report) -> None:
 
 
 def _window(run: Iperf3Run, report: Iperf3Report) -> list[str]:
-    asked = run.traffic.window
-    if asked is None:
+    requested = run.traffic.window
+    if requested is None:
         return []
     for key, sysctl in (("sndbuf_actual", "wmem_max"), ("rcvbuf_actual", "rmem_max")):
         # Linux limits the requested value to its maximum first, without an error, and then doubles it.
-        if (actual := iperf3_json.count(report.start, key)) < 2 * asked:
-            return [window_text(asked, actual, report.output.end, sysctl)]
+        if (actual := iperf3_json.count(report.start, key)) < 2 * requested:
+            return [window_text(requested, actual, report.output.end, sysctl)]
     return []
 
 

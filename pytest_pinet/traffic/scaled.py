@@ -58,14 +58,14 @@ def sent(traffic: T, scale: float) -> T:
     )
 
 
-def unscale_measurement(found: Measurement, scale: float, asked: Traffic | None = None) -> Measurement:
-    """Return the values converted to full rate. ``asked`` is the requested traffic. Raw output stays as printed."""
+def unscale_measurement(found: Measurement, scale: float, requested: Traffic | None = None) -> Measurement:
+    """Return the values converted to full rate. ``requested`` is the requested traffic. Raw output stays as printed."""
     flows = {way: _flow(flow, scale) for way, flow in found.flows.items()}
     if found.http is None:
         return replace(found, flows=flows)
     smaller = 1.0
-    if isinstance(asked, HttpTraffic) and isinstance(found.traffic, HttpTraffic):
-        size, full = found.traffic.size, asked.size
+    if isinstance(requested, HttpTraffic) and isinstance(found.traffic, HttpTraffic):
+        size, full = found.traffic.size, requested.size
         smaller = (size + RESPONSE_HEAD) / (full + RESPONSE_HEAD)
         flows = {way: _with_payload(flow, smaller * full / size) for way, flow in flows.items()}
     return replace(found, flows=flows, http=_http(found.http, scale, smaller))

@@ -41,13 +41,13 @@ class BootSetting(Protocol):
     def parse(self, value: object) -> str:
         """Return the value in the form that ids use. Raises ValueError."""
 
-    def edit(self, lines: BootLines, asked: str) -> BootLines:
+    def edit(self, lines: BootLines, requested: str) -> BootLines:
         """Return the lines of the boot files with this setting."""
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         """Read the value that the node booted with. Raises NoKnob if the node does not report the value, SshError."""
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
+    def holds(self, requested: str, now: SettingReading) -> bool:
         """Return whether the node booted with the requested value."""
 
 
@@ -61,10 +61,10 @@ class FirmwareSetting:
     def parse(self, value: object) -> str:
         return whole(int(value) if isinstance(value, bool) else value, self.form, self._least, self._most)
 
-    def edit(self, lines: BootLines, asked: str) -> BootLines:
-        return lines.with_config(f"{self.name}={asked}")
+    def edit(self, lines: BootLines, requested: str) -> BootLines:
+        return lines.with_config(f"{self.name}={requested}")
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         told = place.change(f"vcgencmd get_config {self.name}").stdout.strip()
         name, equals, value = told.partition("=")
         if name == self.name and equals:
@@ -78,8 +78,8 @@ class FirmwareSetting:
                 return SettingReading({self.name: mhz}, mhz)
         raise NoKnob(f"{place.node} does not report {self.name} ('vcgencmd get_config {self.name}')")
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values[self.name] == asked
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values[self.name] == requested
 
 
 def _decimal(told: str) -> str:
@@ -107,22 +107,22 @@ class KernelParameter:
     def parse(self, value: object) -> str:
         return _words(value, self.form)
 
-    def edit(self, lines: BootLines, asked: str) -> BootLines:
-        return lines.with_parameters(asked.split())
+    def edit(self, lines: BootLines, requested: str) -> BootLines:
+        return lines.with_parameters(requested.split())
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         words = place.ask(f"cat {place.root}/proc/cmdline").stdout.split()
-        there = [word for word in asked.split() if word in words]
+        there = [word for word in requested.split() if word in words]
         text = " ".join(there) or "not in /proc/cmdline"
-        if not any(option in word for word in asked.split() for option in _LARGER):
+        if not any(option in word for word in requested.split() for option in _LARGER):
             return SettingReading({"cmdline": " ".join(there)}, text)
         payloads = _read_payloads(place)
         largest = payloads.most is not None and min(payloads.used.values()) >= payloads.most
         context = {MOVES: str(payloads)} | ({AT_END: "the largest size that all devices support"} if largest else {})
         return SettingReading({"cmdline": " ".join(there)}, f"{text}; {payloads}", context)
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values["cmdline"] == asked
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values["cmdline"] == requested
 
 
 @dataclass(frozen=True)
@@ -197,13 +197,13 @@ class DeviceTree:
     def parse(self, value: object) -> str:
         return _words(value, self.form)
 
-    def edit(self, lines: BootLines, asked: str) -> BootLines:
+    def edit(self, lines: BootLines, requested: str) -> BootLines:
         # The empty dtoverlay ends the parameters of the previous overlay, so that these go to the base device tree.
-        return lines.with_config("dtoverlay=", *(f"dtparam={word}" for word in asked.split()))
+        return lines.with_config("dtoverlay=", *(f"dtparam={word}" for word in requested.split()))
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         values = {}
-        for word in asked.split():
+        for word in requested.split():
             name, _, value = word.partition("=")
             reader = _READERS.get(name)
             if reader is None:
@@ -211,8 +211,8 @@ class DeviceTree:
             values[name] = reader(place, value)
         return SettingReading(values, " ".join(f"{name}={value}" for name, value in values.items()))
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        wanted = dict(word.partition("=")[::2] for word in asked.split())
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        wanted = dict(word.partition("=")[::2] for word in requested.split())
         return all(now.values[name] == value for name, value in wanted.items())
 
 
@@ -225,15 +225,15 @@ class PcieGeneration:
     def parse(self, value: object) -> str:
         return one_of(value, tuple(_GIGATRANSFERS), self.form)
 
-    def edit(self, lines: BootLines, asked: str) -> BootLines:
-        return lines.with_config("dtoverlay=", "dtparam=pciex1", f"dtparam=pciex1_gen={asked}")
+    def edit(self, lines: BootLines, requested: str) -> BootLines:
+        return lines.with_config("dtoverlay=", "dtparam=pciex1", f"dtparam=pciex1_gen={requested}")
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
-        generation = _generation(place, asked)
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        generation = _generation(place, requested)
         return SettingReading({self.name: generation}, generation)
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values[self.name] == asked
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values[self.name] == requested
 
 
 def _generation(place: SettingPlace, _: str) -> str:
@@ -250,8 +250,8 @@ def _generation(place: SettingPlace, _: str) -> str:
     return found
 
 
-def _eee(place: SettingPlace, asked: str) -> str:
-    return Eee().read(place, asked).values["eee"]
+def _eee(place: SettingPlace, requested: str) -> str:
+    return Eee().read(place, requested).values["eee"]
 
 
 _READERS: Mapping[str, Callable[[SettingPlace, str], str]] = {"eee": _eee, "pciex1_gen": _generation}

@@ -12,17 +12,17 @@ from pytest_pinet.tuning.setting import NoKnob, SettingPlace, SettingReading
 def lines_of(tuning: Tuning) -> BootLines:
     """Return the lines that these settings add to the boot files."""
     lines = BootLines()
-    for name, asked in tuning.settings:
-        lines = boot_setting(name).edit(lines, asked)
+    for name, requested in tuning.settings:
+        lines = boot_setting(name).edit(lines, requested)
     return lines
 
 
 def found(place: SettingPlace, tuning: Tuning) -> dict[str, SettingReading]:
     """Return the present value of each setting that can be read. Raises SshError."""
     readings = {}
-    for name, asked in tuning.settings:
+    for name, requested in tuning.settings:
         try:
-            readings[name] = boot_setting(name).read(place, asked)
+            readings[name] = boot_setting(name).read(place, requested)
         except NoKnob:
             continue
     return readings
@@ -30,24 +30,24 @@ def found(place: SettingPlace, tuning: Tuning) -> dict[str, SettingReading]:
 
 def read_back(place: SettingPlace, tuning: Tuning, before: dict[str, SettingReading]) -> list[Tuned]:
     """Return the outcome of each setting, after the node has booted with these settings. Raises SshError."""
-    return [_judged(place, name, asked, before.get(name)) for name, asked in tuning.settings]
+    return [_judged(place, name, requested, before.get(name)) for name, requested in tuning.settings]
 
 
-def _judged(place: SettingPlace, name: str, asked: str, before: SettingReading | None) -> Tuned:
+def _judged(place: SettingPlace, name: str, requested: str, before: SettingReading | None) -> Tuned:
     setting = boot_setting(name)
     was = before.text if before is not None else ""
     try:
-        now = setting.read(place, asked)
+        now = setting.read(place, requested)
     except NoKnob as error:
-        return Tuned(place.node, name, asked, was, "", SettingOutcome.UNSUPPORTED, str(error))
-    if setting.holds(asked, now):
-        held = before is not None and setting.holds(asked, before)
+        return Tuned(place.node, name, requested, was, "", SettingOutcome.UNSUPPORTED, str(error))
+    if setting.holds(requested, now):
+        held = before is not None and setting.holds(requested, before)
         outcome, why = (SettingOutcome.UNCHANGED, "") if held else _effect(before, now)
-        return Tuned(place.node, name, asked, was, now.text, outcome, why)
+        return Tuned(place.node, name, requested, was, now.text, outcome, why)
     if before is not None and before.values == now.values:
         why = "it is in the boot files, but the boot did not change the value"
-        return Tuned(place.node, name, asked, was, now.text, SettingOutcome.REJECTED, why)
-    return Tuned(place.node, name, asked, was, now.text, SettingOutcome.CLAMPED)
+        return Tuned(place.node, name, requested, was, now.text, SettingOutcome.REJECTED, why)
+    return Tuned(place.node, name, requested, was, now.text, SettingOutcome.CLAMPED)
 
 
 def _effect(before: SettingReading | None, now: SettingReading) -> tuple[SettingOutcome, str]:
@@ -66,4 +66,6 @@ def _effect(before: SettingReading | None, now: SettingReading) -> tuple[Setting
 
 def unsupported(node: str, tuning: Tuning, why: str) -> list[Tuned]:
     """Return the outcome "unsupported" for all settings of a node that cannot boot with them."""
-    return [Tuned(node, name, asked, "", "", SettingOutcome.UNSUPPORTED, why) for name, asked in tuning.settings]
+    return [
+        Tuned(node, name, requested, "", "", SettingOutcome.UNSUPPORTED, why) for name, requested in tuning.settings
+    ]

@@ -27,25 +27,25 @@ _ABSENT = (
 Register = Callable[[str, Callable[[], object], str], None]
 
 
-def apply(setting: Setting, place: SettingPlace, asked: str, register: Register, journal: str = FOLDER) -> Tuned:
+def apply(setting: Setting, place: SettingPlace, requested: str, register: Register, journal: str = FOLDER) -> Tuned:
     """Apply a setting to a place. The undo is passed to ``register`` before the change. Raises LabError, SshError.
 
     The outcome depends on the value that is read back, not on the value that was written.
     """
     who = place.node if setting.where.per_node else place.end
     try:
-        before = setting.read(place, asked)
+        before = setting.read(place, requested)
     except NoKnob as error:
-        return Tuned(who, setting.name, asked, "", "", SettingOutcome.UNSUPPORTED, str(error))
-    if setting.holds(asked, before):
-        return Tuned(who, setting.name, asked, before.text, before.text, SettingOutcome.UNCHANGED)
+        return Tuned(who, setting.name, requested, "", "", SettingOutcome.UNSUPPORTED, str(error))
+    if setting.holds(requested, before):
+        return Tuned(who, setting.name, requested, before.text, before.text, SettingOutcome.UNCHANGED)
     try:
-        command = setting.change(place, asked, before)
+        command = setting.change(place, requested, before)
     except NoKnob as error:
-        return Tuned(who, setting.name, asked, before.text, before.text, SettingOutcome.UNSUPPORTED, str(error))
-    what = f"{setting.name}={asked} of {who}"
+        return Tuned(who, setting.name, requested, before.text, before.text, SettingOutcome.UNSUPPORTED, str(error))
+    what = f"{setting.name}={requested} of {who}"
     entries = [JournalEntry.new(what, setting.restore(place, before, None), journal)]
-    register(what, lambda: _undo(setting, place, asked, before, entries), place.node)
+    register(what, lambda: _undo(setting, place, requested, before, entries), place.node)
     done = place.change(f"{entries[0].kept()} || exit {_NO_JOURNAL}; {command}")
     if done.returncode == _NO_JOURNAL:
         why = reason(done.stderr)
@@ -54,10 +54,10 @@ def apply(setting: Setting, place: SettingPlace, asked: str, register: Register,
         )
     refused = "" if done.returncode == 0 else reason(done.stderr or done.stdout)
     try:
-        after = setting.read(place, asked)
+        after = setting.read(place, requested)
     except NoKnob as error:
         why = f"the value cannot be read any more: {error}"
-        return Tuned(who, setting.name, asked, before.text, "", SettingOutcome.REJECTED, why)
+        return Tuned(who, setting.name, requested, before.text, "", SettingOutcome.REJECTED, why)
     if after.values == before.values:
         # Nothing changed, so nothing is to be undone. The undo command might be refused as well.
         place.change(entries.pop().forgotten())
@@ -66,29 +66,29 @@ def apply(setting: Setting, place: SettingPlace, asked: str, register: Register,
         exact = JournalEntry(entries[0].name, what, setting.restore(place, before, after), journal)
         place.change(exact.kept())
         entries[0] = exact
-    return _judged(setting, who, asked, before, after, refused)
+    return _judged(setting, who, requested, before, after, refused)
 
 
 _NO_JOURNAL = 99
 
 
 def _judged(
-    setting: Setting, who: str, asked: str, before: SettingReading, after: SettingReading, refused: str
+    setting: Setting, who: str, requested: str, before: SettingReading, after: SettingReading, refused: str
 ) -> Tuned:
-    if setting.holds(asked, after):
-        return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.APPLIED)
+    if setting.holds(requested, after):
+        return Tuned(who, setting.name, requested, before.text, after.text, SettingOutcome.APPLIED)
     if refused:
         absent = any(word in refused for word in _ABSENT)
         outcome = SettingOutcome.UNSUPPORTED if absent else SettingOutcome.REJECTED
-        return Tuned(who, setting.name, asked, before.text, after.text, outcome, refused)
+        return Tuned(who, setting.name, requested, before.text, after.text, outcome, refused)
     if after.values == before.values:
         why = "accepted without an error, but the value did not change"
-        return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.REJECTED, why)
-    return Tuned(who, setting.name, asked, before.text, after.text, SettingOutcome.CLAMPED)
+        return Tuned(who, setting.name, requested, before.text, after.text, SettingOutcome.REJECTED, why)
+    return Tuned(who, setting.name, requested, before.text, after.text, SettingOutcome.CLAMPED)
 
 
 def _undo(
-    setting: Setting, place: SettingPlace, asked: str, before: SettingReading, entries: list[JournalEntry]
+    setting: Setting, place: SettingPlace, requested: str, before: SettingReading, entries: list[JournalEntry]
 ) -> None:
     """Undo the change, and check that the old values are back. Raises LabError."""
     if not entries:
@@ -97,7 +97,7 @@ def _undo(
     if done.returncode:
         raise LabError(f"{place.node} refused: {reason(done.stderr or done.stdout)}", f"boot {place.node}")
     try:
-        now = setting.read(place, asked)
+        now = setting.read(place, requested)
     except NoKnob as error:
         message = f"{setting.name} of {place.end} cannot be read any more: {error}"
         raise LabError(message, f"boot {place.node}") from None

@@ -32,7 +32,7 @@ class Coalescing(EthtoolSetting):
     def parse(self, value: object) -> str:
         return switch(value) if self.parameter in _SWITCHES else whole(value, self.form, 0, 1_000_000)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         output = ask(place, "-c")
         found = {name: value for name, value in fields(output).items() if name in _NUMBERS}
         adaptive = _ADAPTIVE.search(output)

@@ -39,13 +39,13 @@ class ScalingFrequency(FileSetting):
             raise ValueError(f"{shown(value)} is not {self.form}")
         return f"{mhz:g}"
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
-        reading = super().read(place, asked)
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        reading = super().read(place, requested)
         mhz = [f"{int(khz) / 1000:g}" if khz.isdigit() else khz for khz in dict.fromkeys(reading.values.values())]
         return SettingReading(reading.values, ", ".join(mhz) + " MHz")
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        return dict.fromkeys(now.values, str(round(float(asked) * 1000)))
+    def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
+        return dict.fromkeys(now.values, str(round(float(requested) * 1000)))
 
 
 MAX, MIN = ScalingFrequency("max"), ScalingFrequency("min")

@@ -26,14 +26,14 @@ class QueueMask(FileSetting):
         except ValueError:
             return False
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         masks = read_files(place, self.patterns(place))
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
         text = " ".join(dict.fromkeys(write_mask(read_mask(mask)) or "0" for mask in masks.values()))
         return SettingReading(masks, text, {_ONLINE: online})
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        mask = mask_of(asked, cpu_list(now.context[_ONLINE]))
+    def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
+        mask = mask_of(requested, cpu_list(now.context[_ONLINE]))
         return dict.fromkeys(now.values, write_mask(mask) or "0")
 
 
@@ -43,8 +43,8 @@ class Rps(QueueMask):
     name = "rps"
     files = ("queues/rx-*/rps_cpus",)
 
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        if asked == "off":
+    def effect(self, place: SettingPlace, requested: str) -> str:
+        if requested == "off":
             return ""
         (online,) = read_files(place, [f"{place.root}{ONLINE}"]).values()
         return "there is only one CPU, so packets cannot be steered" if len(cpu_list(online)) == 1 else ""
@@ -56,11 +56,11 @@ class Xps(QueueMask):
     name = "xps"
     files = ("queues/tx-*/xps_cpus",)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         queues = place.ask(f"ls -d {place.sysfs}/queues/tx-*").stdout.split()
         if not queues:
             raise NoKnob(f"{place.device} has no tx queues in /sys")
         if len(queues) == 1:
             # With one queue the file exists, but every write to it fails (ENOENT).
             raise NoKnob(f"{place.device} has one transmit queue, so there is no queue to choose")
-        return super().read(place, asked)
+        return super().read(place, requested)

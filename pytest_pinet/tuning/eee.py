@@ -18,12 +18,12 @@ class Eee(EthtoolSetting):
     def parse(self, value: object) -> str:
         return switch(value)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         status = fields(ask(place, "--show-eee")).get("EEE status", "")
         if not status.startswith(("enabled", "disabled")):
             raise NoKnob(f"EEE of {place.device} is {status or 'not reported by its driver'}")
         return SettingReading({self.parameter: "on" if status.startswith("enabled") else "off"}, status)
 
-    def effect(self, place: SettingPlace, asked: str) -> str:
-        status = self.read(place, asked).text
+    def effect(self, place: SettingPlace, requested: str) -> str:
+        status = self.read(place, requested).text
         return f"the link partner does not use EEE: {status}" if status.endswith("inactive") else ""

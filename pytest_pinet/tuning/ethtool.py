@@ -51,10 +51,10 @@ class EthtoolSetting(DeviceSetting, ABC):
     undoes_all = True
 
     @abstractmethod
-    def read(self, place: SettingPlace, asked: str) -> SettingReading: ...
+    def read(self, place: SettingPlace, requested: str) -> SettingReading: ...
 
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
-        return self._command(place, {self.parameter: asked})
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
+        return self._command(place, {self.parameter: requested})
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         changed = {
@@ -64,8 +64,8 @@ class EthtoolSetting(DeviceSetting, ABC):
         }
         return self._command(place, changed)
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values[self.parameter] == asked
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values[self.parameter] == requested
 
     def _command(self, place: SettingPlace, values: Mapping[str, str]) -> str:
         words = " ".join(f"{self.word(name)} {value}" for name, value in values.items())

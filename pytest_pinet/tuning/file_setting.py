@@ -29,21 +29,21 @@ class FileSetting(DeviceSetting):
         """Return the full paths of the files, with wildcards."""
         return [f"{place.root}{file}" if file.startswith("/") else f"{place.sysfs}/{file}" for file in self.files]
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        """Return the content that each file must have: by default ``asked``. ``now`` names the files that exist."""
-        return dict.fromkeys(now.values, asked)
+    def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
+        """Return the content that each file must have: by default ``requested``. ``now`` names the files that exist."""
+        return dict.fromkeys(now.values, requested)
 
     def same(self, wanted: str, found: str) -> bool:
         """Return whether the content ``found`` means the same as ``wanted``."""
         return wanted == found
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         found = read_files(place, self.patterns(place))
         return SettingReading(found, ", ".join(dict.fromkeys(found.values())))
 
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
         # Files with the right content are not written, so that the undo stays as small as possible.
-        wanted = self.wanted(asked, before)
+        wanted = self.wanted(requested, before)
         return write_files({p: v for p, v in wanted.items() if not self.same(v, before.values[p])})
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
@@ -51,5 +51,5 @@ class FileSetting(DeviceSetting):
             {p: v for p, v in before.values.items() if after is None or not self.same(v, after.values.get(p, ""))}
         )
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return all(self.same(v, now.values[p]) for p, v in self.wanted(asked, now).items())
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return all(self.same(v, now.values[p]) for p, v in self.wanted(requested, now).items())

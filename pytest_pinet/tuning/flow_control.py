@@ -21,26 +21,26 @@ class FlowControl(DeviceSetting):
         word = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
         return one_of(word, tuple(_WAYS), self.form)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         found = fields(ask(place, "-a"))
         values = {word: found[label] for word, label in _KNOBS.items() if label in found}
         if "rx" not in values or "tx" not in values:
             raise NoKnob(f"the driver of {place.device} does not support the pause settings of `ethtool -a`")
         return SettingReading(values, f"rx {values['rx']}, tx {values['tx']}")
 
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
-        rx, tx = _WAYS[asked]
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
+        rx, tx = _WAYS[requested]
         return f"ethtool -A {place.device} rx {rx} tx {tx}"
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         return f"ethtool -A {place.device} " + " ".join(f"{word} {value}" for word, value in before.values.items())
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return (now.values["rx"], now.values["tx"]) == _WAYS[asked]
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return (now.values["rx"], now.values["tx"]) == _WAYS[requested]
 
-    def effect(self, place: SettingPlace, asked: str) -> str:
+    def effect(self, place: SettingPlace, requested: str) -> str:
         found = fields(ask(place, "-a"))
         agreed = tuple(found.get(f"{way} negotiated") for way in ("RX", "TX"))
-        if found.get("Autonegotiate") != "on" or None in agreed or agreed == _WAYS[asked]:
+        if found.get("Autonegotiate") != "on" or None in agreed or agreed == _WAYS[requested]:
             return ""
         return f"the switch port did not agree: negotiated rx {agreed[0]}, tx {agreed[1]}"

@@ -38,7 +38,7 @@ class IrqAffinity(DeviceSetting):
                 raise ValueError(f"{shown(value)} is not {self.form}") from None
         return written
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         numbers = _numbers(place)
         if not numbers:
             raise NoKnob(f"no interrupt in /proc/interrupts belongs to {place.device}")
@@ -56,9 +56,9 @@ class IrqAffinity(DeviceSetting):
         values = {_BALANCER: balancer} if balancer else {_BALANCER: "", **asked_for}
         return SettingReading(values, ", ".join(now), {**asked_for, **effective, _ONLINE: online})
 
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
         stop = f"systemctl stop {_BALANCER}; " if before.values[_BALANCER] else ""
-        return stop + write_files(self._wanted(asked, before))
+        return stop + write_files(self._wanted(requested, before))
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         # Some interrupt controllers reject every mask, even the present one. So only changed masks are written.
@@ -69,10 +69,10 @@ class IrqAffinity(DeviceSetting):
         # irqbalance is started even if a mask is rejected.
         return f"{{ {masks}; r=$?; systemctl start {_BALANCER} && [ $r = 0 ]; }}"
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
+    def holds(self, requested: str, now: SettingReading) -> bool:
         if now.values[_BALANCER]:
             return False
-        for path, cpu in self._wanted(asked, now).items():
+        for path, cpu in self._wanted(requested, now).items():
             # Kernels before 4.13 do not report the effective affinity.
             found = now.context.get(_effective(path)) or now.context[path]
             if found != cpu:
@@ -80,8 +80,8 @@ class IrqAffinity(DeviceSetting):
         return True
 
     @staticmethod
-    def _wanted(asked: str, now: SettingReading) -> dict[str, str]:
-        cpus = cpu_list(now.context[_ONLINE] if asked == _SPREAD else asked)
+    def _wanted(requested: str, now: SettingReading) -> dict[str, str]:
+        cpus = cpu_list(now.context[_ONLINE] if requested == _SPREAD else requested)
         paths = sorted(_masks(now), key=_number)
         return {path: str(cpus[index % len(cpus)]) for index, path in enumerate(paths)}
 

@@ -25,29 +25,30 @@ class Mtu(DeviceSetting):
     def parse(self, value: object) -> str:
         return whole(value, self.form, LEAST, MOST)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         (mtu,) = read_files(place, [f"{place.sysfs}/mtu"]).values()
         return SettingReading({"mtu": mtu}, mtu)
 
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
-        return f"ip link set dev {place.device} mtu {asked}"
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
+        return f"ip link set dev {place.device} mtu {requested}"
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         return f"ip link set dev {place.device} mtu {before.values['mtu']}"
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values["mtu"] == asked
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values["mtu"] == requested
 
-    def effect(self, place: SettingPlace, asked: str) -> str:
+    def effect(self, place: SettingPlace, requested: str) -> str:
         """Ping with packets of this size. If they are lost, full segments are lost too: raises InvalidMeasurement."""
         for other in place.others:
-            base = f"ping -n -q -c 2 -i 0.2 -W 1 -I {place.device} -s {int(asked) - _HEADERS}"
+            base = f"ping -n -q -c 2 -i 0.2 -W 1 -I {place.device} -s {int(requested) - _HEADERS}"
             # Busybox ping has no -M. It needs none, because a packet of this size leaves unfragmented.
             no_option = "ping -c 1 -M do 127.0.0.1 2>&1 | grep -q option"
             done = place.ask(f"{{ {base} -M do {other} || {{ {no_option} && {base} {other}; }}; }} >/dev/null 2>&1")
             if done.returncode:
                 raise InvalidMeasurement(
-                    f"packets of {asked} bytes from {place.end} do not reach {other}, although all ends have this MTU\n"
+                    f"packets of {requested} bytes from {place.end} do not reach {other}, "
+                    "although all ends have this MTU\n"
                     "  -> check that each switch port on the path allows frames of this size"
                 )
         return ""

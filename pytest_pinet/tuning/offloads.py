@@ -73,12 +73,12 @@ class Offload(EthtoolSetting):
     def parse(self, value: object) -> str:
         return switch(value)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         found = features(ask(place, "-k"))
         own = found.get(self.parameter)
         if own is None:
             raise NoKnob(f"the driver of {place.device} does not report {self.parameter}")
-        if own.fixed and own.state != asked:
+        if own.fixed and own.state != requested:
             raise NoKnob(f"{self.parameter} of {place.device} is always {own.state} ([fixed])")
         # Fixed features never change. A group changes with the features in it.
         others = {name: f.state for name, f in found.items() if not (f.fixed or f.group)}

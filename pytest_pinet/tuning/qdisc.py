@@ -23,7 +23,7 @@ class Qdisc(DeviceSetting):
     def parse(self, value: object) -> str:
         return text(value, self.form)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         done = place.ask(f"tc qdisc show dev {place.device}")
         if done.returncode:
             raise NoKnob(f"'tc qdisc show dev {place.device}': {reason(done.stderr)}")
@@ -38,19 +38,19 @@ class Qdisc(DeviceSetting):
         values = {"kind": ",".join(leaves) or kind, "handle": handle, "queues": str(len(parents) if leaves else 0)}
         return SettingReading(values, words)
 
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
         device, queues = place.device, int(before.values["queues"])
         if before.values["handle"] != _KERNELS:
             kind = f"{before.values['kind']} {before.values['handle']}:"
             raise NoKnob(f"the system has set qdisc {kind} on {device}, which could not be restored exactly")
         if not queues:
-            return f"tc qdisc replace dev {device} root {asked}"
-        each = [f"tc qdisc replace dev {device} parent 1:{number:x} {asked}" for number in range(1, queues + 1)]
+            return f"tc qdisc replace dev {device} root {requested}"
+        each = [f"tc qdisc replace dev {device} parent 1:{number:x} {requested}" for number in range(1, queues + 1)]
         return " && ".join([f"tc qdisc replace dev {device} root handle 1: {_BY_QUEUE}", *each])
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         # After the deletion, the kernel installs its default qdisc again.
         return f"tc qdisc del dev {place.device} root"
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
-        return now.values["kind"] == asked
+    def holds(self, requested: str, now: SettingReading) -> bool:
+        return now.values["kind"] == requested

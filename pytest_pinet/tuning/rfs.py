@@ -21,8 +21,8 @@ class Rfs(FileSetting):
     def parse(self, value: object) -> str:
         return "off" if value is False or str(value) in ("off", "0") else whole(value, self.form, 1, 1 << 22)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
-        found = super().read(place, asked)
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        found = super().read(place, requested)
         tables = [path for path in found.values if path.endswith(_GLOBAL)]
         if not tables:
             raise NoKnob(
@@ -33,8 +33,8 @@ class Rfs(FileSetting):
             raise NoKnob(f"{place.device} has no receive queue with rps_flow_cnt")
         return found
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        flows = 0 if asked == "off" else int(asked)
+    def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
+        flows = 0 if requested == "off" else int(requested)
         queues = sum(not path.endswith(_GLOBAL) for path in now.values)
         return {path: str(flows if path.endswith(_GLOBAL) else flows // queues) for path in now.values}
 

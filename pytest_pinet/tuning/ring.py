@@ -23,7 +23,7 @@ class Ring(EthtoolSetting):
     def parse(self, value: object) -> str:
         return whole(value, self.form, 1, 1 << 20)
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         found = fields(ask(place, "-g"), _CURRENT)
         values = {way: found[way.upper()] for way in ("rx", "tx") if way.upper() in found}
         if self.parameter not in values:

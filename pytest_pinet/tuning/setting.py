@@ -96,19 +96,19 @@ class Setting(Protocol):
     def parse(self, value: object) -> str:
         """Return the value in the form that ids use. Raises ValueError with the accepted form."""
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
         """Read the present values. Raises NoKnob, SshError."""
 
-    def change(self, place: SettingPlace, asked: str, before: SettingReading) -> str:
+    def change(self, place: SettingPlace, requested: str, before: SettingReading) -> str:
         """Return the shell command that applies the setting as root. Raises NoKnob."""
 
     def restore(self, place: SettingPlace, before: SettingReading, after: SettingReading | None) -> str:
         """Return the shell command that undoes the change. ``after`` is None until the change is read back."""
 
-    def holds(self, asked: str, now: SettingReading) -> bool:
+    def holds(self, requested: str, now: SettingReading) -> bool:
         """Return whether the reading has the requested value."""
 
-    def effect(self, place: SettingPlace, asked: str) -> str:
+    def effect(self, place: SettingPlace, requested: str) -> str:
         """Return why the applied setting has no effect.
 
         Empty if the setting has an effect, or if only traffic can show the effect.
@@ -121,5 +121,5 @@ class DeviceSetting:
     where = SettingScope.DUT_DEVICE
     disruptive = False
 
-    def effect(self, place: SettingPlace, asked: str) -> str:
+    def effect(self, place: SettingPlace, requested: str) -> str:
         return ""

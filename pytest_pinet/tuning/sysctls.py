@@ -37,8 +37,8 @@ class SocketBuffers(BufferSize):
     name = "socket_buffers"
     files = (f"{_NET}/core/rmem_max", f"{_NET}/core/wmem_max")
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        return dict.fromkeys(now.values, str(parse_size(asked)))
+    def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
+        return dict.fromkeys(now.values, str(parse_size(requested)))
 
 
 class TcpBuffers(BufferSize):
@@ -47,14 +47,14 @@ class TcpBuffers(BufferSize):
     name = "tcp_buffers"
     files = (f"{_NET}/ipv4/tcp_rmem", f"{_NET}/ipv4/tcp_wmem")
 
-    def read(self, place: SettingPlace, asked: str) -> SettingReading:
-        found = super().read(place, asked)
+    def read(self, place: SettingPlace, requested: str) -> SettingReading:
+        found = super().read(place, requested)
         if any(len(content.split()) != len(("least", "usual", "most")) for content in found.values.values()):
             raise NoKnob(f"net.ipv4.tcp_rmem and tcp_wmem are not three numbers each: {found.text}")
         return found
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
-        return {path: _with_largest(content, parse_size(asked)) for path, content in now.values.items()}
+    def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
+        return {path: _with_largest(content, parse_size(requested)) for path, content in now.values.items()}
 
 
 def _with_largest(content: str, largest: int) -> str:

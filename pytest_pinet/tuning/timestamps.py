@@ -21,6 +21,8 @@ class Timestamps(FileSetting):
     def parse(self, value: object) -> str:
         return switch(value)
 
-    def wanted(self, asked: str, now: SettingReading) -> Mapping[str, str]:
+    def wanted(self, requested: str, now: SettingReading) -> Mapping[str, str]:
         # The value 2 also means on, but without the random offset that hides the uptime.
-        return {path: "0" if asked == "off" else found if found in "12" else "1" for path, found in now.values.items()}
+        return {
+            path: "0" if requested == "off" else found if found in "12" else "1" for path, found in now.values.items()
+        }

@@ -12,7 +12,7 @@ from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.judge.preconditions import failed_requests, unmet, unseen
+from pytest_pinet.judge.preconditions import failed_requests, ineffective_settings, unseen
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.measurement import HttpReport, Measurement, Sockets
@@ -36,7 +36,7 @@ def with_buffers(sndbuf: int, rcvbuf: int) -> Try:
 
 
 def test_an_mss_above_the_mtu_is_reported_with_the_effective_mss() -> None:
-    (sentence,) = unmet(link_stand_in.facts(), JUMBO, [one_try(flow(sockets=Sockets(1, 1448)))] * 2)
+    (sentence,) = ineffective_settings(link_stand_in.facts(), JUMBO, [one_try(flow(sockets=Sockets(1, 1448)))] * 2)
     assert sentence == (
         "mss=8960 bytes was requested, but segments of one:onboard carried 1448 bytes: MTU 1500 allows no more than "
         "mss=1460"
@@ -46,22 +46,24 @@ def test_an_mss_above_the_mtu_is_reported_with_the_effective_mss() -> None:
 def test_an_effective_mss_is_not_reported() -> None:
     link = link_stand_in.facts()
     jumbo = link_stand_in.facts(mtu=9000)
-    assert unmet(jumbo, JUMBO, [one_try(flow(sockets=Sockets(1, 8948)))]) == []
-    assert unmet(link, replace(TX, mss=536), [one_try(flow(sockets=Sockets(1, 524)))]) == []
+    assert ineffective_settings(jumbo, JUMBO, [one_try(flow(sockets=Sockets(1, 8948)))]) == []
+    assert ineffective_settings(link, replace(TX, mss=536), [one_try(flow(sockets=Sockets(1, 524)))]) == []
 
 
 def test_socket_values_of_a_link_that_was_down_are_ignored() -> None:
     down = replace(one_try(flow(sockets=Sockets(1, 36))), excluded="link dropped for 1.2 s")
     link = link_stand_in.facts()
-    assert unmet(link, replace(TX, mss=536), [down, one_try(flow(sockets=Sockets(1, 524)))]) == []
+    assert ineffective_settings(link, replace(TX, mss=536), [down, one_try(flow(sockets=Sockets(1, 524)))]) == []
 
 
 def test_an_mss_that_no_sender_reported_gives_a_note() -> None:
     link, untold = link_stand_in.facts(), [one_try(flow())]
     # An MSS larger than the MTU is never effective.
-    assert unmet(link, JUMBO, untold) == ["mss=8960 bytes was requested, but MTU 1500 allows no more than mss=1460"]
+    assert ineffective_settings(link, JUMBO, untold) == [
+        "mss=8960 bytes was requested, but MTU 1500 allows no more than mss=1460"
+    ]
     small = replace(TX, mss=536)
-    assert unmet(link, small, untold) == []
+    assert ineffective_settings(link, small, untold) == []
     (note,) = unseen(small, untold)
     assert note == (
         "mss=536 bytes was requested, but no sender reported the MSS that it used (this needs ss of iproute2)"
@@ -80,7 +82,7 @@ def test_an_mss_that_no_sender_reported_gives_a_note() -> None:
     ],
 )
 def test_a_reduced_window_is_reported_for_each_end(sndbuf: int, rcvbuf: int, told: list[tuple[str, int, str]]) -> None:
-    assert unmet(link_stand_in.facts(), WINDOW, [with_buffers(sndbuf, rcvbuf)]) == [
+    assert ineffective_settings(link_stand_in.facts(), WINDOW, [with_buffers(sndbuf, rcvbuf)]) == [
         f"window=204800 bytes was not effective on {end}: the kernel gave {size} (raise net.core.{sysctl})"
         for end, size, sysctl in told
     ]
@@ -89,7 +91,7 @@ def test_a_reduced_window_is_reported_for_each_end(sndbuf: int, rcvbuf: int, tol
 def test_a_window_reported_by_the_tool_is_not_reported_twice() -> None:
     one = with_buffers(300_000, 300_000)
     one = replace(one, measurements=tuple(replace(m, unmet=("window=... on one",)) for m in one.measurements))
-    assert unmet(link_stand_in.facts(), WINDOW, [one]) == ["window=... on one"]
+    assert ineffective_settings(link_stand_in.facts(), WINDOW, [one]) == ["window=... on one"]
 
 
 def judged(one: Try, **more: Any) -> MeasurementJudgement:

@@ -97,7 +97,7 @@ def test_a_ladder_fails_if_no_rate_is_held() -> None:
     tries, sent = ladder.judged
     assert sent.bitrate == Bitrate.mbps(10)
     plan = GatePlan((), FAST)
-    found = figures(link_stand_in.facts(), ladder.traffic, tries, plan, Circumstances(unheld=ladder.lossy))
+    found = figures(link_stand_in.facts(), ladder.traffic, tries, plan, Circumstances(lossy_ladder=ladder.lossy))
     assert found.verdict is Verdict.FAIL
     assert found.wanted is None
     assert found.reason == "tx: none of 1 rates was held with at most 0.1 % lost"
@@ -119,7 +119,7 @@ def test_a_later_miss_must_be_confirmed() -> None:
         tries.append(wire.again(sent))
         assert (ladder.knee is not None) is held
         found = figures(
-            link_stand_in.facts(), ladder.traffic, tries, GatePlan((), FAST), Circumstances(unheld=ladder.lossy)
+            link_stand_in.facts(), ladder.traffic, tries, GatePlan((), FAST), Circumstances(lossy_ladder=ladder.lossy)
         )
         assert (found.verdict is Verdict.FAIL) is not held
 
