@@ -1,4 +1,4 @@
-"""A board in QEMU with three real drivers, all on one unmanaged switch: which NIC is measured, and under which name."""
+"""A board in QEMU with four real drivers, all on one unmanaged switch: which NIC is measured, and under which name."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ pinet:
     e1000e: {driver: e1000e, bus: pcie3x1, speeds_mbps: [1000]}
     virtio: {driver: virtio_net, bus: pcie3x1, speeds_mbps: [10000]}
     usb-net: {driver: cdc_ether, bus: usb3, speeds_mbps: [1000]}
+    e1000: {driver: e1000, bus: pcie3x1, speeds_mbps: [1000]}
   switches:
-    sw-1: {backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p4}
+    sw-1: {backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p5}
   nodes:
     board:
       board: virt
@@ -50,12 +51,18 @@ pinet:
         pcie: {nic: e1000e, port: sw-1/p1}
         virtio: {nic: virtio, port: sw-1/p2}
         usb: {nic: usb-net, port: sw-1/p3}
+        pci: {nic: e1000, port: sw-1/p4}
     peer:
       board: pi4b
       interfaces:
-        onboard: {port: sw-1/p4}
+        onboard: {port: sw-1/p5}
 """
-NICS = {"pcie": ("eth0", "e1000e"), "virtio": ("eth1", "virtio_net"), "usb": ("eth2", "cdc_ether")}
+NICS = {
+    "pcie": ("eth0", "e1000e"),
+    "virtio": ("eth1", "virtio_net"),
+    "usb": ("eth2", "cdc_ether"),
+    "pci": ("eth3", "e1000"),
+}
 SETTINGS = "grep -H . /proc/sys/net/ipv4/conf/*/arp_ignore /proc/sys/net/ipv4/conf/*/arp_announce"
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -113,7 +120,7 @@ def test_the_board_reports_its_model_and_its_nics(links: Links) -> None:
     for device, driver in NICS.values():
         nic = found.nics[device]
         assert (nic.mac, nic.driver) == (mac_address("board", device), driver)
-    assert [found.nics[device].bus for device, _ in NICS.values()] == ["pci", "virtio", "usb"]
+    assert [found.nics[device].bus for device, _ in NICS.values()] == ["pci", "virtio", "usb", "pci"]
     assert re.fullmatch(r"0000:00:0\d\.0", str(found.nics["eth0"].bus_info))
     assert str(found.nics["eth2"].bus_info).startswith("usb-0000:00:")
 
