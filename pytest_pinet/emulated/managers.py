@@ -69,6 +69,8 @@ RemainAfterExit=yes
 KillMode=process
 ExecStart=/etc/init.d/boot
 TimeoutStartSec=300
+StandardOutput=journal+console
+StandardError=journal+console
 """
 _CONSOLE_UNIT = """\
 [Unit]
@@ -93,6 +95,8 @@ GROUPS = "messagebus:x:101:\nsystemd-network:x:102:\nnetdev:x:104:\nsystemd-jour
 FILES = {
     # An empty file: systemd writes an id of the board's own. Without the file it would enable all units.
     "etc/machine-id": "",
+    # The initramfs of initramfs-tools mounts it read-only. For this entry, systemd makes it writable.
+    "etc/fstab": "LABEL=rootfs / ext4 noatime 0 0\n",
     # dhcpcd's unit makes it writable, and does not start without it.
     "etc/resolv.conf": "",
     f"{_UNITS}/pinet-boot.service": _BOOT_UNIT,
