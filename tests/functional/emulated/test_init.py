@@ -40,8 +40,8 @@ def test_rx(link, gate):
 GOOD = "sysctls: {net.core.somaxconn: 4000}\n"
 # The builds differ much more than this machine's noise: a window of 4096 bytes has room for one segment.
 SLOW = "name: small buffers\nsysctls: {{net.ipv4.tcp_rmem: '4096 {window} {window}'}}\n"
-# With room for one segment, ssh has almost 1 % of the traffic where it shares the NIC.
-WINDOWS = {"separate": 4096, "same": 8192}
+# Where ssh shares the NIC, it may have 1 % of the traffic. It had 1.8 % beside a window of 8192 on a busy machine.
+WINDOWS = {"separate": 4096, "same": 16384}
 # Beside busybox, only these programs stay, as packages of Buildroot have them: iproute2, ethtool, iperf3 and OpenSSH.
 # vcmailbox and vcgencmd stand in for the firmware, agetty and login belong to the console.
 _BUILDROOT = """\
