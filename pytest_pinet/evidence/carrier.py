@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,8 @@ from pytest_pinet.model.measurement import Event, EventKind
 REFRESH_S = 1.0
 # Assumed for devices that report no speed: the speed of the fastest NIC of these boards that might report none.
 SPEED_MBPS = 2500
+# Of /proc/uptime, up to 31 years.
+_UPTIME = re.compile(r"[0-9]{1,9}(?:\.[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,11 @@ class CarrierReading:
 def parse_reading(line: str) -> CarrierReading | None:
     """Parse a line such as ``12.34 1000 2000 1 2 up 1000``; None for a line of another form."""
     words = line.split()
-    if len(words) != 7 or not all(is_count(word) for word in words[1:3]):
-        return None
-    try:
-        uptime_s = float(words[0])
-    except ValueError:
+    if len(words) != 7 or not _UPTIME.fullmatch(words[0]) or not all(is_count(word) for word in words[1:3]):
         return None
     speed = int(words[6]) if is_count(words[6]) else 0
     return CarrierReading(
-        uptime_s,
+        float(words[0]),
         int(words[1]),
         int(words[2]),
         # Reading the carrier of a device that is down fails.

@@ -34,7 +34,11 @@ def test_a_line_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", ["", "hello", "12.34 1000 2000 1 3 up", "x 1 2 1 1 up 1000", "1.0 - - 1 1 up 1000", "1.0 1 2 1 1 up 1000 9"]
+    "odd",
+    [
+        *("", "hello", "12.34 1000 2000 1 3 up", "1.0 - - 1 1 up 1000", "1.0 1 2 1 1 up 1000 9"),
+        *(f"{uptime} 1 2 1 1 up 1000" for uptime in ("x", "nan", "-1.0", "1e9", "9" * 50, "\u0661.0")),
+    ],
 )
 def test_other_lines_give_no_reading(odd: str) -> None:
     assert parse_reading(odd) is None

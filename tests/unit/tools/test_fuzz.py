@@ -97,6 +97,7 @@ def test_a_refusal_is_no_finding() -> None:
         ("management", b"usb /sys eth0\n"),
         ("machine", b"mhz " + b"9" * 400),
         ("machine", b"khz " + b"9" * 5000),
+        ("observer", b"9" * 50 + b".34 1000 2000 1 2 up 1000\n12.64 4294967295 9 1 4 up 1000\n"),
         ("make output", RELEASE + PARTS + b"9" * 400 + b"/e1000e.o\n"),
         ("modules.builtin", b"\xff\xfe\n"),
         ("machine", b"nic eth0\n Supported link modes: " + b"9" * 5000 + b"base\n"),
