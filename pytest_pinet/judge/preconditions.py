@@ -223,5 +223,5 @@ def failed_requests(tries: Sequence[Try]) -> str:
             counts[kind] = counts.get(kind, 0) + count
     others = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     if refused:
-        return f"{refused} of {requests} requests failed (answer was not 2xx)" + f"; {others}" * bool(others)
+        return f"requests failed: {refused} of {requests} (answer was not 2xx)" + f"; {others}" * bool(others)
     return f"requests failed: {others}; {requests} were answered" if others else ""

@@ -50,23 +50,15 @@ MASKED_TEXTS = (
     # pytest fills these lines up to the width of the terminal.
     (r"(?m)^([=-])\1+ (.*<.*>.*?) \1+$", r"\1\1\1 \2 \1\1\1"),
 )
-# Values computed from boot times in A/B comparisons: the certainty of a change.
-FROM_TIMES_OF_BOOTS = (
-    (r"\(-?[\d.]+\s+to\s+-?[\d.]+\s+%(?=\\?\))", "(<from times>"),
-    (r"(?<=  interval   ).* at 1 % error", "<from times> at 1 % error"),
-    (r'"interval(_bps)?": \[[^\]]*\]', r'"interval\1": "<from times>"'),
-    (r'"error": [\d.e-]+', '"error": "<from times>"'),
-)
 # Up to this width, a list or mapping without inner mappings is on one line, because there are many samples.
 WIDTH = 160
 DIGITS = 9
 
 
 class Masks:
-    """The masks of one run. ``paths`` are its folders by their replacement; ``patterns`` are additional masks."""
+    """The masks of one run. ``paths`` are its folders by their replacement."""
 
-    def __init__(self, paths: Mapping[str, Path], patterns: Sequence[tuple[str, str]] = ()) -> None:
-        self._patterns = (*MASKED_TEXTS, *patterns)
+    def __init__(self, paths: Mapping[str, Path]) -> None:
         # Longest first, because one folder may be inside another.
         self._paths = sorted(((str(path), f"<{word}>") for word, path in paths.items()), key=lambda p: -len(p[0]))
 
@@ -74,7 +66,7 @@ class Masks:
         """Return the masked text without trailing spaces."""
         for path, word in self._paths:
             text = text.replace(path, word)
-        for pattern, word in self._patterns:
+        for pattern, word in MASKED_TEXTS:
             text = re.sub(pattern, word, text)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
@@ -106,7 +98,7 @@ class Masks:
     def json(self, value: Any) -> str:
         """Return the text of a golden JSON file."""
         text = "\n".join(_lines(self.data(value), "")) + "\n"
-        for pattern, word in self._patterns:
+        for pattern, word in MASKED_TEXTS:
             text = re.sub(pattern, word, text)
         return text
 

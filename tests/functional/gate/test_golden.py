@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.ab import build_measuring
+from pytest_pinet.ab import boots, build_measuring
 from pytest_pinet.evidence import other_work
 from tests.support import golden_project, replay_tool
 from tests.support.gate_project import GateLab, Project
-from tests.support.golden import FOLDER, FROM_TIMES_OF_BOOTS, Masks, check_all, codes
+from tests.support.golden import FOLDER, Masks, check_all, codes
 
 NODES = ("pi3b-1", "pi3b-2", "pi4b-1", "pi4b-2", "cm4-1", "pi5-1")
 # Values that replace the masks when a golden file is read as results.
@@ -42,6 +42,7 @@ REPLACED = (
     (other_work, "_read_here"),
     (other_work, "LEAST_WINDOW_S"),
     (build_measuring, "connections_per_boot"),
+    (boots, "MadeBoot"),
 )
 REPO = Path(__file__).parents[3]
 BASELINE = """
@@ -95,6 +96,7 @@ EXIT_CODES = (
     ("pinet", "gate", "no-such-build.yaml", "--bisect", "--lab=lab.yaml", "test_builds.py"),
     ("pinet", "gate", "new.yaml", "--bisect", "--lab=no-such-lab.yaml", "test_builds.py"),
     ("pinet", "gate", "new.yaml", "--lab=unreachable.yaml", "test_builds.py"),
+    ("pinet", "gate", "new.yaml", "--lab=lab.yaml", "test_interrupted.py"),
 )
 
 
@@ -237,7 +239,7 @@ def test_a_run_that_passes(project: GoldenProject) -> None:
 
 
 def test_a_build_that_is_slower(project: GoldenProject) -> None:
-    masks = Masks(project.paths, FROM_TIMES_OF_BOOTS)
+    masks = project.masks
     done = project.gate("new.yaml", "--against=good.yaml", "--boots=8", "-q", "-k", "test_change")
     check_all(
         {
@@ -263,8 +265,12 @@ def test_summaries_and_exports_of_a_run(project: GoldenProject) -> None:
     check_all({f"kinds.{name}": project.masks.text(project.in_process(*words)[1]) for name, words in formats.items()})
 
 
-def test_every_exit_code(project: GoldenProject) -> None:
-    """Each command with its exit code, and its message if it reports an error."""
+def test_exit_codes(project: GoldenProject) -> None:
+    """Each command with its exit code, and its message if it reports an error.
+
+    Tested elsewhere: 70, 74 and 202, after a bug or with a full disk (tests/unit/cli/test_usage_errors.py)
+    and 131, with an exact board (tests/unit/cli/test_exact_gate.py).
+    """
     project.keep_kinds()
     found = [project.ended(*words) for words in EXIT_CODES]
     check_all({"exit-codes.txt": codes(found)})

@@ -122,12 +122,12 @@ def test_requests_that_failed_fail_the_test() -> None:
     assert failed_requests([good]) == ""
     bad = answered(HttpReport(1000, 1.0, 1.5e6, refused=3, timeout=2))
     assert failed_requests([good, answered(HttpReport(1000, 1.0, 1.5e6, refused=7))]) == (
-        "7 of 2000 requests failed (answer was not 2xx)"
+        "requests failed: 7 of 2000 (answer was not 2xx)"
     )
     lost = answered(HttpReport(9, 1.0, 1.5e4, read=8, write=94))
     assert failed_requests([lost]) == "requests failed: 8 failed to read, 94 failed to write; 9 were answered"
     why = failed_requests([good, bad])
-    assert why == "3 of 2000 requests failed (answer was not 2xx); 2 timed out"
+    assert why == "requests failed: 3 of 2000 (answer was not 2xx); 2 timed out"
     failed = judged(good, unanswered=why)
     assert (failed.verdict, failed.reason, failed.wanted) == (Verdict.FAIL, f"tx: {why}", None)
     assert judged(good, unanswered=why, ineffective=["window"]).verdict is Verdict.INVALID
