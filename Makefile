@@ -87,9 +87,14 @@ smoke: .venv/developer
 	@tools/install-allure
 	$(PYTEST) -m smoke -n 2 $(SIDE_BY_SIDE) $(ARGS)
 
+# QEMU 8 or later for the exact boards of igb, unless it is unpacked already.
+NEWER_QEMU = test -d "$${XDG_CACHE_HOME:-$$HOME/.cache}/pinet/exact/qemu" || $(BIN)/pinet emulated qemu || \
+	echo "No newer QEMU was unpacked: tests that need it (igb) are skipped"
+
 # Tests that take too long for CI.
 slow: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages
+	@$(NEWER_QEMU)
 	@tools/install-allure || echo "Allure is not installed: tests of its reports are skipped"
 	$(PYTEST) -m "slow and not emulated" -n 4 $(SIDE_BY_SIDE) $(ARGS)
 	$(PYTEST) -m "slow and emulated" -n 2 $(SIDE_BY_SIDE) $(ARGS)
@@ -103,6 +108,7 @@ fuzz: .venv/developer
 # ARGS: --list, -k WORD, --again, --page.
 soak: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages
+	@$(NEWER_QEMU)
 	$(BIN)/python -m tools.soak $(ARGS)
 
 lint: .venv/developer

@@ -23,7 +23,7 @@ from pytest_pinet.exact.boot import boot
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.exact.payload import make_payload
-from pytest_pinet.exact.qemu import PROGRAM, Plugin, build_plugin, find_qemu
+from pytest_pinet.exact.qemu import PROGRAM, VARIABLE, Plugin, build_plugin, find_qemu, unpacked_folder
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, WindowChange, judge_exact
 from pytest_pinet.model.build import Build
@@ -80,6 +80,15 @@ def board_or_skip(name: str) -> ExactBoard:
     except CapabilityError as error:
         pytest.skip(error.message)
     return found
+
+
+@pytest.fixture(params=["installed", "unpacked"])
+def qemu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all boards use the QEMU of this machine, or that of ``pinet emulated qemu``."""
+    place = unpacked_folder() if request.param == "unpacked" else Path(shutil.which(PROGRAM) or "")
+    if not place.exists():
+        pytest.skip(f"there is no {place}: run `pinet emulated qemu`")
+    monkeypatch.setenv(VARIABLE, str(place))
 
 
 @pytest.fixture(params=BOARDS)
@@ -144,6 +153,7 @@ def test_packet_steering_repeats_too(stock: Build, tmp_path: Path) -> None:
     bench.known_good(bench.payload(stock, steered), print)
 
 
+@pytest.mark.usefixtures("qemu")
 def test_two_boots_are_equal_to_the_last_digit(board: ExactBoard, stock: Build) -> None:
     bench = ExactBench(board)
     made = bench.known_good(bench.payload(stock), print)
