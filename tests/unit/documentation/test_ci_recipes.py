@@ -25,6 +25,7 @@ from pytest_pinet.history.store import HistoryStore
 from tests.support import build_files
 from tests.support.change_session import LAB_FILE, Bench, bench_with
 from tests.support.console_blocks import DOCS, ROOT
+from tests.support.half_year_history import half_year, write
 from tests.support.history_records import day, kept
 from tests.support.inner_run import WITHOUT_HYPOTHESIS
 
@@ -77,7 +78,8 @@ def component(inputs: Mapping[str, str]) -> Any:
     spec, jobs = (part for part in re.split(r"^---$", COMPONENT, flags=re.M))
     known = yaml.safe_load(spec)["spec"]["inputs"]
     assert inputs.keys() <= known.keys()
-    values = {name: inputs.get(name, one.get("default")) for name, one in known.items()}
+    # It is installed already.
+    values = {name: {"install": "true", **inputs}.get(name, one.get("default")) for name, one in known.items()}
     assert None not in values.values()
     return yaml.safe_load(re.sub(r"\$\[\[ inputs\.(\w+) \]\]", lambda match: values[match[1]], jobs))
 
@@ -130,7 +132,8 @@ class Runner:
             "CI_PIPELINE_IID": NUMBER,
             "CI_JOB_URL": JOB_URL,
         }
-        environment.setdefault("PINET_HISTORY", "off")
+        history = environment.get("PINET_HISTORY", "off")
+        environment["PINET_HISTORY"] = history.replace("/srv/pinet", str(self.folder / "pinet"))
         text = script.replace(KNOWN_GOOD, str(self.folder / "known"))
         done = subprocess.run(
             [*shell, "-c", text],
@@ -195,9 +198,9 @@ class Runner:
         """Run both jobs. The lines of each are one script; the shell of ``after_script`` is another."""
         page = gitlab()
         self.clone()
-        if code := self.gitlab_job(page["build"]):
+        if code := self.gitlab_job(page["build"], **page["variables"]):
             return code
-        return self.gitlab_job(component(page["include"][0]["inputs"])["throughput"])
+        return self.gitlab_job(component(page["include"][0]["inputs"])["throughput"], **page["variables"])
 
     def gitlab_job(self, job: Mapping[str, Any], **variables: object) -> int:
         """Run a job in the present clone. The lines of its script are one script; ``after_script`` is another."""
@@ -207,6 +210,12 @@ class Runner:
         if "after_script" in job:
             self.shell("\n".join(job["after_script"]), known, *shell)
         return result
+
+    def gated(self) -> list[str]:
+        """Return the answers of all gates that the history outside the clone has."""
+        assert not (self.work / ".pinet" / "history.db").exists()
+        with HistoryStore.open(str(self.folder / "pinet" / "history.db")) as store:
+            return [one.gate.answer for one in store.gates() if one.gate is not None]
 
     def kept(self, paths: Sequence[str], into: Path) -> None:
         """Copy artifacts of the present clone as GitLab's runner does: a symbolic link stays one."""
@@ -232,6 +241,7 @@ def test_github_passes_a_change_that_is_not_slower(runner: Runner) -> None:
     (upload,) = (one for one in ACTION["runs"]["steps"] if one.get("uses", "").startswith("actions/upload-artifact@"))
     for path in upload["with"]["path"].split():
         assert (runner.work / path).exists(), path
+    assert runner.gated() == ["pass"]
 
 
 def test_github_refuses_a_slower_change_and_says_so(runner: Runner) -> None:
@@ -239,6 +249,30 @@ def test_github_refuses_a_slower_change_and_says_so(runner: Runner) -> None:
     assert runner.github() == 1
     assert "must not be merged" in (runner.folder / "step.md").read_text()
     assert "\n::error title=pi4b.onboard.pair.tcp-P1-" in runner.log
+    assert runner.gated() == ["regression"]
+
+
+def links_of(page: Path) -> list[str]:
+    """Return the relative links of a page without their fragments."""
+    return [link for link in re.findall(r'href="([^"#:]+)"', page.read_text(encoding="utf-8")) if link]
+
+
+def test_each_link_of_the_page_leads_to_a_file_of_the_same_artifact(runner: Runner) -> None:
+    """The page of a gate after three measurements, with trends and the gate."""
+    runner.clone()
+    measured = half_year(runs=3)
+    write(measured, runner.work / ".pinet")
+    variables = {"PINET_HISTORY": ".pinet/history.db"}
+    given = {"build": str(runner.folder / "known" / "build"), "against": f"{KNOWN_GOOD}/build"}
+    assert runner.action(given, variables) == 0
+    (upload,) = (one for one in ACTION["runs"]["steps"] if one.get("uses", "").startswith("actions/upload-artifact@"))
+    folders = [path for path in upload["with"]["path"].split() if path.endswith("/")]
+    links = links_of(runner.work / "pinet-report.html")
+    gate = (runner.work / ".pinet" / "latest").resolve().name
+    assert {link.split("/")[2] for link in links} == {gate, *(one.run for one in measured[1:])}
+    for link in links:
+        assert any(link.startswith(folder) for folder in folders), link
+        assert (runner.work / link).exists(), link
 
 
 def test_gitlab_refuses_a_slower_change_and_shows_its_tests(runner: Runner) -> None:
@@ -255,6 +289,10 @@ def test_gitlab_refuses_a_slower_change_and_shows_its_tests(runner: Runner) -> N
     assert {one["external_link"]["url"] for one in links} == {f"{JOB_URL}/artifacts/file/pinet-report.html"}
     runner.kept([path for path in artifacts["paths"] if path.startswith(".pinet")], runner.folder / "kept")
     assert (runner.folder / "kept" / ".pinet" / "latest" / "results.json").is_file()
+    links = links_of(runner.work / "pinet-report.html")
+    assert links
+    assert all((runner.folder / "kept" / link).is_file() for link in links)
+    assert runner.gated() == ["regression"]
 
 
 @pytest.mark.parametrize("service", ["github", "gitlab"])
@@ -277,21 +315,26 @@ def test_shards_of_two_boards_are_merged(runner: Runner) -> None:
     for one in planned(runner, jobs["plan"]):
         assert one["runner"] == ["self-hosted", "network-lab"]
         board = one["board"]
-        (step,) = jobs["board"]["steps"]
+        clean, step = jobs["board"]["steps"]
+        assert runner.shell(clean["run"], jobs["board"]["env"], "bash", "-e") == 0
+        assert not (runner.work / ".pinet" / "runs").exists()
         given = {
             name: text.replace("${{ matrix.board }}", board).replace("${{ strategy.job-total }}", "2")
             for name, text in step["with"].items()
         }
         given["build"] = str(runner.folder / "known" / "build")
         codes[board] = runner.action(given, jobs["board"]["env"])
-        kept = runner.work / "shards" / given["artifact"] / ".pinet" / "latest"
+        kept = runner.folder / "shards" / given["artifact"] / ".pinet" / "latest"
         shutil.copytree(runner.work / ".pinet" / "latest", kept)
-    *_, merge = jobs["throughput"]["steps"]
-    code = runner.action(merge["with"], {})
+    clean, _, merge = jobs["throughput"]["steps"]
+    assert runner.shell(clean["run"], jobs["throughput"]["env"], "bash", "-e") == 0
+    shutil.move(runner.folder / "shards", runner.work)
+    code = runner.action(merge["with"], jobs["throughput"]["env"])
     assert code == max(codes.values())
     assert "pi4b:onboard" in runner.log
     assert codes.keys() == {"pi4b", "cm4"}
     assert len(list((runner.work / ".pinet" / "latest").glob("results.json"))) == 1
+    assert runner.gated() == ["regression"]
 
 
 def planned(runner: Runner, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -310,7 +353,8 @@ def planned(runner: Runner, plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 def test_parallel_jobs_of_gitlab_are_merged(runner: Runner) -> None:
     """The jobs of the page, each in a clone of its own with the artifacts of the jobs that it needs."""
     page = recipe("ci-gitlab.md", "4. Several boards at once")
-    inputs = page["include"][0]["inputs"] | {"build": str(runner.folder / "known" / "build")}
+    shard, merged = (one["inputs"] for one in page["include"])
+    inputs = shard | {"build": str(runner.folder / "known" / "build")}
     runner.bench.plan(SLOWER)
     board = component(inputs)["board"] | page["board"]
     (matrix,) = board["parallel"]["matrix"]
@@ -321,16 +365,20 @@ def test_parallel_jobs_of_gitlab_are_merged(runner: Runner) -> None:
     assert board["allow_failure"] is True
     codes = []
     for name in matrix["BOARD"]:
-        codes.append(runner.gitlab_job(board, BOARD=name, RUNNER=matrix["RUNNER"][0], CI_NODE_TOTAL=2))
+        variables = {"BOARD": name, "RUNNER": matrix["RUNNER"][0], "CI_NODE_TOTAL": 2}
+        codes.append(runner.gitlab_job(board, **page["variables"], **variables))
         runner.kept(board["artifacts"]["paths"], runner.folder / "kept")
         shutil.rmtree(runner.work)
         runner.clone()
     assert 1 in codes
     assert {path.name for path in (runner.folder / "kept" / "shards").iterdir()} == {"pi4b", "cm4"}
     shutil.copytree(runner.folder / "kept", runner.work, dirs_exist_ok=True)
-    assert runner.gitlab_job(page["throughput"]) == max(codes)
+    throughput = component(merged)["throughput"] | page["throughput"]
+    assert throughput["needs"] == ["board"]
+    assert runner.gitlab_job(throughput, **page["variables"]) == max(codes)
     assert "pi4b:onboard" in runner.said
-    runner.kept(page["throughput"]["artifacts"]["paths"], runner.folder / "merged")
+    assert runner.gated() == ["regression"]
+    runner.kept(throughput["artifacts"]["paths"], runner.folder / "merged")
     assert (runner.folder / "merged" / ".pinet" / "latest" / "results.json").is_file()
 
 
@@ -393,6 +441,55 @@ def test_the_action_installs_itself(tmp_path: Path) -> None:
     subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], env=environment, check=True)
     assert (tmp_path / "said").read_text().split()[-1] == "/actions/pytest-pinet[snmp]"
     assert (tmp_path / "path").read_text().strip() == str(pip.parent)
+
+
+@pytest.mark.parametrize("lab", ["", "desk.yaml"])
+@pytest.mark.parametrize("merge", ["", "shards/*"])
+def test_all_commands_of_the_action_have_the_lab_file_that_it_was_given(lab: str, merge: str, tmp_path: Path) -> None:
+    """Without the input, they have that of the runner."""
+    (tmp_path / "pinet").write_text(f'#!/bin/sh\necho "$PINET_LAB $1" >> {tmp_path}/calls\n')
+    (tmp_path / "pinet").chmod(0o755)
+    (tmp_path / ".pinet" / "latest").mkdir(parents=True)
+    (tmp_path / ".pinet" / "latest" / "results.json").write_text("{}")
+    inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | {"lab": lab, "merge": merge}
+    for step in ACTION["runs"]["steps"]:
+        if step["name"] in ("Gate or merge", "Summary, annotations and report"):
+            own = {name: inputs[re.sub(r"\W|inputs", "", text)] for name, text in step.get("env", {}).items()}
+            environment = {
+                "PATH": f"{tmp_path}:/usr/bin:/bin", "PINET_LAB": "bench.yaml", "GITHUB_OUTPUT": "/dev/null",
+                "GITHUB_STEP_SUMMARY": "/dev/null",
+            }  # fmt: skip
+            script = step["run"].replace("rm -f .pinet/latest", "rm -f")
+            command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script]
+            subprocess.run(command, cwd=tmp_path, env=environment | own, check=True)
+    commands = ["merge" if merge else "gate", "summary", "export", "report"]
+    assert (tmp_path / "calls").read_text().splitlines() == [f"{lab or 'bench.yaml'} {one}" for one in commands]
+
+
+def test_the_component_installs_itself(tmp_path: Path) -> None:
+    """From the project pytest-pinet in the group of the kernel. Its commands are found, also in ``after_script``."""
+    command = yaml.safe_load(COMPONENT.partition("\n---\n")[0])["spec"]["inputs"]["install"]["default"]
+    job = component({"lab": "bench.yaml", "install": command})["throughput"]
+    pip = tmp_path / ".pinet-venv" / "bin" / "pip"
+    stub = f"""#!/bin/sh
+mkdir -p {pip.parent} .pinet/latest
+touch .pinet/latest/results.json
+printf '#!/bin/sh\necho "$@" > {tmp_path}/said' > {pip}
+printf '#!/bin/sh\necho $1 >> {tmp_path}/calls' > {pip.parent}/pinet
+chmod +x {pip} {pip.parent}/pinet
+"""
+    (tmp_path / "python3").write_text(stub)
+    (tmp_path / "python3").chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin", "CI_SERVER_FQDN": "gitlab.example", "CI_PROJECT_NAMESPACE": "kernel",
+        "CI_JOB_TOKEN": "t", "CI_JOB_URL": JOB_URL,
+    }  # fmt: skip
+    for lines in (job["script"], job["after_script"]):
+        script = "\n".join(lines).replace("rm -f .pinet/latest", "rm -f")
+        subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=True)
+    where = "git+https://gitlab-ci-token:t@gitlab.example/kernel/pytest-pinet.git"
+    assert (tmp_path / "said").read_text().endswith(f" pytest-pinet[snmp] @ {where}\n")
+    assert (tmp_path / "calls").read_text().split() == ["gate", "export", "export", "report", "summary"]
 
 
 @pytest.mark.parametrize(("code", "expected"), [(0, 0), (1, 1), (2, 0), (3, 0), (4, 4)])
