@@ -145,6 +145,7 @@ links: .venv/developer
 # The tests that make a picture of docs/. The pictures of terminals are recorded from one run of the demo.
 PICTURES := $(CURDIR)/.pinet/pictures
 PICTURED := test_page_browser.py::test_the_picture_of_the_readme_shows_state_changes_and_results test_page_change.py \
+	test_page_browser.py::test_the_picture_of_a_trend_shows_a_level_change_at_its_kernel \
 	test_allure_report.py::test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from_elsewhere
 pictures: .venv/developer
 	rm -rf $(PICTURES)
@@ -154,7 +155,7 @@ pictures: .venv/developer
 		$(addprefix tests/functional/report/,$(PICTURED)) $(ARGS); status=$$?; cd $(PICTURES); \
 	test -e report-allure.png || ! mv report-allure-on-a-busy-machine.png report-allure.png || \
 		echo "report-allure.png does not name the shaper: try again on an idle machine, or say so on the page"; \
-	cp report-page.png report-change.png report-allure.png $(CURDIR)/docs/pictures/ || status=1; cd $(CURDIR); \
+	cp report-page.png report-trend.png report-change.png report-allure.png $(CURDIR)/docs/pictures/ || status=1; cd $(CURDIR); \
 	$(BIN)/python -m tools.site.casts docs/pictures || status=1; exit $$status
 
 clean:

@@ -5,11 +5,16 @@ The measured values of a gate are no part of a trend, because build B may never 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeRecord
+from pytest_pinet.judge.change_verdict import MetricOutcome
+from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+
+# The baseline of a gate on exact boards.
+_EXACT = "exact"
 
 
 @dataclass(frozen=True)
@@ -79,18 +84,35 @@ class StoredGate:
     turns: int
     metrics: tuple[GatedMetric, ...] = ()
 
+    def word(self, one: GatedMetric) -> str:
+        """Return the outcome of a metric in a word: ``not slower`` if it may be faster by more than the tolerance.
+
+        Metrics of an exact gate have no interval, because their values have no noise.
+        """
+        if one.finding or one.outcome != MetricOutcome.UNCHANGED or self.baseline == _EXACT:
+            return one.finding or one.outcome
+        return "not slower" if one.interval is None or one.interval[1] > (one.tolerance or 0.0) else one.outcome
+
 
 def metric_id(result_id: str, way: str) -> str:
     """Return the ID under which this direction of a result is gated, calibrated and accepted."""
     return result_id if not way or result_id.endswith(f"-{way}") else f"{result_id}-{way}"
 
 
+def gated_figure(entry: ChangeEntryRecord) -> str:
+    """Return the ID of a gated metric; with its lab if runs of several labs were merged."""
+    figure = metric_id(entry.id, entry.direction)
+    return figure if entry.lab is None else f"{figure} ({entry.lab})"
+
+
 def gate_of(record: RunRecord) -> StoredGate | None:
     """Return the gate of a run; None if the run gated no change."""
-    head = record.change
-    if head is None:
-        return None
-    changes = {result.key: result.change for result in record.results if result.change is not None}
+    return None if record.change is None else gate_of_head(record.change, record.results)
+
+
+def gate_of_head(head: ChangeHeadRecord, results: Sequence[ResultRecord]) -> StoredGate:
+    """Return the gate with this head. Metrics whose result is missing have no interval, tolerance or turns."""
+    changes = {result.key: result.change for result in results if result.change is not None}
     metrics = tuple(_metric(entry, changes.get(entry.result_key)) for entry in head.entries)
     return StoredGate(
         _build(head.a), _build(head.b), head.baseline, head.answer, head.exit, head.sentence, head.turns, metrics
@@ -105,7 +127,7 @@ def _build(build: BuildRecord) -> GateBuild:
 def _metric(entry: ChangeEntryRecord, change: ChangeRecord | None) -> GatedMetric:
     one = change.directions.get(entry.direction) if change is not None else None
     return GatedMetric(
-        metric_id(entry.id, entry.direction),
+        gated_figure(entry),
         entry.outcome,
         entry.a_bps,
         entry.b_bps,

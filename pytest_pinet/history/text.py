@@ -116,7 +116,7 @@ def gate_lines(run: StoredRun) -> list[str]:
         change = "" if one.change is None else f"  {one.change * 100:+.2f} %"
         if one.change is not None and one.interval is not None:
             change += f" ({one.interval[0] * 100:+.2f} to {one.interval[1] * 100:+.2f} %)"
-        lines.append(f"  {one.figure}{change}  {one.finding or one.outcome}")
+        lines.append(f"  {one.figure}{change}  {gate.word(one)}")
     return lines
 
 

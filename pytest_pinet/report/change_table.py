@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.history.gates import metric_id
+from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
@@ -59,22 +59,22 @@ def change_lines(
 ) -> list[str]:
     """Return lines of at most ``width`` columns. Paths stay whole, so that they can be copied.
 
-    ``results`` are the results of an exact gate, whose functions are listed.
+    ``results`` have the intervals of the changes, and in an exact gate the functions.
     """
     lines = [
         line
         for name, build in (("A", head.a), ("B", head.b))
         for line in wrap(_build(name, build, head), hanging="   ", width=width)
     ]
+    gate = gate_of_head(head, results)
+    words = [gate.word(one) for one in gate.metrics]
     if head.baseline == EXACT:
-        lines += ["", *_exact_table(head.entries, results, width, color)]
+        lines += ["", *_exact_table(head.entries, words, results, width, color)]
     else:
-        lines += ["", *_table(head.entries, width, color)]
+        lines += ["", *_table(head.entries, words, width, color)]
     if skipped:
         lines += ["", "not measured:", *skipped_lines(skipped, width)]
-    counts = Counter(MetricOutcome(entry.outcome) for entry in head.entries)
-    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MetricOutcome if counts[outcome])
-    lines += ["", *wrap(f"{said or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
+    lines += ["", *wrap(f"{counts_text(gate) or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
     lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return [*lines, *wrap(head.sentence, hanging="  ", width=width)]
@@ -99,36 +99,51 @@ def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     return f"{name}: {build.name} ({build.key}{release}{of_files}{f', {source}' if source else ''})"
 
 
-def _table(entries: Sequence[ChangeEntryRecord], width: int, color: bool) -> list[str]:
+def counts_text(gate: StoredGate, *of: MetricOutcome) -> str:
+    """Return how many metrics have each of these outcomes (default: all), worst first: ``1 regression, 2 unchanged``.
+
+    ``not slower`` is counted apart.
+    """
+    kinds = ((MetricOutcome(one.outcome), one) for one in gate.metrics)
+    found = Counter((kind, gate.word(one) if kind is MetricOutcome.UNCHANGED else kind.value) for kind, one in kinds)
+    order = sorted(found, key=lambda one: (list(MetricOutcome).index(one[0]), one[1]))
+    return ", ".join(f"{found[kind, word]} {word}" for kind, word in order if not of or kind in of)
+
+
+def _table(entries: Sequence[ChangeEntryRecord], words: Sequence[str], width: int, color: bool) -> list[str]:
     if not entries:
         return ["nothing was measured"]
     cells: list[tuple[str, ...]] = [_HEADER]
-    for entry in entries:
-        cells.append((figure_name(entry), *side_cells(entry.a_bps, entry.b_bps, entry.change), _word(entry)))
+    for entry, word in zip(entries, words, strict=True):
+        cells.append((gated_figure(entry), *side_cells(entry.a_bps, entry.b_bps, entry.change), _loud(entry, word)))
     colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in entries]
     return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
 
 
 def _exact_table(
-    entries: Sequence[ChangeEntryRecord], results: Sequence[ResultRecord], width: int, color: bool
+    entries: Sequence[ChangeEntryRecord],
+    words: Sequence[str],
+    results: Sequence[ResultRecord],
+    width: int,
+    color: bool,
 ) -> list[str]:
     """Return the metrics of an exact gate, and the functions that changed, by NIC."""
     found = {one.key: one.exact for one in results}
     lines = wrap(f"{METRIC_MEANING}:", width=width) if entries else []
     # A column less: the name of the NIC stands above its metrics.
     for nic in dict.fromkeys(CombinationId.parse(entry.id).nic for entry in entries):
-        own_entries = [entry for entry in entries if CombinationId.parse(entry.id).nic == nic]
+        own = [one for one in zip(entries, words, strict=True) if CombinationId.parse(one[0].id).nic == nic]
+        own_entries = [entry for entry, _ in own]
         cells: list[tuple[str, ...]] = [(nic, *METRIC_HEADS[1:])]
-        for entry in own_entries:
+        for entry, word in own:
             exact = found.get(entry.result_key)
-            cells.append(
-                (window_of(entry.id) or "all traffic", *sum_cells(exact), *rate_cells(entry, exact), _word(entry))
-            )
+            window = window_of(entry.id) or "all traffic"
+            cells.append((window, *sum_cells(exact), *rate_cells(entry, exact), _loud(entry, word)))
         colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in own_entries]
         notes = [_notes(entry, width) for entry in own_entries]
         lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
-    for nic, own in by_nic(results).items():
-        if rows := function_rows(own):
+    for nic, of_nic in by_nic(results).items():
+        if rows := function_rows(of_nic):
             lines += ["", f"functions of {nic} that changed (instructions per packet or answer):"]
             lines += function_lines(rows, width)
     boards = [line for text in board_lines(results) for line in wrap(text, hanging="  ", width=width)]
@@ -140,8 +155,7 @@ def turns_text(head: ChangeHeadRecord) -> str:
     return count(head.turns, "boot" if head.baseline == EXACT else "turn")
 
 
-def _word(entry: ChangeEntryRecord) -> str:
-    word = entry.finding or entry.outcome
+def _loud(entry: ChangeEntryRecord, word: str) -> str:
     return word if MetricOutcome(entry.outcome) in GOOD else plain(word).upper()
 
 
@@ -177,15 +191,6 @@ def emulated_sentence(run: RunRecord) -> str:
     """Return the note on emulated values as a sentence; empty for measured values."""
     meant = emulated_words(run)
     return f"{meant[0].upper()}{meant[1:]}." if meant else ""
-
-
-def figure_name(entry: ChangeEntryRecord) -> str:
-    """Return the id of a direction: the entry's id, with the direction if the id does not end with it.
-
-    It has the lab if runs of several labs were merged.
-    """
-    figure = metric_id(entry.id, entry.direction)
-    return figure if entry.lab is None else f"{figure} ({entry.lab})"
 
 
 def build_parts(build: BuildRecord, digits: int) -> list[str]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from pytest_pinet.history.gates import gate_of_head, gated_figure
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -16,8 +17,8 @@ from pytest_pinet.report.change_table import (
     VERDICTS,
     build_parts,
     change_in_words,
+    counts_text,
     emulated_sentence,
-    figure_name,
     ran_sentences,
     turns_text,
 )
@@ -56,6 +57,9 @@ _MARKS = {
     Verdict.ERROR: "\U0001f527",
     Verdict.SKIPPED: "\u23ed\ufe0f",
 }
+
+# A metric of a change, and its outcome in a word.
+_Row = tuple[ChangeEntryRecord, str]
 
 
 def verdict_in_words(run: RunRecord) -> str:
@@ -189,20 +193,22 @@ def _losses(lines: Sequence[str]) -> list[str]:
 
 def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: Sequence[str]) -> str:
     """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
-    bad = [entry for entry in head.entries if entry.outcome != MetricOutcome.UNCHANGED]
-    same = [entry for entry in head.entries if entry.outcome == MetricOutcome.UNCHANGED]
+    gate = gate_of_head(head, run.results)
+    rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.metrics, strict=True)]
+    bad = [row for row in rows if row[0].outcome != MetricOutcome.UNCHANGED]
+    same = [row for row in rows if row[0].outcome == MetricOutcome.UNCHANGED]
     parts = [f"## {escaped(change_in_words(run, head))}", ""]
     if run.meaning is not None and (meant := emulated_sentence(run)):
         parts += [escaped(meant), ""]
     exact = head.baseline == EXACT
-    table: Callable[[Sequence[ChangeEntryRecord]], list[str]] = _change_table
+    table: Callable[[Sequence[_Row]], list[str]] = _change_table
     if exact:
         table = partial(_exact_table, results=run.results)
     parts += [METRIC_SENTENCE, ""] if exact and head.entries else []
     parts += table(bad)
-    parts += [f"- {escaped(figure_name(entry))}: {escaped(_cause(entry))}" for entry in bad if _cause(entry)]
+    parts += [f"- {escaped(gated_figure(entry))}: {escaped(_cause(entry))}" for entry, _ in bad if _cause(entry)]
     if same:
-        parts += ["", *_details(f"{len(same)} unchanged", table(same))]
+        parts += ["", *_details(counts_text(gate, MetricOutcome.UNCHANGED), table(same))]
     parts += _functions(run.results) if exact else []
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
     parts += _losses(losses)
@@ -221,28 +227,28 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     return (text + end)[:most]
 
 
-def _change_table(entries: Sequence[ChangeEntryRecord]) -> list[str]:
-    if not entries:
+def _change_table(rows: Sequence[_Row]) -> list[str]:
+    if not rows:
         return []
     cells: list[tuple[str, ...]] = [("metric", "A", "B", "change", "outcome")]
-    for entry in entries:
+    for entry, word in rows:
         a, b, _ = side_cells(entry.a_bps, entry.b_bps, None)
         change = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
-        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(entry.finding or entry.outcome)}"
-        cells.append((escaped(figure_name(entry)), a, b, change, outcome))
+        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(word)}"
+        cells.append((escaped(gated_figure(entry)), a, b, change, outcome))
     return markdown_table(cells, SIDES)
 
 
-def _exact_table(entries: Sequence[ChangeEntryRecord], results: Sequence[ResultRecord]) -> list[str]:
+def _exact_table(rows: Sequence[_Row], results: Sequence[ResultRecord]) -> list[str]:
     """Return the metrics of an exact gate: instructions for each packet, and rates in virtual time."""
-    if not entries:
+    if not rows:
         return []
     exact = {one.key: one.exact for one in results}
     cells: list[tuple[str, ...]] = [METRIC_HEADS]
-    for entry in entries:
+    for entry, word in rows:
         own = exact.get(entry.result_key)
         values = [cell.replace("%", " %") for cell in (*sum_cells(own), *rate_cells(entry, own))]
-        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(entry.finding or entry.outcome)}"
+        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(word)}"
         cells.append((escaped(exact_label(entry.id)), *values, outcome))
     return markdown_table(cells, METRIC_COLUMNS)
 

@@ -78,9 +78,13 @@ class Browser:
         ]
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
-    def picture(self, path: Path) -> None:
+    def picture(self, path: Path, selector: str = "") -> None:
+        """Store a picture of the window, or of one element."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._driver.save_screenshot(str(path))
+        if selector:
+            self._driver.find_element("css selector", selector).screenshot(str(path))
+        else:
+            self._driver.save_screenshot(str(path))
 
     def left_the_machine(self) -> list[str]:
         """Return the addresses of all requests so far, except for the file itself and data within it."""

@@ -35,12 +35,14 @@ from pytest_pinet.model.evidence import ProcessorLoad
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.evidence import LimitedByRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.losses import loss_lines, losses_sentence
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.text_wrap import wrap
+from tests.support.change_records import compared
 from tests.support.console_blocks import DOCS, PAGES, ROOT
 from tests.support.exact_records import of_boots, recorded, run_of
 from tests.support.init_machines import direct, machine
@@ -183,6 +185,9 @@ NO_OFFLOAD = _head(
     ],
 )  # fmt: skip
 
+# The intervals of its onboard NIC.
+_QUIET = [compared("pi4b:onboard/pair", "tx", -0.001, "same"), compared("pi4b:onboard/pair", "rx", -0.0001, "same")]
+
 
 def _run(head: ChangeHeadRecord) -> RunRecord:
     return RunRecord(
@@ -191,8 +196,8 @@ def _run(head: ChangeHeadRecord) -> RunRecord:
     )  # fmt: skip
 
 
-def _answer(head: ChangeHeadRecord) -> list[str]:
-    return [*change_lines(head), *wrap(emulated_words(_run(head)), hanging="  ")]
+def _answer(head: ChangeHeadRecord, results: Sequence[ResultRecord] = ()) -> list[str]:
+    return [*change_lines(head, results=results), *wrap(emulated_words(_run(head)), hanging="  ")]
 
 
 def _failure() -> list[str]:
@@ -301,7 +306,7 @@ OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "two kernels, md": lambda: summary_markdown(_run(TWO_KERNELS)).splitlines(),
     "one NIC of two kernels": lambda: _answer(ONE_NIC),
     "real time": lambda: _answer(REAL_TIME),
-    "no offload": lambda: _answer(NO_OFFLOAD),
+    "no offload": lambda: _answer(NO_OFFLOAD, _QUIET),
     "failure": _failure,
     "status": _status,
     "desk.yaml, file": _desk_file,

@@ -32,7 +32,8 @@ EVENNESS = "evenness"
 class Case:
     """One verdict. ``group`` names its combination and ``label`` its metric, in plain characters.
 
-    ``figure`` is the id of the metric. ``text`` is the reason of the verdict on one line; empty without a reason.
+    If runs of several labs were merged, ``group`` begins with the lab. ``figure`` is the id of the metric. ``text`` is
+    the reason of the verdict on one line; empty without a reason.
     ``direction`` has the values; None for a verdict without goodput.
     """
 
@@ -95,10 +96,11 @@ def cases_of(run: RunRecord) -> list[Case]:
 
 
 def _of_result(result: ResultRecord) -> Iterator[Case]:
-    group = plain_name(result.combination.id)
+    combination = plain_name(result.combination.id)
+    group = combination if result.lab is None else f"{_part(result.lab)}.{combination}"
 
     def label(figure: str) -> str:
-        return plain_name(figure).removeprefix(group).lstrip(".") or NO_METRIC
+        return plain_name(figure).removeprefix(combination).lstrip(".") or NO_METRIC
 
     for way, direction in result.directions.items():
         figure = metric_id(result.id, way)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of
+from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of_head
 from pytest_pinet.history.points import StoredRun
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.judge.change_verdict import MetricOutcome
@@ -22,7 +22,6 @@ from pytest_pinet.report.change_table import (
     VERDICTS,
     build_parts,
     emulated_sentence,
-    figure_name,
     ran_sentences,
     turns_text,
 )
@@ -65,11 +64,10 @@ class ChangeRow:
 def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folder: str = "") -> Markup:
     """Return the section on the change that this run measured. ``folder`` is the address of the run's files."""
     exact = head.baseline == EXACT
-    gate = gate_of(run)
-    metrics = gate.metrics if gate is not None else ()
+    gate = gate_of_head(head, run.results)
     changes = {one.key: one.change for one in run.results if one.change is not None}
     found = {one.key: one.exact for one in run.results}
-    forest = _forest(metrics)
+    forest = _forest(gate.metrics)
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return render(
         "change.html",
@@ -80,10 +78,10 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folde
         exact_heads=METRIC_HEADS,
         exact_meaning=METRIC_SENTENCE,
         rows=[
-            _exact_row(entry, found.get(entry.result_key))
+            _exact_row(entry, found.get(entry.result_key), gate.word(one))
             if exact
-            else _row(one, figure_name(entry), one.text, forest, unit, _turns(entry, changes, unit))
-            for entry, one in zip(head.entries, metrics, strict=True)
+            else _row(one, gate.word(one), one.text, forest, unit, _turns(entry, changes, unit))
+            for entry, one in zip(head.entries, gate.metrics, strict=True)
         ],
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],
@@ -91,34 +89,28 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folde
         builds=[(_build_title(name, build), _parts(build, folder)) for name, build in (("A", head.a), ("B", head.b))],
         ran=[(text, "") for text in ran_sentences(head)],
         not_proved=len(head.not_proved),
+        folder=folder,
         facts=f"Run {run.run} {place}, {turns_text(head)}, pytest-pinet {run.pinet}.",
     )
-
-
-def outcome_word(one: GatedMetric) -> str:
-    """Return the outcome in a word: ``not slower`` where it is not known that the metric is not faster either."""
-    if one.finding or one.outcome != MetricOutcome.UNCHANGED:
-        return one.finding or one.outcome
-    return "not slower" if one.interval is None or one.interval[1] > (one.tolerance or 0.0) else one.outcome
 
 
 def _forest(metrics: Sequence[GatedMetric]) -> Forest:
     return Forest.of(((one.change, one.interval) for one in metrics), (one.tolerance for one in metrics))
 
 
-def _row(one: GatedMetric, name: str, text: str, forest: Forest, unit: PageUnit, turns: str = "") -> ChangeRow:
+def _row(one: GatedMetric, word: str, text: str, forest: Forest, unit: PageUnit, turns: str = "") -> ChangeRow:
     """Return a metric as the template shows it. ``text`` explains an outcome that is not good."""
     outcome = MetricOutcome(one.outcome)
     interval = "" if one.interval is None else " to ".join(map(_percent, one.interval))
     lines = [text] if text and outcome not in GOOD else []
     lines += [f"Look first at: {one.suspect}"] if one.suspect else []
     return ChangeRow(
-        name,
+        one.figure,
         (unit.number(one.a_bps), unit.number(one.b_bps), _percent(one.change), interval),
         VERDICTS[outcome],
-        outcome_word(one),
+        word,
         [unit.sentence(line) for line in lines],
-        forest.row((one.change, one.interval), VERDICTS[outcome]),
+        forest.row((one.change, one.interval), VERDICTS[outcome], one.tolerance),
         turns,
     )
 
@@ -141,16 +133,15 @@ def _gate(run: StoredRun, gate: StoredGate, unit: PageUnit) -> dict[str, object]
         "verdict": _ANSWERS.get(gate.answer, Verdict.INCONCLUSIVE),
         "sentence": unit.sentence(gate.sentence),
         "facts": f"Run {run.id} in lab {run.lab}, {count(gate.turns, 'turn')}, pytest-pinet {run.pinet}.",
-        "rows": [_row(one, one.figure, "", forest, unit) for one in gate.metrics],
+        "rows": [_row(one, gate.word(one), "", forest, unit) for one in gate.metrics],
         "forest": forest,
     }
 
 
-def _exact_row(entry: ChangeEntryRecord, exact: ExactChangeRecord | None) -> ChangeRow:
+def _exact_row(entry: ChangeEntryRecord, exact: ExactChangeRecord | None, word: str) -> ChangeRow:
     outcome = MetricOutcome(entry.outcome)
     cells = [cell.replace("%", "\u00a0%") for cell in (*sum_cells(exact), *rate_cells(entry, exact))]
     notes = [entry.text] if outcome not in GOOD else []
-    word = entry.finding or outcome.value
     return ChangeRow(exact_label(entry.id), cells, VERDICTS[outcome], word, notes)
 
 

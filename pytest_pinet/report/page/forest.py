@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -19,24 +19,24 @@ _LEAST = 0.01
 
 @dataclass(frozen=True)
 class Forest:
-    """The axis of all metrics, in percent of its width. ``tolerance`` is 0 if metrics have different ones."""
+    """The axis of all metrics, in percent of its width, and their different tolerances."""
 
     scale: AxisScale
-    tolerance: float
+    tolerances: Sequence[float]
 
     @classmethod
     def of(cls, changes: Iterable[Change], tolerances: Iterable[float | None]) -> Forest:
         """Return the axis on which all of these changes fit."""
-        known = {tolerance for tolerance in tolerances if tolerance is not None}
-        tolerance = known.pop() if len(known) == 1 else 0.0
-        shown = [-max(tolerance, _LEAST), max(tolerance, _LEAST)]
+        known = sorted({tolerance for tolerance in tolerances if tolerance is not None})
+        widest = max([_LEAST, *known])
+        shown = [-widest, widest]
         for change, interval in changes:
             shown += [change or 0.0, *(interval or ())]
         margin = (max(shown) - min(shown)) * 0.06
-        return cls(AxisScale(min(shown) - margin, max(shown) + margin, 0, 100), tolerance)
+        return cls(AxisScale(min(shown) - margin, max(shown) + margin, 0, 100), known)
 
-    def row(self, change: Change, verdict: Verdict) -> Markup:
-        """Return the plot of one metric."""
+    def row(self, change: Change, verdict: Verdict, tolerance: float | None) -> Markup:
+        """Return the plot of one metric, with the band of its tolerance."""
         value, interval = change
         colour = COLOURS[verdict]
         parts = []
@@ -49,8 +49,9 @@ class Forest:
         mark = f'<use href="#m-{verdict}" x="{self._x(value)}"/>' if value is not None else ""
         lines = f'<g class="s-{colour} strong">{"".join(parts)}</g>{mark}'
         # As tall as the row, so that the band is one piece.
+        back = self._back(tolerance)
         return Markup(
-            f'<svg class="forest" aria-hidden="true">{self._back()}<svg y="50%" overflow="visible">{lines}</svg></svg>'
+            f'<svg class="forest" aria-hidden="true">{back}<svg y="50%" overflow="visible">{lines}</svg></svg>'
         )
 
     def axis(self) -> Markup:
@@ -63,11 +64,11 @@ class Forest:
         )
         return Markup(f'<svg class="forest" height="16" aria-hidden="true">{texts}</svg>')
 
-    def _back(self) -> str:
+    def _back(self, tolerance: float | None) -> str:
         """Return the tolerated band, the ticks and the line of no change."""
         band = ""
-        if self.tolerance:
-            low, high = self.scale(-self.tolerance), self.scale(self.tolerance)
+        if tolerance:
+            low, high = self.scale(-tolerance), self.scale(tolerance)
             band = f'<rect class="f-band" x="{low:.2f}%" width="{high - low:.2f}%" height="100%"/>'
         ticks = "".join(
             f'<line class="s-grid thin" x1="{self._x(tick)}" x2="{self._x(tick)}" y2="100%"/>'

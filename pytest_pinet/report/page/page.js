@@ -85,8 +85,13 @@
       count += fits;
       if (fits) zoom(article, first / inside.length, (last + 1) / inside.length);
     }
-    const hidden = new Set(articles.filter((one) => one.hidden).flatMap((one) => all("h3", one).map((head) => `#${head.id}`)));
+    const hidden = new Set(articles.filter((one) => one.hidden).flatMap((one) => all("[id]", one).map((place) => `#${place.id}`)));
     for (const cell of all("a.cell")) cell.hidden = hidden.has(cell.getAttribute("href"));
+    for (const list of all("section > ul")) {
+      const items = all("li", list);
+      for (const item of items) item.hidden = hidden.has(item.querySelector("a")?.getAttribute("href"));
+      list.parentElement.hidden = items.every((item) => item.hidden);
+    }
     shown.textContent = `${count} of ${articles.length} combination${articles.length === 1 ? "" : "s"} shown`;
   }
   function searched(article, one) {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from pytest_pinet.history.builds import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -16,7 +17,7 @@ from pytest_pinet.model.verdict import SEVERITY
 from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
 from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.losses import changes_text, owner_text, percent
+from pytest_pinet.report.losses import changes_text
 from pytest_pinet.report.page.change import change_section, earlier_gates
 from pytest_pinet.report.page.data import PageData
 from pytest_pinet.report.page.links import PageLinks
@@ -27,6 +28,7 @@ from pytest_pinet.report.page.words import (
     anchor,
     current,
     kind,
+    known_loss,
     lead,
     look,
     loss_sentence,
@@ -98,6 +100,7 @@ def page(
             change=change,
             gates=earlier_gates([one for one in gates if changed is None or not one.id.startswith(changed.run)], unit),
             attention=_attention(shown, unit, made.date()),
+            known=_known(shown, unit, made.date()),
             moved=moved[:_MOST_CHANGES],
             more_moved=max(len(moved) - _MOST_CHANGES, 0),
             grids=[(lab, _grid(current(own), unit)) for lab, own in by_lab.items()],
@@ -142,7 +145,6 @@ def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
             "value": unit.number(dot.goodput_bps) if dot.goodput_bps is not None else "no value",
             "share": share_text(dot),
             "look": look(series),
-            "moved": percent(loss.relative) if (loss := series.level.loss) is not None else "",
             "level": changes_text(series.level),
             "spark": Markup(sparkline(series).inline(label=False)),
         })  # fmt: skip
@@ -158,11 +160,14 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
     first = min(series.dots[0].time for series in shown)
     metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
+    # The driver is that of one NIC.
+    release = release_of(newest.build.get("uname"))
+    kernel = f" on {release}" if release else ""
     unsure = not reviewed and any(series.level.loss is not None for series in shown)
     unknown = " Made without the lab file: accepted or acknowledged losses may look open." if unsure else ""
     return (
         f"{count(metrics, 'metric')} of {count(combinations, 'combination')}, {count(len(runs), 'run')} since "
-        f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC on {newest.build_name}.{unknown}"
+        f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC{kernel}.{unknown}"
     )
 
 
@@ -177,26 +182,36 @@ def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     return found
 
 
-def _attention(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[tuple[FigureSeries, str, str]]:
-    """Return the results that are not good now, then the open losses, the largest first, each with a word and why."""
+def _known(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[tuple[FigureSeries, str]]:
+    """Return the acknowledged losses, the largest first, each with its size and its cause."""
+    found = [(loss, series) for series in current(shown) if (loss := known_loss(series)) is not None]
+    found.sort(key=lambda one: (one[0].relative, one[1].figure))
+    return [(series, loss_sentence(loss, today, unit)) for loss, series in found]
+
+
+def _attention(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[tuple[FigureSeries, bool, str]]:
+    """Return the results that are not good now, then the open losses, the largest first.
+
+    Each has whether it is a loss, and why it needs attention.
+    """
     now = current(shown)
     bad = [
-        (series, "", unit.sentence(series.latest.reason.strip().partition("\n")[0]))
+        (series, False, unit.sentence(series.latest.reason.strip().partition("\n")[0]))
         for series in now
         if kind(series.latest.verdict) == "bad"
     ]
     lost = [(loss, series) for series in now if (loss := open_loss(series)) is not None]
     lost.sort(key=lambda one: (one[0].relative, one[1].figure))
-    return bad + [(series, "moved", loss_sentence(loss, today, unit)) for loss, series in lost]
+    return bad + [(series, True, loss_sentence(loss, today, unit)) for loss, series in lost]
 
 
 def _moved(shown: Sequence[FigureSeries], unit: PageUnit) -> list[tuple[datetime, FigureSeries, str]]:
-    """Return the level changes, newest first, without the changes of open losses."""
+    """Return the level changes, newest first, without the changes of losses, which have lists of their own."""
     found = [
         (shift.time, series, unit.sentence(shift_words(shift, unit.text)))
         for series in shown
         for shift in series.shifts
-        if (loss := open_loss(series)) is None or loss.change is not shift
+        if (loss := series.level.loss) is None or loss.change is not shift
     ]
     return sorted(found, key=lambda one: (one[0], one[1].figure), reverse=True)
 
@@ -242,8 +257,7 @@ def _combination(
 
 
 def _panel(series: FigureSeries, chart: CombinationChart, unit: PageUnit) -> dict[str, object]:
-    dot, loss = series.latest, series.level.loss
-    link = loss.acknowledgement.link if loss is not None and loss.acknowledgement is not None else ""
+    dot = series.latest
     # A series with a traffic name but without values is a ping, which never has goodput.
     trend = trend_words(series, unit.text)
     words = "This metric has no goodput, so there is no trend." if series.traffic else trend
@@ -254,10 +268,6 @@ def _panel(series: FigureSeries, chart: CombinationChart, unit: PageUnit) -> dic
         "share": share_text(dot),
         "limit": f"limit {unit.number(dot.limit_bps)}" if dot.limit_bps is not None else "no limit",
         "level": changes_text(series.level),
-        "loss": loss,
-        "moved": percent(loss.relative) if loss is not None else "",
-        "state": owner_text(loss).removesuffix(f", {link}") if loss is not None else "",
-        "link": link,
         "svg": chart.panel(series, f"Trend of {series.figure}: {trend}") if series.measured else "",
         "words": words,
     }

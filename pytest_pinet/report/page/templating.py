@@ -11,7 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pytest_pinet.report.charts.paper import clean
-from pytest_pinet.report.page.words import anchor, kind
+from pytest_pinet.report.losses import owner_text
+from pytest_pinet.report.page.words import anchor, badge, kind
 
 _HERE = Path(__file__).parent
 
@@ -28,7 +29,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
-    found.filters |= {"kind": kind, "anchor": anchor}
+    found.filters |= {"kind": kind, "anchor": anchor, "badge": badge, "owner": owner_text}
     return found
 
 

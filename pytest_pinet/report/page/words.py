@@ -15,7 +15,8 @@ from pytest_pinet.history.points import Point
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper
-from pytest_pinet.report.losses import cause_text, owner_text, size_text
+from pytest_pinet.report.diagrams.facts import count
+from pytest_pinet.report.losses import cause_text, owner_text, percent, size_text
 from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.trends import FigureSeries
 
@@ -44,14 +45,29 @@ def open_loss(series: FigureSeries) -> Loss | None:
     return loss if loss is not None and loss.is_open else None
 
 
+def known_loss(series: FigureSeries) -> Loss | None:
+    """Return the loss that a user acknowledged; None if there is none."""
+    loss = series.level.loss
+    return loss if loss is not None and not loss.is_open else None
+
+
+def badge(loss: Loss) -> str:
+    """Return a loss in few words: how much moved, or who knows of it until when."""
+    known = loss.acknowledgement
+    if loss.is_open or known is None:
+        return f"moved {percent(loss.relative)}"
+    return f"known, {known.owner}, until {known.until}"
+
+
 def look(series: FigureSeries) -> str:
     """Return the CSS class for a metric: ``bad`` if its newest verdict or an open loss needs attention."""
     return "bad" if open_loss(series) is not None else kind(series.latest.verdict)
 
 
 def loss_sentence(loss: Loss, today: date, unit: PageUnit) -> str:
-    """Return what was lost, since when, with which build, and whether a user must act."""
-    return unit.sentence(f"{size_text(loss, today)}: {cause_text(loss)}; {owner_text(loss)}")
+    """Return what was lost, since when, with which build, and for an open loss its owner."""
+    owner = f"; {owner_text(loss)}" if loss.is_open else ""
+    return unit.sentence(f"{size_text(loss, today)}: {cause_text(loss)}{owner}")
 
 
 def marks() -> Markup:
@@ -95,17 +111,21 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         if verdict in _MEANS and counts[verdict]
     ]
     lost = [loss.relative for series in all_series if (loss := open_loss(series)) is not None]
+    known = sum(known_loss(series) is not None for series in all_series)
     if lost:
         some = f"{min(lost) * -100:.1f} %" if len(lost) == 1 else f"{max(lost) * -100:.1f} to {min(lost) * -100:.1f} %"
         parts.append(f"{len(lost)} {'has' if len(lost) == 1 else 'have'} an open loss of {some}")
     if not total:
         return "Nothing was measured yet."
+    more = f"; {count(known, 'loss is', 'losses are')} acknowledged" if known else ""
     if total == 1:
-        return f"The only metric {' and '.join(part[2:] for part in parts) if parts else 'meets its limit'}."
+        return f"The only metric {' and '.join(part[2:] for part in parts) if parts else 'meets its limit'}{more}."
     if not parts:
-        return f"All {total} metrics meet their limits, and none has an open loss."
+        return f"All {total} metrics meet their limits, and none has an open loss{more}."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    return f"Of {total} metrics, {listed}."
+    both = sum(series.latest.verdict in _MEANS and open_loss(series) is not None for series in all_series)
+    twice = f"; {count(both, 'metric is', 'metrics are')} counted twice" if both else ""
+    return f"Of {total} metrics, {listed}{twice}{more}."
 
 
 def metric_name(series: FigureSeries) -> str:

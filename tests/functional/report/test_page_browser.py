@@ -20,9 +20,10 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.page.page import page as page_of
 from tests.support.browser import Browser, browser
 from tests.support.chart_series import BEGIN, dot, series
-from tests.support.half_year_history import REGRESSIONS, half_year, kernel_of, write
+from tests.support.half_year_history import REGRESSIONS, acknowledge, half_year, kernel_of, write
 
 PINET = str(Path(sys.executable).parent / "pinet")
+ACKNOWLEDGED = "cm4:i226v/pair/tcp-P10-tx"
 KERNEL = {"uname": "Linux 6.12.9-v8+ #1 SMP", "driver": "r8152"}
 
 
@@ -35,7 +36,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of ``pinet report`` without Allure results."""
     folder = tmp_path_factory.mktemp("half-year")
     write(half_year(1), folder / ".pinet")
-    done = subprocess.run([PINET, "report"], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    lab = acknowledge(ACKNOWLEDGED, "2.27 Gbit/s", "Ann Example", "https://lore.kernel.org/r/20261012", folder)
+    words = [PINET, "report", "--lab", lab]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "report: report.html (" in done.stdout
     assert "pytest-pinet's own page" in done.stdout
@@ -134,9 +137,28 @@ def test_the_picture_of_the_readme_shows_state_changes_and_results(page: Path, p
 
 
 @pytest.mark.smoke
+def test_the_picture_of_a_trend_shows_a_level_change_at_its_kernel(page: Path, pictures: Path, seen: Browser) -> None:
+    """``make pictures`` copies the picture to docs/."""
+    seen.open(page)
+    article = "article[data-board=pi4b][data-nic=onboard]"
+    ticks = seen.run(f"return [...document.querySelectorAll('{article} .axis text')].map(e => e.textContent)")
+    (planted,) = (one for one in REGRESSIONS if one.figure.startswith("pi4b:onboard"))
+    assert any(planted.kernel in one for one in ticks), ticks
+    assert "2026-07-01" in ticks
+    # An article out of view has no height yet.
+    seen.run("for (const e of document.querySelectorAll('article')) e.style.contentVisibility = 'visible'")
+    seen.picture(pictures / "report-trend.png", article)
+
+
+@pytest.mark.smoke
 def test_every_planted_change_is_an_open_loss_at_its_build(page: Path, seen: Browser) -> None:
     seen.open(page)
-    assert "4 have an open loss of 2.9 to 11.9" in seen.text.partition("What needs attention")[0]
+    head, _, rest = seen.text.partition("What needs attention")
+    assert "3 have an open loss of 4.8 to 11.9" in head
+    assert "1 metric is counted twice; 1 loss is acknowledged." in head
+    known = rest.partition("Known losses")[2].partition("Newest results")[0]
+    assert known.strip().startswith("known, Ann Example, until ")
+    assert ACKNOWLEDGED in known
     lost = seen.run("return [...document.querySelectorAll('li:has(.moved)')].map(e => e.textContent)")
     assert len(lost) == len(REGRESSIONS) + 1
     for planted in REGRESSIONS:
@@ -194,7 +216,13 @@ def choose(seen: Browser, **chosen: str) -> list[str]:
 def test_filters_select_combinations_and_a_part_of_the_runs(page: Path, seen: Browser) -> None:
     seen.open(page)
     assert len(choose(seen)) == 8
+    attention = "return [...document.querySelectorAll('li:has(.moved)')].filter(e => e.getClientRects().length).length"
+    assert seen.run(attention) == 4
     assert choose(seen, board="pi4b") == ["pi4b:ax88179/pair", "pi4b:onboard/pair", "pi4b:rtl8153/pair"]
+    assert seen.run(attention) == 1
+    assert choose(seen, NIC="onboard") == ["pi4b:onboard/pair"]
+    assert choose(seen, NIC="ax88179") == ["pi4b:ax88179/pair"]
+    assert "What needs attention" not in seen.text
     assert choose(seen, NIC="onboard") == ["pi4b:onboard/pair"]
     assert "1 of 8 combinations shown" in seen.text
     seen.click("show all")

@@ -9,7 +9,6 @@ import pytest
 from pytest_pinet.history.gates import GateBuild, GatedMetric, StoredGate
 from pytest_pinet.history.points import StoredRun
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.page.change import outcome_word
 from pytest_pinet.report.page.forest import Forest
 from pytest_pinet.report.page.page import page
 from tests.support.chart_series import series
@@ -41,12 +40,15 @@ RUN = StoredRun("gate-1", "bench", NOW, NOW, False, True, 1, "0.1", "", "s", {},
 def test_unchanged_is_only_what_is_known_to_be_neither_slower_nor_faster(
     outcome: str, interval: tuple[float, float] | None, word: str
 ) -> None:
-    assert outcome_word(GatedMetric("x", outcome, interval=interval, tolerance=0.01)) == word
+    metric = GatedMetric("x", outcome, interval=interval, tolerance=0.01)
+    assert GATE.word(metric) == word
+    # Values of an exact gate have no noise, so no interval.
+    assert replace(GATE, baseline="exact").word(metric) == outcome
 
 
 def test_all_metrics_are_on_one_axis_with_interval_and_tolerated_band() -> None:
     forest = Forest.of([(one.change, one.interval) for one in METRICS], [0.01, 0.01])
-    rows = [forest.row((one.change, one.interval), Verdict.FAIL) for one in METRICS]
+    rows = [forest.row((one.change, one.interval), Verdict.FAIL, one.tolerance) for one in METRICS]
     bands = [re.findall(r'<rect class="f-band" x="([0-9.]+)%" width="([0-9.]+)%"', row) for row in rows]
     assert bands[0] == bands[1] != []
     places = [re.search(r'<use href="#m-fail" x="([0-9.]+)%"', row) for row in rows]
@@ -60,9 +62,27 @@ def test_all_metrics_are_on_one_axis_with_interval_and_tolerated_band() -> None:
     assert "-4 %" in forest.axis()
 
 
-def test_metrics_with_different_tolerances_have_no_band() -> None:
-    forest = Forest.of([(0.0, None), (0.01, None)], [0.01, 0.03])
-    assert "f-band" not in forest.row((0.0, None), Verdict.PASS)
+def test_each_metric_has_the_band_of_its_own_tolerance() -> None:
+    forest = Forest.of([(0.0, None), (0.01, None)], [0.01, 0.03, None])
+    rows = [forest.row((0.0, None), Verdict.PASS, tolerance) for tolerance in (0.01, 0.03, None)]
+    widths = [re.findall(r'<rect class="f-band" x="[0-9.]+%" width="([0-9.]+)%"', row) for row in rows]
+    assert [len(one) for one in widths] == [1, 1, 0]
+    assert float(widths[1][0]) == pytest.approx(3 * float(widths[0][0]), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("tolerances", "said"),
+    [
+        ((0.01, 0.01), "Changes in the shaded band, up to 1&nbsp;%, are tolerated."),
+        ((0.01, 0.03), "The shaded band of a metric is its tolerance."),
+    ],
+)
+def test_the_page_says_what_the_band_is(tolerances: tuple[float, float], said: str) -> None:
+    metrics = tuple(replace(one, tolerance=own) for one, own in zip(METRICS, tolerances, strict=True))
+    text = page([], NOW, gates=[replace(RUN, gate=replace(GATE, metrics=metrics))])
+    assert said in text
+    without = tuple(replace(one, tolerance=None) for one in METRICS)
+    assert "shaded band" not in page([], NOW, gates=[replace(RUN, gate=replace(GATE, metrics=without))])
 
 
 def test_the_page_lists_the_gates_of_the_history_but_not_the_newest_change_twice() -> None:

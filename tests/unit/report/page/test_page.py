@@ -32,6 +32,17 @@ LAB = FigureSeries(
     PointList([dot(59, None, Verdict.ERROR, reason="no carrier on eth0 of cm4-1\nmore")]), lab="virtual",
 )  # fmt: skip
 ALL = [SLOW, series(direction="rx"), series("pi5", "x550"), LAB]
+LINK = "https://lore.kernel.org/r/1"
+KNOWN = Acknowledgement(
+    "x", "Ada", date(2026, 12, 1), LINK, Bitrate(896e6), date(2026, 8, 1), Where("acknowledged.yaml", 3)
+)
+
+
+def lossy(one: FigureSeries, state: LossState) -> FigureSeries:
+    """Return a series that lost 4.8 %. A user acknowledged the loss, unless it is open."""
+    by = None if state is LossState.OPEN else KNOWN
+    loss = Loss(one.figure, "virtual", "r040", BEGIN, 941e6, 896e6, state, moved(40, "6.12.5", "6.12.6"), by)
+    return replace(one, level=MetricLevel(896e6, -0.047, BestMonth("2026-06", 941e6), loss))
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +56,18 @@ def test_the_first_sentence_says_what_is_wrong() -> None:
     assert lead([series(), series()]) == "All 2 metrics meet their limits, and none has an open loss."
     assert lead([series(step=30)]) == "The only metric misses its limit."
     assert lead([]) == "Nothing was measured yet."
+    lost, known = lossy(SLOW, LossState.OPEN), lossy(series(), LossState.ACKNOWLEDGED)
+    assert lead([series(), lost]) == (
+        "Of 2 metrics, 1 misses its limit and 1 has an open loss of 4.8 %; 1 metric is counted twice."
+    )
+    assert lead([lossy(series(), LossState.EXPIRED), SLOW]) == (
+        "Of 2 metrics, 1 misses its limit and 1 has an open loss of 4.8 %."
+    )
+    assert lead([known]) == "The only metric meets its limit; 1 loss is acknowledged."
+    assert lead([known, known]) == (
+        "All 2 metrics meet their limits, and none has an open loss; 2 losses are acknowledged."
+    )
+    assert lead([lost, known]).endswith("; 1 metric is counted twice; 1 loss is acknowledged.")
 
 
 def test_it_is_whole_html_whose_links_lead_somewhere(text: str) -> None:
@@ -137,19 +160,44 @@ def test_an_open_loss_is_in_the_headline_in_needs_attention_and_in_its_cell() ->
     assert "-4.8\u00a0% since 2026-06-01 (61 days): 0.9410 -&gt; 0.8960\u00a0Gbit/s, with kernel 6.12.5" in attention
     assert "open, no owner" in attention
     cell = found.partition('data-board="pi4b"')[2].partition("</td>")[0]
-    assert "moved -4.8 %" in cell
-    assert "-4.8 % since the best month (2026-06)" in cell
+    assert '<span class="word moved bad">moved -4.8 %</span>' in cell
+    # Visible, and not only where the pointer is.
+    assert '<span class="level">-4.8 % since the best month (2026-06)</span>' in cell
     assert "-4.8 % since the best month (2026-06)" in part_of(found, "pi4b:onboard/pair")
 
 
-def test_an_acknowledged_loss_names_its_owner_and_needs_no_attention() -> None:
-    where, link = Where("acknowledged.yaml", 3), "https://lore.kernel.org/r/1"
-    known = Acknowledgement("x", "Ada", date(2026, 12, 1), link, Bitrate(896e6), date(2026, 8, 1), where)
-    loss = Loss("x", "virtual", "r040", BEGIN, 941e6, 896e6, LossState.ACKNOWLEDGED, None, known)
-    found = page([replace(series(), level=MetricLevel(896e6, loss=loss))], NOW)
+def test_an_acknowledged_loss_names_its_owner_wherever_it_stands_and_needs_no_attention() -> None:
+    one = lossy(series(), LossState.ACKNOWLEDGED)
+    found = page([one], NOW)
     assert "What needs attention" not in found
-    assert "acknowledged until 2026-12-01, owner Ada <a" in found
-    assert f'href="{link}"' in found
+    badge, link = '<span class="word moved known">known, Ada, until 2026-12-01</span>', f'href="{LINK}"'
+    losses = found.partition("<h2>Known losses</h2>")[2].partition("</section>")[0]
+    assert f"<li>{badge} <a " in losses
+    assert "-4.8\u00a0% since 2026-06-01 (61 days)" in losses
+    assert link in losses
+    cell = found.partition('data-board="pi4b"')[2].partition("</td>")[0]
+    assert f'{badge}<span class="level">-4.7 % since the baseline, -4.8 % since the best month (2026-06)</span>' in cell
+    assert 'class="cell good"' in cell
+    panel = part_of(found, "pi4b:onboard/pair")
+    assert badge in panel
+    assert link in panel
+    # It stands in its own list, not once more below "Level changes".
+    assert one.level.loss is not None
+    assert one.level.loss.change is not None
+    assert "<h2>Level changes</h2>" not in page([replace(one, shifts=[one.level.loss.change])], NOW)
+
+
+def test_a_loss_whose_acknowledgement_expired_needs_attention_and_names_its_owner() -> None:
+    found = page([lossy(series(), LossState.EXPIRED)], NOW)
+    attention = found.partition("<h2>What needs attention</h2>")[2].partition("</section>")[0]
+    assert "open, owner Ada, acknowledged until 2026-12-01 (expired)" in attention
+    assert f'href="{LINK}"' in attention
+    assert "Known losses" not in found
+
+
+def test_the_facts_name_the_newest_kernel_and_not_the_driver_of_one_nic() -> None:
+    dots = PointList([replace(dot(1, 941e6), build={"uname": "Linux 6.12.9-v8+ #1", "driver": "r8169"})])
+    assert "UTC on 6.12.9-v8+." in page([replace(series(), dots=dots)], NOW)
 
 
 def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_commit(tmp_path: Path) -> None:
