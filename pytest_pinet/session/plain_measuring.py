@@ -74,9 +74,7 @@ class PlainMeasuring:
         if isinstance(job, Kselftest):
             return measure_kselftest.measure(link, job, raw, self.recorder.warn, self.access.watch)
         if isinstance(job, Ping):
-            return measure_ping.measure(
-                link, job, call.limits, call.profile, raw, self.access.watch, strict=self._strict
-            )
+            return measure_ping.measure(link, job, call.limits, call.profile, raw, self.access.watch, self._strict)
         traffic = job if isinstance(job, Traffic) else job.traffic
         references = self.references.of_traffic(link.combination.identity, traffic)
         context = self.context(link.id, link, traffic, raw)
