@@ -13,12 +13,7 @@ from pytest_pinet.emulated import packages
 from pytest_pinet.emulated.image import FORGOTTEN_AFTER_S, cache, card_image, forget_old, kernels, locked
 from pytest_pinet.emulated.packages import Apt, PackageSource, machine_sources
 from pytest_pinet.errors import LabError
-
-
-def tool(folder: Path, name: str, script: str) -> None:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
+from tests.support.apt_programs import LISTS, tool
 
 
 @pytest.fixture
@@ -28,15 +23,6 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return folder
-
-
-LISTS = """\
-Debian|http://mirror/debian/|bookworm|main
-Debian|http://mirror/debian/|bookworm|main
-Debian|http://mirror/debian/|bookworm|non-free
-Vendor|http://other/|bookworm|main
-Debian|http://mirror/security/|bookworm-security|main
-"""
 
 
 def test_each_source_of_debian_main_is_returned_once(apt: Path) -> None:

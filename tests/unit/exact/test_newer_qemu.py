@@ -10,7 +10,7 @@ import pytest
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.newer_qemu import unpack_newer_qemu
 from pytest_pinet.exact.qemu import PROGRAM, qemu_at, unpacked_folder
-from tests.unit.emulated.test_packages import LISTS, tool
+from tests.support.apt_programs import LISTS, tool
 
 APT = f"""\
 case "$*" in
