@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.lab.deploy.card import Card, with_autoboot
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.virtual.launcher import launcher
 from pytest_pinet.virtual.processes import ProcessId, wait_gone
 from pytest_pinet.virtual.spec import spec_of
@@ -211,6 +213,23 @@ def test_a_build_that_does_not_boot_is_left_by_one_power_cycle(
     assert not answers(board)
     power_cycle(board)
     assert cmdline(board) == KNOWN_GOOD
+
+
+def test_autoboot_txt_of_a_partition_1_that_is_not_mounted_is_read_and_no_mount_stays(board: Bench) -> None:
+    shell = SshShell("board", ssh_command(board.lab.file, "board", []))
+    mounts = "cut -d' ' -f1-3 /proc/self/mounts"
+    # The card under the name that it has on a Raspberry Pi, as if another partition were the one that runs.
+    node = "mknod /dev/mmcblk9p1 b $((0x$(stat -c %t /dev/vda1))) $((0x$(stat -c %T /dev/vda1)))"
+    other = "mkdir /run/slot && mount -t tmpfs /dev/mmcblk9p2 /run/slot && umount /boot/firmware"
+    board.ssh("board", f"echo boot_partition=2 >/boot/firmware/autoboot.txt && {node} && {other}")
+    try:
+        before = shell.run(mounts).stdout
+        card = with_autoboot(shell, Card("/run/slot", {}, device="/dev/mmcblk9p2"), None)
+        assert card.autoboot == "boot_partition=2\n"
+        assert shell.run(mounts).stdout == before
+    finally:
+        board.ssh("board", "mount -t vfat /dev/vda1 /boot/firmware && rm -f /boot/firmware/autoboot.txt /dev/mmcblk9p1")
+        board.ssh("board", "umount /run/slot && rmdir /run/slot")
 
 
 def test_the_nic_has_the_carrier_of_its_switch_port(board: Bench) -> None:
