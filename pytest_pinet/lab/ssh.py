@@ -20,7 +20,7 @@ from pytest_pinet.model.forms import ssh_address
 LOST_CONNECTION = 255
 STOP_TIMEOUT_S = 2.0
 SILENT_TIMEOUT_S = 2.0
-# A slow board might miss the time of one command, and then answer the next one.
+# A slow board may not answer one command in time, and then the next one.
 SILENT_AFTER = 2
 WATCH_INTERVAL_S = 0.1
 _ACT = "look at the node's console; power-cycle it when it hangs"

@@ -34,7 +34,7 @@ def test_a_node_is_silent_after_two_commands_without_an_answer(monkeypatch: pyte
         with pytest.raises(SshError):
             shell.run("sleep 1", timeout_s=0.2)
 
-    # A slow board might miss the time of a command: the next one has its whole time, and its answer counts.
+    # A slow board may not answer in time once: the next command has its whole time, and its answer counts.
     for _ in range(2):
         wait_in_vain()
         assert shell.run("sleep 0.4; echo here").stdout == "here\n"
