@@ -219,11 +219,14 @@ class Runner:
 
     def kept(self, paths: Sequence[str], into: Path) -> None:
         """Copy artifacts of the present clone as GitLab's runner does: a symbolic link stays one."""
+        into.mkdir(exist_ok=True)
         for path in paths:
             one = self.work / path
             if one.is_symlink():
                 (into / path).parent.mkdir(parents=True, exist_ok=True)
                 (into / path).symlink_to(one.readlink())
+            elif one.is_file():
+                shutil.copy(one, into)
             elif one.exists():
                 shutil.copytree(one, into / path, symlinks=True, dirs_exist_ok=True)
 
