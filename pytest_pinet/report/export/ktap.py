@@ -1,8 +1,7 @@
 """Exports the verdicts of a run as KTAP, in the flat form that all readers of kernel selftests take.
 
-``kunit.py parse``, NIPA and Linaro's ``parse-output.py`` (LAVA) read it, and openQA by its source (its parser was not
-run): one selftest for each combination, and in comments below it one subtest for each metric. The form of ktap.rst with
-indented subtests is read by kunit.py only.
+``kunit.py parse``, NIPA, Linaro's ``parse-output.py`` (LAVA) and openQA read it: one selftest for each combination, and
+in comments below it one subtest for each metric. The form of ktap.rst with indented subtests is read by kunit.py only.
 KTAP has no field for numbers, so the goodput is diagnostic data.
 """
 

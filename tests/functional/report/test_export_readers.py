@@ -3,8 +3,9 @@
 These programs are no packages of PyPI. ``$PINET_READERS`` names a folder with what was fetched: ``nipa`` and
 ``test-definitions`` (repositories linux-netdev/nipa and Linaro/test-definitions), ``kunit`` (a link to a folder
 tools/testing/kunit of Linux: ``kunit.py`` ends if its path has another name), ``lava`` (Debian's lava-dispatcher, the
-folder lava_dispatcher), and ``bin`` (promtool, prometheus-pushgateway, prometheus-node-exporter). A test whose program
-is missing is skipped.
+folder lava_dispatcher), ``openqa`` (repository os-autoinst/openQA; with Debian's libmojolicious-perl and
+libfeature-compat-try-perl), and ``bin`` (promtool, prometheus-pushgateway, prometheus-node-exporter). A test whose
+program is missing is skipped.
 """
 
 from __future__ import annotations
@@ -112,6 +113,46 @@ def test_kunit_reads_ktap(run: RunRecord, tmp_path: Path) -> None:
     }
     assert {one["name"].split(": ")[2] for one in cases if one["status"] == "FAIL"} == bad
     assert "Crashed" not in done.stdout.replace("Crashed: 0", "")
+
+
+# Of all functions of OpenQA::Utils, which needs the whole of openQA, the parser uses one.
+_UTILS = """\
+package OpenQA::Utils;
+use Mojo::Base -strict, -signatures;
+use Scalar::Util "reftype";
+use Exporter "import";
+our @EXPORT_OK = ("walker");
+"""
+_OPENQA = """\
+use OpenQA::Parser "p";
+p(KTAP => $ARGV[0])->generated_tests_results->each(sub {
+    my $group = shift;
+    printf "%s %s\\n", $group->name, $group->result;
+    printf "%s.%s %s\\n", $group->name, $_->{title}, $_->{result} for @{$group->details};
+});
+"""
+
+
+def test_openqa_reads_ktap(run: RunRecord, tmp_path: Path) -> None:
+    """openQA writes the dots in the name of a combination as underscores."""
+    library = reader("openqa", "lib")
+    if subprocess.run(["perl", "-MMojo::Base", "-MFeature::Compat::Try", "-e1"], capture_output=True).returncode:
+        pytest.skip("perl lacks Mojo::Base or Feature::Compat::Try")
+    walker = re.search(r"^sub walker .*?^}", (library / "OpenQA" / "Utils.pm").read_text(), re.M | re.S)
+    assert walker is not None
+    (tmp_path / "OpenQA").mkdir()
+    (tmp_path / "OpenQA" / "Utils.pm").write_text(f"{_UTILS}{walker[0]}\n1;\n")
+    (tmp_path / "log").write_text(ktap(run, {}))
+    command = ["perl", f"-I{tmp_path}", f"-I{library}", "-e", _OPENQA, str(tmp_path / "log")]
+    done = subprocess.run(command, text=True, capture_output=True, check=True)
+    found = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+    outcomes = of_verdicts(run, good="ok", fail="fail", other="fail")
+    wanted = {}
+    for group, cases in by_group(cases_of(run)).items():
+        name = group.replace(".", "_")
+        own = {f"{name}.{case.label}": outcomes[case.name] for case in cases}
+        wanted |= own | {name: "passed" if set(own.values()) == {"ok"} else "fail"}
+    assert found == wanted
 
 
 def test_lava_reads_its_signals(run: RunRecord) -> None:
