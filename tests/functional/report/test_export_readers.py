@@ -147,7 +147,7 @@ def test_openqa_reads_ktap(run: RunRecord, tmp_path: Path) -> None:
     done = subprocess.run(command, text=True, capture_output=True, check=True)
     found = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
     outcomes = of_verdicts(run, good="ok", fail="fail", other="fail")
-    wanted = {}
+    wanted: dict[str, str] = {}
     for group, cases in by_group(cases_of(run)).items():
         name = group.replace(".", "_")
         own = {f"{name}.{case.label}": outcomes[case.name] for case in cases}
