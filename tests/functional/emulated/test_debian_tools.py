@@ -27,6 +27,7 @@ OTHER_KERNEL = "linux-image-rt-arm64"
 # does what the notifier in the kernel of a Raspberry Pi does: it reads the same request and sets the flag.
 WITHOUT_VCMAILBOX = """\
 set -e
+mkdir -p /usr/lib/systemd/system-shutdown
 mv /usr/bin/vcmailbox /usr/lib/pinet/
 cat >/usr/lib/systemd/system-shutdown/notifier <<'END'
 #!/bin/sh

@@ -162,13 +162,15 @@ def test_the_lock_is_removed_only_after_the_trial_has_ended(
 def test_the_guard_gets_a_board_that_does_not_reboot_at_its_release(
     board: CardBoard, get: Callable[..., NodeSession], lab: LabSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpowered, "SHUTDOWN_S", 1.0)
     monkeypatch.setattr(board_locks, "BEAT_S", 0.2)
     start_trial(get(), tmp_path)
     reboot = board.folder / "bin/reboot"
     works = reboot.read_text()
     reboot.write_text("#!/bin/sh\n")
-    lab.keep_only(())
+    with monkeypatch.context() as impatient:
+        # Only here, because the reboot that works may take longer on a busy machine.
+        impatient.setattr(unpowered, "SHUTDOWN_S", 1.0)
+        lab.keep_only(())
     (warning,) = lab.take_warnings()
     assert warning == "could not reboot pi: pi did not shut down within 1 s after a request to reboot"
     # The guard reboots the board that has a lock without a heartbeat.

@@ -14,7 +14,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConsoleError, CoordinatorError, LabError, LeaseError, SshError
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.node import node_session
+from pytest_pinet.lab.node import node_login
 from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.combination import Combination, Endpoint
 from tests.support.gate_project import BIN, GateLab, wait_until
@@ -149,7 +149,7 @@ def test_nodes_behind_a_power_switch_without_state_come_up_and_stay_on(
         raise NotImplementedError
 
     monkeypatch.setattr("labgrid.driver.power.rest.power_get", untold)
-    monkeypatch.setattr(node_session, "ANSWER_TIMEOUT_S", 1)
+    monkeypatch.setattr(node_login, "ANSWER_TIMEOUT_S", 1)
     session, pair = connect()
     with session.open(pair):
         pass
