@@ -1,0 +1,89 @@
+"""``pinet gate --exact`` for the folder of ``make`` of a kernel tree, with the small configuration of the how-to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_pinet.emulated.image import cache, locked
+from pytest_pinet.emulated.packages import Apt
+from pytest_pinet.errors import LabError
+from pytest_pinet.exact.qemu import PROGRAM
+from tests.support.console_blocks import DOCS
+from tests.support.driver_builds import CROSS, PATCHES, TOOLS
+from tests.support.gate_project import PINET
+
+NEEDED = (PROGRAM, *TOOLS, "flex", "bison", "bc")
+MISSING = [name for name in NEEDED if shutil.which(name) is None]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.emulated,
+    pytest.mark.skipif(bool(MISSING), reason=f"a kernel is built and booted here with {', '.join(MISSING)}"),
+]
+SOURCE = "linux-source-6.1"
+# Five minutes of processor time.
+BUILD_TIMEOUT_S = 3000.0
+GATE_TIMEOUT_S = 900.0
+
+
+def run(*argv: str | Path, timeout_s: float = BUILD_TIMEOUT_S) -> None:
+    subprocess.run([str(word) for word in argv], timeout=timeout_s, check=True)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Path]:
+    """Unpack the source of Debian's kernel, which has 1.5 GB."""
+    with locked(cache()):
+        apt = Apt(cache() / "apt", print)
+        try:
+            apt.update()
+            package = apt.fetch(SOURCE)
+        except LabError as error:
+            pytest.skip(f"the source of the kernel is not here: {error}")
+        run("dpkg-deb", "-x", package, tmp_path / "package")
+        package.unlink()
+    run("tar", "-C", tmp_path, "-xJf", next((tmp_path / "package").rglob("*.tar.xz")))
+    yield tmp_path / SOURCE
+    shutil.rmtree(tmp_path / SOURCE)
+    shutil.rmtree(tmp_path / "package")
+
+
+def small_configuration() -> str:
+    """Return the configuration of the how-to."""
+    (found,) = re.findall(r"^```kconfig\n(.*?)^```", (DOCS / "how-to" / "exact-gate.md").read_text(), re.M | re.S)
+    return str(found)
+
+
+def test_the_folder_of_make_is_gated_and_a_longer_function_is_named_with_its_line(
+    source: Path, tmp_path: Path, environment: Mapping[str, str]
+) -> None:
+    (tmp_path / "small.config").write_text(small_configuration())
+    make = ["make", "-s", "-C", str(source), f"O={tmp_path / 'out'}", "ARCH=arm64", f"CROSS_COMPILE={CROSS}"]
+    run(*make, f"KCONFIG_ALLCONFIG={tmp_path / 'small.config'}", "allnoconfig")
+    run(*make, f"-j{os.cpu_count()}", "Image", "modules")
+    shutil.copytree(tmp_path / "out", tmp_path / "good", symlinks=True)
+
+    def gate() -> str:
+        done = subprocess.run(
+            [PINET, "gate", "--exact", "out", "--against=good", "--pinet-nic=e1000e", "-p", "no:cacheprovider"],
+            cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=GATE_TIMEOUT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "12 unchanged; 1 boot\n" in gate()
+    run("patch", "-p1", "--fuzz=0", "-d", source, "-i", PATCHES / "four-instructions.patch")
+    run(*make, "Image", "modules")
+    out = gate()
+    changed = re.search(r"^e1000_receive_skb \[e1000e\] .* \+4\.00\n *(\S+)$", out, re.MULTILINE)
+    assert changed is not None, out
+    path, _, line = changed[1].partition(":")
+    assert path == "drivers/net/ethernet/intel/e1000e/netdev.c"
+    assert "e1000_receive_skb(" in (source / path).read_text().splitlines()[int(line) - 1]
