@@ -99,7 +99,9 @@ def _ran(gate: EmulatedGate, build: Path, start: float) -> Finding:
     code = gate.run(str(build))
     took = f"{time.monotonic() - start:.0f} s"
     if code not in (0, 1):
-        return Finding("no verdict", f"exit code {code}, {took}: {gate.text.strip().splitlines()[-1][:120]}")
+        return Finding(
+            "no verdict", f"exit code {code}, {took}: {gate.text.strip().splitlines()[-1].strip('= ')[:120]}"
+        )
     words = ", ".join(f"{name} {gate.changes[name]:+.1%}" for name in sorted(gate.came) if name in gate.changes)
     return Finding("slower" if code else "same", f"{words}; {took}")
 
