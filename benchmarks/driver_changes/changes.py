@@ -45,6 +45,7 @@ DRIVERS = {"e1000e": "e1000e", "igb": "igb", "virtio-net": "virtio_net", "macb":
 _FEW = "a few instructions of thousands are below its tolerance"
 _FEW_FRAMES = "a poll of the exact board handles one or two frames, so GRO merges little and only costs"
 _NO_MEMORY = "the time of a memory access is not emulated"
+_PKTGEN_ONLY = "none of its three rates depends on it; the frames that pktgen sends do"
 CHANGES = (
     Change("macb", "interrupts coalesced by software", patch="macb-coalesce"),
     Change("macb", "no check for lost interrupts", patch="macb-rx-pending", missed={"goodput": _FEW}),
@@ -61,14 +62,14 @@ CHANGES = (
         "e1000e",
         "no xmit_more",
         patch="e1000e-no-xmit-more",
-        missed={"ordinary": "none of its three rates depends on it; the frames that pktgen sends do"},
+        missed={"ordinary": _PKTGEN_ONLY},
     ),
     Change("e1000e", "small frames not from NAPI's cache", patch="e1000e-netdev-alloc"),
     Change(
         "e1000e",
         "queue stops too late",
         patch="e1000e-tx-dispatch",
-        missed={"ordinary": "none of its three rates depends on it; the frames that pktgen sends do"},
+        missed={"ordinary": _PKTGEN_ONLY},
     ),
     Change(
         "e1000e",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from pytest_pinet.evidence.processors import Processors, uptime
 from pytest_pinet.evidence.sources import EvidenceSource, Texts, installed_sources
 from pytest_pinet.evidence.temperature import COMMAND as HEAT
 from pytest_pinet.evidence.temperature import Thermals, parse_temperature
+from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.evidence import EndEvidence
 
@@ -250,8 +250,7 @@ class Collector:
 
     def _timed(self, do: Callable[[EndReader], T]) -> list[T]:
         started = time.monotonic()
-        with ThreadPoolExecutor(max(1, len(self._ends)), thread_name_prefix="pinet-evidence") as pool:
-            found = list(pool.map(do, self._ends))
+        found = at_once(do, self._ends)
         self.spent_s += time.monotonic() - started
         return found
 

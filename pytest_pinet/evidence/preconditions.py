@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.temperature import parse_throttled
+from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.conditions import Conditions, PcieLink
 
@@ -51,8 +51,7 @@ def read(shell: Shell, device: str, busy_s: float = 0.0, sysfs: str = SYSFS) -> 
 
 def read_all(devices: Sequence[tuple[Shell, str]], busy_s: float = BUSY_S) -> list[Conditions]:
     """Read several devices, each with its end's shell, at the same time. Raises SshError."""
-    with ThreadPoolExecutor(max(1, len(devices)), thread_name_prefix="pinet-conditions") as pool:
-        return list(pool.map(lambda one: read(one[0], one[1], busy_s), devices))
+    return at_once(lambda one: read(*one, busy_s), devices)
 
 
 def _conditions(end: str, device: str, values: Mapping[str, str]) -> Conditions:

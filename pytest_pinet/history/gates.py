@@ -9,12 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_pinet.judge.change_verdict import MetricOutcome
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-
-# The baseline of a gate on exact boards.
-_EXACT = "exact"
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ class StoredGate:
 
         Metrics of an exact gate have no interval, because their values have no noise.
         """
-        if one.finding or one.outcome != MetricOutcome.UNCHANGED or self.baseline == _EXACT:
+        if one.finding or one.outcome != MetricOutcome.UNCHANGED or self.baseline == EXACT:
             return one.finding or one.outcome
         return "not slower" if one.interval is None or one.interval[1] > (one.tolerance or 0.0) else one.outcome
 

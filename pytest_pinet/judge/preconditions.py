@@ -5,15 +5,15 @@ The checks include whether the requested MSS and buffer sizes took effect.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.link_facts import LinkFacts
-from pytest_pinet.model.measurement import Sockets
+from pytest_pinet.model.measurement import REFUSED, Sockets
 from pytest_pinet.model.traffic import Traffic
 
 # The least signal rate of a bus in Mbit/s (USB 2.0 high speed, USB 3.0 SuperSpeed).
@@ -215,13 +215,13 @@ def unseen(traffic: Traffic, tries: Sequence[Try]) -> list[str]:
 
 def failed_requests(tries: Sequence[Try]) -> str:
     """Return a sentence about requests that failed or had a bad status; empty if there are none."""
-    counts: dict[str, int] = {}
-    requests = refused = 0
+    counts: Counter[str] = Counter()
+    requests = 0
     for report in (m.http for one in tries for m in one.measurements if m.http is not None):
-        requests, refused = requests + report.requests, refused + report.refused
-        for kind, count in replace(report, refused=0).troubles.items():
-            counts[kind] = counts.get(kind, 0) + count
+        requests += report.requests
+        counts.update(report.troubles)
+    refused = counts.pop(REFUSED, 0)
     others = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     if refused:
-        return f"requests failed: {refused} of {requests} (answer was not 2xx)" + f"; {others}" * bool(others)
+        return f"requests failed: {refused} of {requests} (answer was not 2xx){f'; {others}' if others else ''}"
     return f"requests failed: {others}; {requests} were answered" if others else ""

@@ -185,6 +185,10 @@ class Window:
     skew_within_s: float | None = None
 
 
+# The name in reports of requests whose answer is bad.
+REFUSED = "not answered with 2xx"
+
+
 @dataclass(frozen=True)
 class HttpReport:
     """One run of a load generator: ``requests`` were answered in ``seconds``.
@@ -218,7 +222,7 @@ class HttpReport:
     def troubles(self) -> dict[str, int]:
         """The counts of failures, by their names in reports; empty if nothing failed."""
         named = {
-            "not answered with 2xx": self.refused,
+            REFUSED: self.refused,
             "no connection": self.connect,
             "failed to read": self.read,
             "failed to write": self.write,

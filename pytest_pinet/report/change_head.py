@@ -15,11 +15,17 @@ from pytest_pinet.judge.change_verdict import (
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord, RanRecord
+from pytest_pinet.model.record.change import (
+    EXACT,
+    BuildRecord,
+    ChangeEntryRecord,
+    ChangeHeadRecord,
+    ChangeRecord,
+    RanRecord,
+)
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
 from pytest_pinet.report.text_wrap import first_paragraph
 
@@ -83,7 +89,7 @@ def change_head(
     return ChangeHeadRecord(
         a=a,
         b=b,
-        baseline="accepted" if accepted else "exact" if exact else "interleaved",
+        baseline="accepted" if accepted else EXACT if exact else "interleaved",
         answer=str(found),
         exit=exit_code(found),
         bisect_exit=bisect_code(came, exact),

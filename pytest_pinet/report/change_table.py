@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure
 from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
+from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.build_source import kernel_words, source_lines
 from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     MARK,
     METRIC_COLUMNS,

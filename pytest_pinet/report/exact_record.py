@@ -11,13 +11,11 @@ from pytest_pinet.model.exact import ExactBoot, ExactIdentity, Function
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.change import ChangedDirectionRecord, ChangeRecord, TurnRecord
+from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeRecord, TurnRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord, FunctionRecord
 from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
 
-# The name of exact boards in ids.
-EXACT = "exact"
 EXACT_MEANING = (
     "instructions of a virtual machine, whose clock counts them; they say nothing about caches, buses, DMA, PHY and "
     "interrupt latency"

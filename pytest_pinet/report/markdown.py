@@ -9,7 +9,7 @@ from functools import partial
 
 from pytest_pinet.history.gates import gate_of_head, gated_figure
 from pytest_pinet.judge.change_verdict import MetricOutcome
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
+from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
@@ -22,7 +22,6 @@ from pytest_pinet.report.change_table import (
     ran_sentences,
     turns_text,
 )
-from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
     METRIC_COLUMNS,

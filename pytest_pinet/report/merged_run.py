@@ -24,13 +24,12 @@ from dataclasses import dataclass
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.change_verdict import ChangeVerdict
 from pytest_pinet.judge.difference import VERDICTS, Relation
-from pytest_pinet.model.record.change import ChangedDirectionRecord, ChangeHeadRecord
+from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeHeadRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, MergedRunRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict, worst
 from pytest_pinet.report.change_head import change_head
-from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.version import __version__
 
 # A sum of rounded error rates may exceed the whole by this.

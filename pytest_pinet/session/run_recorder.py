@@ -19,11 +19,11 @@ from pytest_pinet.history.text import heights_for
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.model.record.change import ChangeHeadRecord
+from pytest_pinet.model.record.change import EXACT, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
 from pytest_pinet.report.change_table import change_lines, emulated_words
-from pytest_pinet.report.exact_record import EXACT, EXACT_MEANING
+from pytest_pinet.report.exact_record import EXACT_MEANING
 from pytest_pinet.report.result_record import attached_results, skip_reason
 from pytest_pinet.report.run_folder import RunFolder, write_json
 from pytest_pinet.report.terminal import summary_table

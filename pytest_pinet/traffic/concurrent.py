@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
+from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, Window
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -80,8 +81,7 @@ def _joined(found: Sequence[Measurement], traffic: Traffic) -> Measurement:
 def _clocks(jobs: Sequence[TrafficJob]) -> Mapping[int, Clock | None]:
     """Read the clock of each end; the key is the id of its shell."""
     shells = {id(shell): shell for job in jobs for shell in (job.dut, job.peer)}
-    with ThreadPoolExecutor(len(shells), thread_name_prefix="pinet-clock") as pool:
-        return dict(zip(shells, pool.map(read_clock, shells.values()), strict=True))
+    return dict(zip(shells, at_once(read_clock, list(shells.values())), strict=True))
 
 
 def _at_once(

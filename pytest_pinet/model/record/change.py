@@ -8,6 +8,9 @@ from __future__ import annotations
 from pytest_pinet.model.diagnosis import Suspect
 from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
 
+# The baseline of a gate on exact boards, and the name of such a board in ids.
+EXACT = "exact"
+
 
 class BuildFileRecord(Record):
     """One file of a build under its name on the board. ``sha256`` is the hash of its content."""

@@ -11,7 +11,7 @@ from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of_head
 from pytest_pinet.history.points import StoredRun
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.judge.change_verdict import MetricOutcome
-from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -28,7 +28,6 @@ from pytest_pinet.report.change_table import (
 from pytest_pinet.report.charts.bar import change_bar
 from pytest_pinet.report.charts.turns import turns_chart
 from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.exact_record import EXACT
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
     METRIC_HEADS,
