@@ -20,6 +20,8 @@ from pytest_pinet.model.forms import ssh_address
 LOST_CONNECTION = 255
 STOP_TIMEOUT_S = 2.0
 SILENT_TIMEOUT_S = 2.0
+# A slow board might miss the time of one command, and then answer the next one.
+SILENT_AFTER = 2
 WATCH_INTERVAL_S = 0.1
 _ACT = "look at the node's console; power-cycle it when it hangs"
 _FORWARDING = "set AllowStreamLocalForwarding yes in its sshd_config"
@@ -105,11 +107,12 @@ class SshShell:
         self.fence = ""
         # How many times longer than usual a command may take.
         self.patience = 1.0
-        self._silent = False
+        # How many commands in turn had no answer.
+        self._unanswered = 0
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
-        if self._silent:
-            # The node did not answer the last time. Try again, but with a shorter wait for each of many commands.
+        if self._unanswered >= SILENT_AFTER:
+            # The node did not answer the last times. Try again, but with a shorter wait for each of many commands.
             timeout_s = min(timeout_s, SILENT_TIMEOUT_S)
         return _completed(*self._run(command, timeout_s, subprocess.DEVNULL))
 
@@ -139,7 +142,7 @@ class SshShell:
             self._await(process, timeout_s)
         except subprocess.TimeoutExpired:
             # After a short wait, the node may only be slow: the next command has its whole time.
-            self._silent |= timeout_s > SILENT_TIMEOUT_S * self.patience
+            self._unanswered += timeout_s > SILENT_TIMEOUT_S * self.patience
             short = " ".join(command.split()[:3])
             message = f"{self.name} did not answer over ssh within {timeout_s:.0f} s ({short} ...)"
             raise SshError(message, _ACT) from None
@@ -147,7 +150,7 @@ class SshShell:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        self._silent = False
+        self._unanswered = 0
         error_text = stderr.read().decode("utf-8", "replace")
         if process.returncode == LOST_CONNECTION:
             why = error_text.strip().splitlines()
@@ -169,7 +172,7 @@ class SshShell:
 
     def doubt(self) -> None:
         """Wait less for the next answer, because the node's kernel broke and might not answer."""
-        self._silent = True
+        self._unanswered = SILENT_AFTER
 
     def _await(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
         end = time.monotonic() + timeout_s

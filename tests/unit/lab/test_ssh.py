@@ -24,8 +24,30 @@ def test_a_short_wait_without_an_answer_does_not_shorten_the_next_wait(monkeypat
     with pytest.raises(SshError):
         shell.run("sleep 1", timeout_s=0.1)
     assert shell.run("sleep 0.4; echo here").stdout == "here\n"
+
+
+def test_a_node_is_silent_after_two_commands_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "SILENT_TIMEOUT_S", 0.1)
+    shell = SshShell("pi", ["/bin/sh", "-c"])
+
+    def wait_in_vain() -> None:
+        with pytest.raises(SshError):
+            shell.run("sleep 1", timeout_s=0.2)
+
+    # A slow board might miss the time of a command: the next one has its whole time, and its answer counts.
+    for _ in range(2):
+        wait_in_vain()
+        assert shell.run("sleep 0.4; echo here").stdout == "here\n"
+    wait_in_vain()
+    wait_in_vain()
     with pytest.raises(SshError):
-        shell.run("sleep 1", timeout_s=0.2)
+        shell.run("sleep 0.4; echo here")
+
+
+def test_a_node_in_doubt_is_silent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "SILENT_TIMEOUT_S", 0.1)
+    shell = SshShell("pi", ["/bin/sh", "-c"])
+    shell.doubt()
     with pytest.raises(SshError):
         shell.run("sleep 0.4; echo here")
 
