@@ -98,12 +98,16 @@ def ordinary(change: Change) -> Finding:
 def _ran(gate: EmulatedGate, build: Path, start: float) -> Finding:
     code = gate.run(str(build))
     took = f"{time.monotonic() - start:.0f} s"
-    if code not in (0, 1):
+    if code not in (0, 1, 3):
         return Finding(
             "no verdict", f"exit code {code}, {took}: {gate.text.strip().splitlines()[-1].strip('= ')[:120]}"
         )
-    words = ", ".join(f"{name} {gate.changes[name]:+.1%}" for name in sorted(gate.came) if name in gate.changes)
-    return Finding("slower" if code else "same", f"{words}; {took}")
+    words = ", ".join(
+        f"{name} {gate.changes[name]:+.1%}{' (undecided)' if came == 'undecided' else ''}"
+        for name, came in sorted(gate.came.items())
+        if name in gate.changes
+    )
+    return Finding({0: "same", 1: "slower", 3: "undecided"}[code], f"{words}; {took}")
 
 
 def _share(one: WindowChange) -> float:
