@@ -21,53 +21,54 @@ class ExactSpread:
     goodput: float
 
 
-# By driver and window. Measured on 2026-11-24: Debian's kernel 6.1.192-2 in QEMU 7.2.22 (igb: 10.0.2), seven boots in
-# each of two versions of the traffic, with command lines that differ in a word without meaning (pinet.same=x,
-# pinet.same=xx and so on); the largest difference of two boots in the same rhythm. Requests (of e1000e and macb), and
-# what was larger then, on 2026-11-27: three boots, one of them with a driver that was built again. Events:
-# three to five boots on that day.
+# By driver and window: the largest difference of two boots in the same rhythm, with Debian's kernel 6.1.192-2 in QEMU
+# 7.2.22 (igb: 10.0.2). On 2026-11-28, `python -m benchmarks.exact_spread`: six boots of each NIC, four of them with
+# another word on the command line, one with a driver that was built again. On 2026-11-24, with another version of the
+# traffic: fourteen boots. The larger value counts. Events: three to five boots on 2026-11-27.
 _MEASURED: Mapping[str, Mapping[str, ExactSpread]] = {
     "e1000e": {
-        "pktgen-60-tx": ExactSpread(0.008, 0.009),
+        "pktgen-60-tx": ExactSpread(0.068, 0.073),
         "pktgen-60-rx": ExactSpread(0.010, 0.009),
-        "pktgen-1514-tx": ExactSpread(0.028, 0.026),
+        "pktgen-1514-tx": ExactSpread(0.055, 0.056),
         "pktgen-1514-rx": ExactSpread(0.053, 0.051),
         "tcp-tx": ExactSpread(0.068, 0.064),
         "tcp-rx": ExactSpread(0.032, 0.031),
-        "request-tx": ExactSpread(0.002, 0.002),
-        "bulk-tx": ExactSpread(0.003, 0.002),
+        "request-tx": ExactSpread(0.005, 0.004),
+        "bulk-tx": ExactSpread(0.003, 0.004),
         "replug-tx": ExactSpread(0.005, 0.001),
     },
     "macb": {
-        "pktgen-60-tx": ExactSpread(0.004, 0.001),
+        "pktgen-60-tx": ExactSpread(0.005, 0.002),
         "pktgen-60-rx": ExactSpread(0.021, 0.021),
         "pktgen-1514-tx": ExactSpread(0.004, 0.003),
         "pktgen-1514-rx": ExactSpread(0.029, 0.029),
         "tcp-tx": ExactSpread(0.045, 0.043),
         "tcp-rx": ExactSpread(0.083, 0.077),
         "request-tx": ExactSpread(0.009, 0.007),
-        "bulk-tx": ExactSpread(0.003, 0.005),
+        "bulk-tx": ExactSpread(0.006, 0.011),
     },
     "virtio_net": {
         "pktgen-60-tx": ExactSpread(0.008, 0.003),
         "pktgen-60-rx": ExactSpread(0.004, 0.002),
-        "pktgen-1514-tx": ExactSpread(0.009, 0.002),
+        "pktgen-1514-tx": ExactSpread(0.009, 0.004),
         "pktgen-1514-rx": ExactSpread(0.003, 0.002),
         "tcp-tx": ExactSpread(0.021, 0.021),
         "tcp-rx": ExactSpread(0.031, 0.030),
         "request-tx": ExactSpread(0.003, 0.003),
+        "bulk-tx": ExactSpread(0.007, 0.006),
         "link-tx": ExactSpread(0.007, 0.044),
         "replug-tx": ExactSpread(0.008, 0.001),
     },
     # In one of seven boots, TCP waited for a timer.
     "igb": {
         "pktgen-60-tx": ExactSpread(0.005, 0.006),
-        "pktgen-60-rx": ExactSpread(0.003, 0.003),
-        "pktgen-1514-tx": ExactSpread(0.014, 0.007),
+        "pktgen-60-rx": ExactSpread(0.021, 0.021),
+        "pktgen-1514-tx": ExactSpread(0.016, 0.009),
         "pktgen-1514-rx": ExactSpread(0.004, 0.003),
         "tcp-tx": ExactSpread(0.029, 0.360),
         "tcp-rx": ExactSpread(0.015, 0.351),
-        "request-tx": ExactSpread(0.003, 0.003),
+        "request-tx": ExactSpread(0.005, 0.003),
+        "bulk-tx": ExactSpread(0.007, 0.007),
     },
 }
 # The largest difference of two boots of which one is in another rhythm (macb and e1000e, received frames and TCP).
@@ -94,7 +95,7 @@ _SAME_RHYTHM = 0.2
 def tolerance_of(driver: str, window: str, same_rhythm: bool = True, processors: int = 1) -> ExactSpread:
     """Return the shares by which a window of an unchanged build may differ.
 
-    Frames that come one by one differ by at most 0.4 %, less than the least tolerance.
+    Frames that come one by one differ by at most 0.7 %, less than the least tolerance.
 
     A driver or a window at full load that was not measured has the largest difference of all.
     """
