@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build
+from pytest_pinet.exact.payload import has_pktgen
 from pytest_pinet.model.build import Build
 from pytest_pinet.session.exact_machines import PlannedExactBoot
 
@@ -27,23 +28,26 @@ class QemuMachines:
         self._stock: Build | None = None
         self._benches: dict[str, ExactBench] = {}
         self._kernels: dict[str, Build] = {}
+        # Whether both builds have pktgen, by NIC. Without it, both send with our own sender: equal traffic is compared.
+        self._pktgen: dict[str, bool] = {}
         self._stop = threading.Event()
 
     @property
     def nics(self) -> Sequence[str]:
         return tuple(self._boards)
 
-    def known_good(self, nic: str, build: Build | None, say: Say) -> PlannedExactBoot:
+    def known_good(self, nic: str, build: Build | None, new: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)
         kernel = build if build is not None and build.kernel is not None else self._stock_kernel(say)
         self._kernels[nic] = kernel
-        payload = bench.payload(kernel, build)
+        self._pktgen[nic] = has_pktgen(kernel, build) and has_pktgen(kernel, new)
+        payload = bench.payload(kernel, build, self._pktgen[nic])
         boots = 0 if bench.is_proved(payload) else _PROOF
         return PlannedExactBoot(boots, lambda: bench.known_good(payload, say, [self._stop]))
 
     def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)
-        payload = bench.payload(self._kernels[nic], build)
+        payload = bench.payload(self._kernels[nic], build, self._pktgen[nic])
         boots = int(not bench.is_measured(payload))
         return PlannedExactBoot(boots, lambda: bench.measured(payload, say, [self._stop]))
 

@@ -100,8 +100,9 @@ class ExactRun:
         if why := differs_beside_build(*identities):
             raise InvalidMeasurement(f"{nic}: {why}")
         found = judge_exact(a.boot, b.boot, limits)
-        if not found.windows:
-            raise InvalidMeasurement(f"{nic}: the boots have no window of traffic in common")
+        if found.missing or not found.windows:
+            why = "; ".join(found.missing) or "neither boot has a window of traffic"
+            raise InvalidMeasurement(f"{nic}: the boots cannot be compared: {why}")
         turns = [_turn(number, side, made) for number, (side, made) in enumerate(zip(Side, (a, b), strict=True), 1)]
         names = options.name(Side.A), options.name(Side.B)
         changed = {one.function for window in found.windows for one in window.functions[:MOST_FUNCTIONS]}
@@ -126,7 +127,7 @@ class ExactRun:
         options = self._options
         try:
             with self._known_good():
-                a = self._machines.known_good(nic, options.good, self._say)
+                a = self._machines.known_good(nic, options.good, options.new, self._say)
         except CapabilityError:
             self._without_board.add(nic)
             raise

@@ -27,8 +27,8 @@ from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, first_difference
 
 Say = Callable[[str], None]
 _ORDINARY = (
-    "the exact gate cannot judge here; use the A/B gate of the emulated lab: pinet gate --lab emulated BUILD. Its "
-    "verdicts need several boots"
+    "the exact gate cannot judge here; the ordinary gate can, with several boots: pinet gate BUILD --lab emulated "
+    "(e1000e, virtio-net), or --lab FILE for a lab of boards with this NIC"
 )
 
 
@@ -49,9 +49,9 @@ class ExactBench:
             # The plugin stops the guest during an event.
             raise CapabilityError(f"the exact board {board.name} cannot run: {self.plugin.missing}")
 
-    def payload(self, base: Build, build: Build | None = None) -> Payload:
+    def payload(self, base: Build, build: Build | None = None, pktgen: bool = True) -> Payload:
         """Return what the board boots for a build, after all checks that need no boot. See ``make_payload``."""
-        return make_payload(self.board, base, build, amounts=amounts_of(self.board, self.qemu.version))
+        return make_payload(self.board, base, build, amounts=amounts_of(self.board, self.qemu.version), pktgen=pktgen)
 
     def is_proved(self, payload: Payload) -> bool:
         """Return whether ``known_good`` takes the values of this build from the cache."""

@@ -57,11 +57,17 @@ def traffic_program() -> bytes:
 
 
 def make_payload(
-    board: ExactBoard, base: Build, build: Build | None, limit_s: int = LIMIT_S, amounts: Sequence[Amount] = AMOUNTS
+    board: ExactBoard,
+    base: Build,
+    build: Build | None,
+    limit_s: int = LIMIT_S,
+    amounts: Sequence[Amount] = AMOUNTS,
+    pktgen: bool = True,
 ) -> Payload:
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
-    All traffic must end within ``limit_s`` of virtual time. A build without a kernel consists of modules, which replace
+    All traffic must end within ``limit_s`` of virtual time. Our own sender sends frames if the build has no pktgen, or
+    if ``pktgen`` is false. A build without a kernel consists of modules, which replace
     modules of ``base``. Raises BuildError for a build that this board cannot run, CapabilityError for a build that does
     not concern this board, or whose kernel lacks what an exact board needs.
     """
@@ -80,9 +86,9 @@ def make_payload(
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
-    trees = [Path(file.path) for file in kernel_of.of(BuildFileRole.MODULES)]
-    built_in = {name for tree in trees for name in built_in_modules(tree)}
-    order = _load_order(board, build, known, built_in)
+    built_in = _built_in(kernel_of)
+    sender = "pktgen" if pktgen and has_pktgen(base, build) else "sender"
+    order = _load_order(board, build, known, built_in, sender)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
         raise CapabilityError(
             f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
@@ -94,8 +100,6 @@ def make_payload(
                 f"{module.name} of {build} is for kernel {module.release}, but kernel {kernel_of.release} boots",
                 "mismatch",
             )
-    has_pktgen = "pktgen" in known or "pktgen" in built_in
-    sender = "pktgen" if has_pktgen else "sender"
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
     script, archive, hashes = [f"limit {limit_s}"], Archive(), {}
     for folder in ("proc", "sys", "dev"):
@@ -129,6 +133,19 @@ def make_payload(
         sender=sender,
         events=tuple(event for amount in amounts for event in EVENTS_OF.get(amount.traffic, ()) * amount.turns),
     )
+
+
+def has_pktgen(base: Build, build: Build | None) -> bool:
+    """Return whether a board that boots ``build``, or ``base`` if it is None, has the kernel's packet generator."""
+    build = build or base
+    kernel_of = build if build.kernel is not None else base
+    return "pktgen" in {*kernel_of.modules, *build.modules, *_built_in(kernel_of)}
+
+
+def _built_in(build: Build) -> set[str]:
+    """Return the names of the modules that are part of the kernel image, as far as the build lists them."""
+    trees = [Path(file.path) for file in build.of(BuildFileRole.MODULES)]
+    return {name for tree in trees for name in built_in_modules(tree)}
 
 
 def _steering(board: ExactBoard, build: Build) -> list[str]:
@@ -179,7 +196,7 @@ def _modules(build: Build) -> dict[str, Path]:
 
 
 def _load_order(
-    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], built_in: Collection[str]
+    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], built_in: Collection[str], sender: str
 ) -> list[ModuleId]:
     """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError."""
     order: dict[str, ModuleId] = {}
@@ -196,6 +213,6 @@ def _load_order(
     if known and board.nic.driver not in known and board.nic.driver not in built_in:
         raise BuildError(f"{build} has no driver {board.nic.driver} for the NIC of the board {board.name}", "no driver")
     # The packet socket of our own sender is a module of Debian's kernels.
-    for name in (*board.nic.modules, "pktgen" if "pktgen" in known else "af_packet", board.nic.driver):
+    for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", board.nic.driver):
         add(name, ())
     return list(order.values())

@@ -51,7 +51,7 @@ def exact_records(
     """
     identities = boots[0].identity, boots[1].identity
     return [
-        _record(names, identities[1], one, turns, started, found.missing, _exact(identities, found, one, source_of))
+        _record(names, identities[1], one, turns, started, _exact(identities, found, one, source_of))
         for one in found.windows
     ]
 
@@ -62,7 +62,6 @@ def _record(
     one: WindowChange,
     turns: Sequence[TurnRecord],
     started: datetime,
-    notes: Sequence[str],
     exact: ExactChangeRecord,
 ) -> ResultRecord:
     way = one.b.direction
@@ -90,7 +89,6 @@ def _record(
             combination=combination,
             traffic=traffic,
             build={"uname": b.kernel, "version": b.banner, "driver": b.driver, "qemu": b.qemu, "cmdline": b.cmdline},
-            notes=notes,
             started=started,
             seconds=sum(turn.seconds for turn in turns),
             traffic_seconds=(one.a.virtual_ns + one.b.virtual_ns) / 1e9,

@@ -29,11 +29,11 @@ class ExactMachines(Protocol):
     def nics(self) -> Sequence[str]:
         """The names of the NICs that have an exact board."""
 
-    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
+    def known_good(self, nic: str, build: Build | None, new: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         """Check the known-good build (None: the stock kernel). Raises BuildError, LabError or UnsupportedError.
 
-        The first time on a machine, it is booted twice. ``make`` raises LabError if the boots differ. ``say`` shows
-        what is being done.
+        It gets the traffic that the build under test, ``new``, can send too. The first time on a machine, it is booted
+        twice. ``make`` raises LabError if the boots differ. ``say`` shows what is being done.
         """
 
     def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:

@@ -17,8 +17,6 @@ from pytest_pinet.model.exact import first_difference
 
 NICS = ("e1000e", "virtio-net", "macb", "igb")
 BUSY = 2
-# The loops keep processors busy, but let go of them for the work of others on the same machine.
-NICE = 10
 
 
 @pytest.mark.soak(
@@ -34,7 +32,7 @@ def test_a_build_against_itself_beside_busy_processes(soak_number: int) -> None:
     except CapabilityError as error:
         pytest.skip(error.message)
     payload = bench.payload(stock_build(print))
-    with busy_loops(BUSY, NICE):
+    with busy_loops(BUSY):
         # The first time, this boots twice. Later, as in any gate, its values come from the cache.
         good = bench.known_good(payload, print).boot
         again = boot(bench.board, payload, bench.qemu, bench.plugin)

@@ -53,7 +53,7 @@ class RecordedMachines:
         self._booted: set[str] = set()
         self._both = threading.Barrier(2)
 
-    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
+    def known_good(self, nic: str, build: Build | None, new: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         name = "good" if build is None else build.name
         planned = self._planned(nic, name, 0 if name in self._booted else 2)
         self._booted.add(name)

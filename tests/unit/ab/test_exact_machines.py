@@ -63,7 +63,7 @@ def driver(tmp_path: Path) -> Callable[[str], Build]:
 def gate(good: Build | None, build: Build) -> tuple[int, int]:
     """Return how many boots are planned for A and for B, after both were made."""
     machines = QemuMachines({"macb": MACB})
-    a = machines.known_good("macb", good, print)
+    a = machines.known_good("macb", good, build, print)
     a.make()
     b = machines.boot("macb", build, print)
     b.make()
@@ -88,6 +88,29 @@ def test_the_stock_kernel_is_proved_if_it_is_the_known_good_build(boots: Boots, 
     assert gate(None, driver("build")) == (2, 1)
     assert len(boots) == 3
     assert boots[-1] == "build.ko"
+
+
+def test_both_builds_send_with_our_own_sender_if_one_has_no_pktgen(
+    boots: Boots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    senders: Boots = []
+
+    def sending(self: measure.ExactBench, *words: object, **more: object) -> Payload:
+        made = payload(self, *words, **more)  # type: ignore[arg-type]
+        senders.append(made.sender)
+        return made
+
+    payload = measure.ExactBench.payload
+    monkeypatch.setattr(measure.ExactBench, "payload", sending)
+    without = {name: module(name) for name in MODULES if name != "pktgen"}
+    small = load_build(str(write(tmp_path / "small", {"Image": image(), **tree(RELEASE, **without)})))
+
+    gate(None, small)
+    assert senders == ["sender", "sender"]
+    gate(small, load_build(str(tmp_path / "stock")))
+    assert senders[2:] == ["sender", "sender"]
+    gate(None, load_build(str(tmp_path / "stock")))
+    assert senders[4:] == ["pktgen", "pktgen"]
 
 
 def test_a_known_good_driver_that_does_not_repeat_is_refused(boots: Boots, driver: Callable[[str], Build]) -> None:

@@ -17,7 +17,7 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import MadeExactBoot
 from pytest_pinet.session.exact_machines import PlannedExactBoot
-from tests.support.recorded_exact import RecordedMachines
+from tests.support.recorded_exact import GOOD, RecordedMachines
 
 TEST = """
 import pytest
@@ -58,9 +58,9 @@ class Machines(RecordedMachines):
         self.stopped = threading.Event()
         self._before = before
 
-    def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
+    def known_good(self, nic: str, build: Build | None, new: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         self.planned[nic] += 1
-        return super().known_good(nic, build, say)
+        return super().known_good(nic, build, new, say)
 
     def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         plan = super().boot(nic, build, say)
@@ -144,10 +144,10 @@ def test_a_build_that_breaks_is_booted_once(gate: Gate) -> None:
 
 def test_an_unknown_error_of_a_plan_is_that_of_its_own_nic(gate: Gate, capfd: pytest.CaptureFixture[str]) -> None:
     class Broken(Machines):
-        def known_good(self, nic: str, build: Build | None, say: Callable[[str], None]) -> PlannedExactBoot:
+        def known_good(self, nic: str, build: Build | None, new: Build, say: Callable[[str], None]) -> PlannedExactBoot:
             if nic == "igb":
                 raise RuntimeError("no board")
-            return super().known_good(nic, build, say)
+            return super().known_good(nic, build, new, say)
 
     assert gate(Broken(), "nops", TEST, "-rA") == pytest.ExitCode.TESTS_FAILED
     out = capfd.readouterr().out
@@ -159,3 +159,19 @@ def test_the_nic_of_a_test_that_is_marked_to_be_skipped_does_not_boot(gate: Gate
     machines = Machines()
     assert gate(machines, "nops", SKIPPED_IGB) == pytest.ExitCode.OK
     assert machines.planned == {"macb": 1}
+
+
+def test_a_window_that_only_one_boot_has_gives_no_verdict(gate: Gate, capfd: pytest.CaptureFixture[str]) -> None:
+    class Losing(Machines):
+        def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
+            plan = super().boot(nic, build, say)
+
+            def make() -> MadeExactBoot:
+                made = plan.make()
+                return replace(made, boot=replace(made.boot, windows=made.boot.windows[1:]))
+
+            return replace(plan, make=make)
+
+    assert gate(Losing(), "nops", TEST, "--pinet-nic=macb", "-rA") == pytest.ExitCode.TESTS_FAILED
+    lost = GOOD.windows[0].name
+    assert f"the boots cannot be compared: {lost} was measured with A only" in " ".join(capfd.readouterr().out.split())
