@@ -17,6 +17,8 @@ from pytest_pinet.evidence.counting import is_count
 _NM_UNMANAGED, _NM_CONNECTED = 10, 100
 # The SETUP column of networkctl for a device that networkd leaves alone.
 _NETWORKD_FREE = ("unmanaged", "n/a", "-")
+# IDX LINK TYPE OPERATIONAL SETUP: 2 eth0 ether routable configured
+_NETWORKCTL_WORDS = 5
 _READ = r"""
 PATH=$PATH:/usr/sbin:/sbin; LC_ALL=C; export LC_ALL
 for device in DEVICES; do
@@ -152,10 +154,9 @@ def holding_of(device: str, found: Mapping[str, Sequence[str]]) -> ManagedDevice
     if is_count(number) and int(number) > _NM_UNMANAGED:
         profile = general.get("GENERAL.CON-UUID", "").strip("-")
         return ManagedDevice(Manager.NETWORK_MANAGER, state, profile, general.get("GENERAL.AUTOCONNECT") != "no")
-    # IDX LINK TYPE OPERATIONAL SETUP: 2 eth0 ether routable configured
-    for *_, operational, setup in (line.split()[-5:] for line in found.get("networkctl", ())):
-        if setup not in _NETWORKD_FREE:
-            return ManagedDevice(Manager.NETWORKD, f"{operational} {setup}")
+    for words in map(str.split, found.get("networkctl", ())):
+        if len(words) >= _NETWORKCTL_WORDS and words[-1] not in _NETWORKD_FREE:
+            return ManagedDevice(Manager.NETWORKD, " ".join(words[-2:]))
     if any(line.partition("=")[0] == device for line in found.get("ifquery", ())):
         return ManagedDevice(Manager.IFUPDOWN, "up")
     if found.get("dhcpcd"):

@@ -101,6 +101,12 @@ def test_no_command_changes_a_profile() -> None:
             assert "/etc/" not in commands
 
 
+def test_a_line_of_networkctl_without_all_columns_says_nothing() -> None:
+    assert holding_of("eth0", {"networkctl": ["", "configured", "2 eth0 ether"]}) is None
+    found = holding_of("eth0", {"networkctl": ["", "2 eth0 ether routable configured"]})
+    assert found == ManagedDevice(Manager.NETWORKD, "routable configured")
+
+
 def test_openwrt_s_netifd_is_named() -> None:
     # ubus of OpenWrt 23.05, shortened: from its documentation, not recorded.
     line = '{"external":false,"present":true,"type":"Network device","up":true,"carrier":true}'
