@@ -75,7 +75,7 @@ class RunHeader:
         chosen = self._config.getoption("--pinet-against") or RUNNING
         if self._config.getoption("--pinet-build") and chosen != ACCEPTED:
             name = "running, the own build of each board" if chosen == RUNNING else Path(chosen).name
-            return f"baseline {name}{self._turns(combinations)}"
+            return f"known-good build {name}{self._turns(combinations)}"
         known = self._references.baselines
         if not known:
             return "no accepted baseline"

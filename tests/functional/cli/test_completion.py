@@ -112,6 +112,7 @@ def test_bash_completes_in_a_terminal(environment: dict[str, str]) -> None:
         shell.close(force=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
 def test_fish(environment: dict[str, str]) -> None:
     found = complete(environment, "pinet graph pi4b:onboard/pa", "fish", "--no-config", "-c", FISH)
@@ -119,13 +120,17 @@ def test_fish(environment: dict[str, str]) -> None:
     assert complete(environment, "pinet gr", "fish", "--no-config", "-c", FISH)[0].startswith("graph")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 def test_zsh(environment: dict[str, str]) -> None:
     found = complete(environment, "pinet graph pi4b:onboard/pa", "zsh", "-f", "-c", ZSH)
     assert found == ["pi4b:onboard/pair", "pi4b:onboard/pairs:3"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+# `make slow` installs the other shells.
+@pytest.mark.parametrize(
+    "shell", [pytest.param(shell, marks=() if shell == "bash" else pytest.mark.slow) for shell in SHELLS]
+)
 def test_each_shell_accepts_its_script(environment: dict[str, str], shell: str) -> None:
     script = subprocess.run(
         ["pinet", "completion", shell], env=environment, capture_output=True, text=True, timeout=60, check=True

@@ -70,24 +70,24 @@ def test_quiet_and_runs_without_pinet_tests_have_no_header(project: VerdictProje
     assert header(project.run("test_plain.py")) == []
 
 
-def test_a_build_under_test_names_its_baseline_and_the_estimate_of_a_boot(project: VerdictProject) -> None:
+def test_a_build_under_test_names_its_known_good_build_and_the_estimate_of_a_boot(project: VerdictProject) -> None:
     (project.path / "new.yaml").write_text("sysctls: {net.core.rmem_max: 1000000}\n")
     result = project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only")
     assert header(result) == [
         "pinet: lab lab (2 nodes, 3 interfaces); about 10 s in each turn",
-        "pinet: profile standard; baseline running, the own build of each board; without",
+        "pinet: profile standard; known-good build running, the own build of each board;",
     ]
     result.stdout.fnmatch_lines([
-        "  a calibration of boots, a verdict takes 6 turns at a tolerance of 2 % or more,",
-        "  8 or 9 at a smaller one (4 if the build is more than 10 % slower, or after",
-        "  `pinet calibrate --boots`)",
+        "  without a calibration of boots, a verdict takes 6 turns at a tolerance of 2 %",
+        "  or more, 8 or 9 at a smaller one (4 if the build is more than 10 % slower, or",
+        "  after `pinet calibrate --boots`)",
     ])  # fmt: skip
     (project.path / "lab.calibration.yaml").write_text(CALIBRATION)
     assert header(project.run("-k", "test_pass", "--pinet-build=new.yaml", "--collect-only"))[1:] == [
-        "pinet: profile standard; baseline running, the own build of each board",
+        "pinet: profile standard; known-good build running, the own build of each board",
     ]
     (project.path / "good.yaml").write_text("sysctls: {net.core.rmem_max: 2000000}\n")
-    for against, named in (("good.yaml", "baseline good.yaml"), ("accepted", "no accepted baseline")):
+    for against, named in (("good.yaml", "known-good build good.yaml"), ("accepted", "no accepted baseline")):
         words = ("-k", "test_pass", "--pinet-build=new.yaml", f"--pinet-against={against}", "--collect-only")
         assert header(project.run(*words))[1:] == [f"pinet: profile standard; {named}"]
 

@@ -39,7 +39,11 @@ def test_each_page_has_the_exit_codes_of_all_commands_and_none_stands_in_prose()
 
 
 @pytest.mark.parametrize(
-    "command", [("mandoc", "-T", "lint", "-W", "warning"), ("groff", "-man", "-ww", "-z")], ids=lambda words: words[0]
+    "command",
+    [
+        pytest.param(("mandoc", "-T", "lint", "-W", "warning"), id="mandoc", marks=pytest.mark.slow),
+        pytest.param(("groff", "-man", "-ww", "-z"), id="groff"),
+    ],
 )
 def test_the_pages_render_without_warnings(command: tuple[str, ...]) -> None:
     if shutil.which(command[0]) is None:
