@@ -45,7 +45,9 @@ def points_of(
 
 
 def check_rates(point: Point) -> None:
-    """Check that the rates and the scale of a point are possible. Raises ValueError."""
+    """Check that the rates, the scale and the number of a point are possible. Raises ValueError."""
+    if not 0 <= point.number < 2**32:
+        raise ValueError(f"a point with the number {point.number}")
     rates = [point.goodput_bps, point.limit_bps, point.oracle_bps, *(point.interval_bps or ())]
     rates += [one.goodput_bps for one in point.attempts.each]
     if point.spread is not None:

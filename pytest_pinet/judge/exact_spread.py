@@ -22,8 +22,8 @@ class ExactSpread:
 
 
 # By driver and window: the largest difference of two boots in the same rhythm, with Debian's kernel 6.1.192-2 in QEMU
-# 7.2.22 (igb: 10.0.2). On 2026-11-28, `python -m benchmarks.exact_spread`: nine boots of each NIC (virtio-net: six), one
-# with a driver that was built again, the others with other words on the command line. On 2026-11-24, with another
+# 7.2.22 (igb: 10.0.2). On 2026-11-28, `python -m benchmarks.exact_spread`: nine boots of each NIC (virtio-net: six),
+# one with a driver that was built again, the others with other words on the command line. On 2026-11-24, with another
 # version of the traffic: fourteen boots. The larger value counts. Events: three to five boots on 2026-11-27.
 _MEASURED: Mapping[str, Mapping[str, ExactSpread]] = {
     "e1000e": {

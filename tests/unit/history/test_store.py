@@ -253,6 +253,17 @@ def test_lines_that_are_no_export_are_named(store: HistoryStore, text: str, said
     assert re.search(said, sentence)
 
 
+@pytest.mark.parametrize("number", [-1, 2**32])
+def test_a_run_whose_point_has_an_impossible_number_is_left_out(store: HistoryStore, number: int) -> None:
+    lines = [json.loads(line) for line in (DATA / "history" / "v1.jsonl").read_text().splitlines()]
+    runs = [place for place, line in enumerate(lines) if "run" in line]
+    lines[runs[1] - 1]["point"]["number"] = number
+    refused: list[str] = []
+    assert import_lines(store, map(json.dumps, lines), "x", refused.append) == (1, 1)
+    (sentence,) = refused
+    assert sentence.startswith(f"x:{runs[1]}: a point with the number {number}; expected lines")
+
+
 def test_keys_of_later_versions_are_left_out(store: HistoryStore) -> None:
     lines = [json.loads(line) for line in (DATA / "history" / "v1.jsonl").read_text().splitlines()]
     for line in lines[1:]:
