@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_pinet.errors import LabError, LinkError, PinetError, SshError, TrafficError, UnsupportedError
+from pytest_pinet.traffic.iperf3_json import BadJson, number
 
 # The longest line or output in a report, in characters.
 _LONGEST = 4000
@@ -33,10 +34,11 @@ def partial(stdout: str) -> str:
             one = interval.get(key) if isinstance(interval, dict) else None
             if not isinstance(one, dict) or one.get("omitted") is True:
                 continue
-            start, seconds, octets = (one.get(word) for word in ("start", "seconds", "bytes"))
-            if not isinstance(start, int | float) or not isinstance(seconds, int | float) or seconds <= 0:
+            try:
+                start, seconds, octets = (number(one, word) for word in ("start", "seconds", "bytes"))
+            except BadJson:
                 continue
-            if not isinstance(octets, int | float):
+            if not seconds:
                 continue
             verb = "received" if one.get("sender") is False else "sent"
             line = rates.setdefault(verb, [f"from {start:.1f} s on, every {seconds:.1f} s:"])

@@ -43,6 +43,7 @@ def test_both_directions_are_shown() -> None:
         '{"intervals": [3, {"sum": 4}, {"sum": {}}, {"sum": {"start": 0, "seconds": 0, "bytes": 1}}]}',
         '{"intervals": [{"sum": {"start": "0", "seconds": 1, "bytes": 1}}]}',
         '{"intervals": [{"sum": {"start": 0, "seconds": 1, "bytes": null}}]}',
+        '{"intervals": [{"sum": {"start": -' + "9" * 400 + ', "seconds": 1, "bytes": 1}}]}',
         "[" * 100_000,
     ],
 )
