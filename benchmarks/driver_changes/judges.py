@@ -98,7 +98,8 @@ def ordinary(change: Change) -> Finding:
 def _ran(gate: EmulatedGate, build: Path, start: float) -> Finding:
     code = gate.run(str(build))
     took = f"{time.monotonic() - start:.0f} s"
-    if code not in (0, 1, 3):
+    outcome = {0: "same", 1: "slower", 3: "undecided"}.get(code)
+    if outcome is None:
         return Finding(
             "no verdict", f"exit code {code}, {took}: {gate.text.strip().splitlines()[-1].strip('= ')[:120]}"
         )
@@ -107,7 +108,7 @@ def _ran(gate: EmulatedGate, build: Path, start: float) -> Finding:
         for name, came in sorted(gate.came.items())
         if name in gate.changes
     )
-    return Finding({0: "same", 1: "slower", 3: "undecided"}[code], f"{words}; {took}")
+    return Finding(outcome, f"{words}; {took}")
 
 
 def _share(one: WindowChange) -> float:

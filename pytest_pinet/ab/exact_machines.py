@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build
-from pytest_pinet.exact.payload import has_pktgen
+from pytest_pinet.exact.payload import module_names
 from pytest_pinet.model.build import Build
 from pytest_pinet.session.exact_machines import PlannedExactBoot
 
@@ -40,7 +40,7 @@ class QemuMachines:
         bench = self._bench(nic)
         kernel = build if build is not None and build.kernel is not None else self._stock_kernel(say)
         self._kernels[nic] = kernel
-        self._pktgen[nic] = has_pktgen(kernel, build) and has_pktgen(kernel, new)
+        self._pktgen[nic] = all("pktgen" in module_names(kernel, one) for one in (build, new))
         payload = bench.payload(kernel, build, self._pktgen[nic])
         boots = 0 if bench.is_proved(payload) else _PROOF
         return PlannedExactBoot(boots, lambda: bench.known_good(payload, say, [self._stop]))

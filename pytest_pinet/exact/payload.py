@@ -67,9 +67,9 @@ def make_payload(
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
     All traffic must end within ``limit_s`` of virtual time. Our own sender sends frames if the build has no pktgen, or
-    if ``pktgen`` is false. A build without a kernel consists of modules, which replace
-    modules of ``base``. Raises BuildError for a build that this board cannot run, CapabilityError for a build that does
-    not concern this board, or whose kernel lacks what an exact board needs.
+    if ``pktgen`` is false. A build without a kernel consists of modules, which replace modules of ``base``. Raises
+    BuildError for a build that this board cannot run, CapabilityError for a build that does not concern this board, or
+    whose kernel lacks what an exact board needs.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
@@ -86,9 +86,9 @@ def make_payload(
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
-    built_in = _built_in(kernel_of)
-    sender = "pktgen" if pktgen and has_pktgen(base, build) else "sender"
-    order = _load_order(board, build, known, built_in, sender)
+    names = module_names(base, build)
+    sender = "pktgen" if pktgen and "pktgen" in names else "sender"
+    order = _load_order(board, build, known, names, sender)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
         raise CapabilityError(
             f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
@@ -135,17 +135,13 @@ def make_payload(
     )
 
 
-def has_pktgen(base: Build, build: Build | None) -> bool:
-    """Return whether a board that boots ``build``, or ``base`` if it is None, has the kernel's packet generator."""
+def module_names(base: Build, build: Build | None) -> set[str]:
+    """Return the modules that ``build``, or ``base`` if it is None, has: as files, or as parts of the kernel image."""
     build = build or base
     kernel_of = build if build.kernel is not None else base
-    return "pktgen" in {*kernel_of.modules, *build.modules, *_built_in(kernel_of)}
-
-
-def _built_in(build: Build) -> set[str]:
-    """Return the names of the modules that are part of the kernel image, as far as the build lists them."""
-    trees = [Path(file.path) for file in build.of(BuildFileRole.MODULES)]
-    return {name for tree in trees for name in built_in_modules(tree)}
+    trees = [Path(file.path) for file in kernel_of.of(BuildFileRole.MODULES)]
+    built_in = {name for tree in trees for name in built_in_modules(tree)}
+    return {*kernel_of.modules, *build.modules, *built_in}
 
 
 def _steering(board: ExactBoard, build: Build) -> list[str]:
@@ -196,7 +192,7 @@ def _modules(build: Build) -> dict[str, Path]:
 
 
 def _load_order(
-    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], built_in: Collection[str], sender: str
+    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], names: Collection[str], sender: str
 ) -> list[ModuleId]:
     """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError."""
     order: dict[str, ModuleId] = {}
@@ -210,7 +206,7 @@ def _load_order(
         order[name] = module
 
     # Without a list of modules, the guest finds out what is built into the kernel.
-    if known and board.nic.driver not in known and board.nic.driver not in built_in:
+    if known and board.nic.driver not in names:
         raise BuildError(f"{build} has no driver {board.nic.driver} for the NIC of the board {board.name}", "no driver")
     # The packet socket of our own sender is a module of Debian's kernels.
     for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", board.nic.driver):

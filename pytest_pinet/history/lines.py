@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.history.points import Point, StoredRun
-from pytest_pinet.history.records import check_rates
+from pytest_pinet.history.records import check_point
 from pytest_pinet.history.results_file import first_problem, in_utc
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _point(plain: object, run: StoredRun) -> Point:
         raise ValueError("a point is no mapping")
     own = {name: getattr(run, name) for name in _OF_RUN}
     point = _POINT.validate_json(json.dumps(plain | own), strict=True)
-    check_rates(point)
+    check_point(point)
     if point.run != run.id:
         raise ValueError(f"a point of run {point.run!r} follows run {run.id!r}")
     return replace(point, time=in_utc(point.time))

@@ -38,14 +38,15 @@ def points_of(
     try:
         run, points = _points(record, folder, alternated)
         for point in points:
-            check_rates(point)
+            check_point(point)
         return run, points
     except (ValueError, OverflowError) as error:
         raise ConfigError(broken(where, str(error))) from None
 
 
-def check_rates(point: Point) -> None:
+def check_point(point: Point) -> None:
     """Check that the rates, the scale and the number of a point are possible. Raises ValueError."""
+    # The store keeps it in 32 bits.
     if not 0 <= point.number < 2**32:
         raise ValueError(f"a point with the number {point.number}")
     rates = [point.goodput_bps, point.limit_bps, point.oracle_bps, *(point.interval_bps or ())]
