@@ -21,14 +21,13 @@ from benchmarks.verdicts.harder_links import ALL, HARDER
 from benchmarks.verdicts.links import LINKS
 from benchmarks.verdicts.page import UNSEEN, page
 from benchmarks.verdicts.rivals import RIVALS, Ending
-from benchmarks.verdicts.store import GATES, SEED, STORE, Part, as_cell, as_turns, count, keep, kept
-from benchmarks.verdicts.trials import OURS, STALL, Cell, cases, trial
-from benchmarks.verdicts.unseen import EIGHT_DAYS, WITHIN_PRIOR
+from benchmarks.verdicts.store import FEWER, GATES, SEED, STORE, Part, as_cell, as_turns, count, gates_of, keep, kept
+from benchmarks.verdicts.trials import OURS, STALL, Cell, cases, ideal, trial
+from benchmarks.verdicts.unseen import UNSEEN as UNSEEN_LINKS
+from benchmarks.verdicts.unseen import WITHIN_PRIOR
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "error-rates.md"
 QUICK_GATES = 20
-# Rivals cost more and need less precision.
-PARTS = 10
 FLAGGED_LINKS = ("quiet", "busy", "host", "s1", "s2")
 TURNED_LINKS = ("quiet", "host", "s2", "s3", "drift", "unshaped")
 TURNED = (0, 1, 5)
@@ -45,14 +44,6 @@ def parts() -> list[Part]:
     found += [("flags", link, case, "soak") for link in FLAGGED_LINKS for case in ("0", STALL)]
     found += [("turns", link, str(by), known) for link in TURNED_LINKS for by in TURNED for known in ("yes", "no")]
     return found
-
-
-def _gates(part: Part, gates: int) -> int:
-    """Return how many gates a part has if a cell of ours has ``gates``."""
-    kind, _link, _case, rule = part
-    if kind == "turns":
-        return max(gates // 4, 2)
-    return max(gates // PARTS, 2) if rule in RIVALS else gates
 
 
 def main() -> None:
@@ -89,17 +80,18 @@ def main() -> None:
 
 def _unseen(gates: int, seed: int, processes: int) -> list[str]:
     """Count the cells of the unseen links. Return a line for each, and print it when it is there."""
-    cells = [
-        (link, case, f"pinet, {days}") for link in WITHIN_PRIOR for case in ("0", "5") for days in ("1 day", "8 days")
-    ]
-    cells += [(link, case, "pinet, 8 days") for link in EIGHT_DAYS for case in ("0", "5")]
-    lines = [f"{gates} gates a cell, seed {seed}, {_made()}"]
+    cells = [(link, case, "pinet, 1 day") for link in WITHIN_PRIOR for case in ("0", "5", "10")]
+    cells += [(link, case, "pinet, 8 days") for link in UNSEEN_LINKS for case in ("0", "1", "5", "10")]
+    lines = [f"seed {seed}, {_made()}"]
     with ProcessPoolExecutor(processes) as pool:
-        for cell in pool.map(_unseen_cell, [(*cell, gates, seed) for cell in cells]):
+        work = [(*cell, gates_of(("cell", *cell), gates), seed) for cell in cells]
+        for cell in pool.map(_unseen_cell, work):
             low, high = cell.wrong_interval
+            known = ideal(cell.link, cell.case, OURS[cell.rule][1])
             lines.append(
-                f"{cell.link:24} -{cell.case} %  {cell.rule:13}  wrong {cell.wrong:4.1f} % ({low:.1f} to {high:.1f})  "
-                f"inconclusive {cell.percent(Ending.INCONCLUSIVE):5.1f} %  median {cell.median_s:.0f} s"
+                f"{cell.link:24} -{cell.case:2} %  {cell.rule:13}  wrong {cell.wrong:4.1f} % ({low:.1f} to {high:.1f})"
+                f"  inconclusive {cell.percent(Ending.INCONCLUSIVE):5.1f} % ({known:.0f})  median {cell.median_s:.0f} s"
+                f"  {cell.gates} gates"
             )
             print(lines[-1], flush=True)
     return lines
@@ -112,15 +104,15 @@ def _unseen_cell(work: tuple[str, str, str, int, int]) -> Cell:
 def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: int) -> dict[Part, Any]:
     """Return the results by part, as far as they were finished within the time."""
     known = kept(store, seed) if store is not None else {}
-    found = {part: known[part, _gates(part, gates)] for part in parts() if (part, _gates(part, gates)) in known}
+    found = {part: known[part, gates_of(part, gates)] for part in parts() if (part, gates_of(part, gates)) in known}
     with ProcessPoolExecutor(processes) as pool:
-        waiting = {pool.submit(count, part, _gates(part, gates), seed): part for part in parts() if part not in found}
+        waiting = {pool.submit(count, part, gates_of(part, gates), seed): part for part in parts() if part not in found}
         with suppress(TimeoutError):
             for finished in as_completed(waiting, seconds):
                 part = waiting[finished]
                 found[part] = finished.result()
                 if store is not None:
-                    keep(store, part, _gates(part, gates), seed, found[part])
+                    keep(store, part, gates_of(part, gates), seed, found[part])
         pool.shutdown(cancel_futures=True)
     return found
 
@@ -132,7 +124,7 @@ def _page(found: dict[Part, Any], gates: int, seed: int) -> str:
     order = {part: index for index, part in enumerate(parts())}
     cells.sort(key=lambda cell: order["cell", cell.link, cell.case, cell.rule])
     missing = sum(part[0] == "cell" and part[3] in OURS and part not in found for part in parts())
-    return page(cells, turned, flagged, shown(seed), max(gates // PARTS, 2), seed, _made(), missing)
+    return page(cells, turned, flagged, shown(seed), max(gates // FEWER, 2), seed, _made(), missing)
 
 
 def _made() -> str:

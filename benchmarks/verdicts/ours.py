@@ -146,11 +146,10 @@ def gate(session: Session, stored: Baseline, profile: str) -> Gate:
     return Gate(ENDINGS[ruling.judgement.verdict], sum(attempt.traffic_seconds for attempt in attempts))
 
 
-def flagged_within(session: Session, stored: Baseline, profile: str, seconds: float) -> bool:
-    """Return whether a gate of this profile has flagged the traffic after ``seconds`` of it."""
+def flagged_within(session: Session, stored: Baseline, profile: str) -> bool:
+    """Return whether a gate of this profile has flagged the traffic within that of its shortest pass."""
     own = PROFILES[profile]
-    count = int(seconds / own.connection_s)
-    attempts = [attempt_of(session.connection(own.connection_s)) for _ in range(count)]
+    attempts = [attempt_of(session.connection(own.connection_s)) for _ in range(own.passes_after)]
     return bool(decide(attempts, Bitrate(LIMIT * stored.figure.bps), UNKNOWN, own).flagged)
 
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from benchmarks.verdicts.links import Link, Session
 from benchmarks.verdicts.recorded import STEP_S
 
+# How much of the deviation of a day is left on the next one.
+TIE = 0.5
 # The rates of one connection: from its level in Mbit/s, its number of samples, and a source of random numbers.
 Course = Callable[[float, int, random.Random], list[float]]
 
@@ -140,16 +143,20 @@ def plain(level: float, count: int, source: random.Random) -> list[float]:
 
 @dataclass(frozen=True)
 class Wandering(Link):
-    """Days that wander about their mean: each is half of the deviation of the day before, plus something new.
+    """Days that wander about their mean: each has half of the deviation of the day before, plus something new.
 
-    Sessions of one source follow each other, so that a baseline holds neighbouring days.
+    Sessions of one source are days that follow each other, so that a baseline holds neighbouring days.
     """
 
     step: float
+    # The deviation of the last day of each source.
+    last: WeakKeyDictionary[random.Random, float] = field(default_factory=WeakKeyDictionary, compare=False, repr=False)
 
     def session(self, slower: float, source: random.Random) -> Session:
-        deviation = sum(0.5**back * source.gauss(0, self.step) for back in range(8))
-        return _UnseenSession(Unseen(plain), 940.0 * (1 - slower / 100) * math.exp(deviation), source)
+        fresh = source.gauss(0, self.step)
+        # The first day has the spread of all days (Box and Jenkins, Time Series Analysis, 3.2).
+        self.last[source] = TIE * self.last[source] + fresh if source in self.last else fresh / math.sqrt(1 - TIE**2)
+        return _UnseenSession(Unseen(plain), 940.0 * (1 - slower / 100) * math.exp(self.last[source]), source)
 
 
 WITHIN_PRIOR: dict[str, Link] = {

@@ -14,8 +14,9 @@ from statistics import fmean
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.spread import NINE_OF_TEN
-from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound
+from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, normal
 from pytest_pinet.judge.text import percent
+from pytest_pinet.judge.two_levels import Unit, two_levels
 from pytest_pinet.model.quantities import Bitrate, Tolerance
 
 # The prior: the standard deviation between days, and the degrees of freedom that it is worth. Public results of one
@@ -41,6 +42,7 @@ class DaySpread:
 
     ``freedom`` is that of ``days``, with the prior. ``session_freedom`` is that of ``sessions``. ``seen`` counts the
     days that the baseline is known to span, at least 1; ``session_count`` and ``run_count`` count sessions and runs.
+    ``dated``: the baseline says on which day each run was made.
     """
 
     days: float
@@ -51,6 +53,7 @@ class DaySpread:
     seen: int
     session_count: int
     run_count: int
+    dated: bool = True
 
     @property
     def run_freedom(self) -> int:
@@ -96,6 +99,8 @@ class DaySpread:
         """Return ``baseline of 2 days, assumes days differ by less than 3.1 %``."""
         days = f"{self.seen} day{'' if self.seen == 1 else 's'}"
         differ = percent(self.bound(error_rate))
+        if not self.dated:
+            days = "unknown days (counts as 1 day; accept a new one with 'pinet accept')"
         if self.rests_on_prior:
             return f"baseline of {days}, assumes days differ by less than {differ}"
         return f"baseline of {days}, which allow a difference of {differ}"
@@ -129,7 +134,9 @@ def day_spread(baseline: Baseline, noise: Noise = UNKNOWN) -> DaySpread:
     below = of_sessions / each_sessions + of_runs / (each_runs * each_sessions)
     of_days, days_freedom = _of_days(day_means, below)
     session_freedom = max(prior_worth + freedom, 1.0)
-    return DaySpread(of_days, days_freedom, of_sessions, session_freedom, of_runs, len(days), len(sessions), len(runs))
+    counts = len(days), len(sessions), len(runs)
+    dated = all(place.day for place, _ in baseline.placed)
+    return DaySpread(of_days, days_freedom, of_sessions, session_freedom, of_runs, *counts, dated=dated)
 
 
 def _of_days(means: Sequence[float], below: float) -> tuple[float, float]:
@@ -187,9 +194,11 @@ def against_baseline(noise: Noise, spread: DaySpread) -> Noise:
 def days_for_tolerance(baseline: Baseline, tolerance: Tolerance, error_rate: float = 0.01) -> int | None:
     """Return how many more days this baseline needs for gates with this tolerance; None: no number of days is enough.
 
-    Nine of ten gates of an unchanged link must reach a verdict.
+    Nine of ten gates of an unchanged link must reach a verdict. Levels of connections do not count, since each run of a
+    gate shows both; of days and boots it shows one.
     """
-    spread = day_spread(baseline)
+    levels = two_levels(baseline)
+    spread = day_spread(levels.without(baseline) if levels and levels.unit is Unit.CONNECTION else baseline)
     limit = tolerance.lowest(baseline.figure)
     if not 0 < limit.bps < baseline.figure.bps:
         return 0
@@ -208,12 +217,15 @@ def zone_of(limit: Bitrate, figure: Bitrate) -> float:
     return min(HALF_ZONE, ZONE_SHARE * -math.log(limit.bps / figure.bps))
 
 
-def missing_days(spread: DaySpread, margin: float, error_rate: float, zone: float = HALF_ZONE) -> int | None:
+def missing_days(
+    spread: DaySpread, margin: float, error_rate: float, zone: float = HALF_ZONE, of_mean: float = 0.0
+) -> int | None:
     """Return how many more days make a distance ``margin`` from the limit certain; None: no number of days does.
 
-    Noise of connections is not counted, since more traffic reduces it.
+    ``of_mean`` is the standard deviation of the mean of today's connections, which more days do not reduce.
     """
+    scatter = normal(1 - error_rate) * of_mean
     for days in range(spread.seen, MOST_DAYS + 1):
-        if spread.after(days).bound(error_rate) - zone <= abs(margin):
+        if math.hypot(spread.after(days).bound(error_rate), scatter) - zone <= abs(margin):
             return days - spread.seen
     return None

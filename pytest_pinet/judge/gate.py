@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
-from pytest_pinet.judge.days import DaySpread, against_baseline, day_spread, missing_days, zone_of
+from pytest_pinet.judge.days import ENOUGH_DAYS, DaySpread, against_baseline, day_spread, missing_days, zone_of
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
@@ -164,9 +164,12 @@ def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: 
     turns = "compare both builds in one session ('pinet gate')"
     if levels is not None and decision.ambiguous and levels.unit is not Unit.CONNECTION:
         return f"{text}: runs on {levels.draws(error_rate)} {levels.unit} would show both levels, or {turns}"
-    more = missing_days(spread, math.log(decision.ratio), error_rate, zone)
-    if more == 0:
+    margin = math.log(decision.ratio)
+    if missing_days(spread, margin, error_rate, zone) == 0:
+        # The noise of connections is the obstacle, as the reason says.
         return text
+    of_mean = (decision.noise or 0.0) / math.sqrt(decision.connections)
+    more = missing_days(spread, margin, error_rate, zone, of_mean)
     if more is None:
         return f"{text}: no number of days decides at this margin, so {turns}"
     return f"{text}: a baseline of {more} more day{'' if more == 1 else 's'} would decide, or {turns}"
@@ -178,15 +181,23 @@ def gating(baseline: Baseline | None) -> Baseline | None:
 
 
 def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baseline | None) -> DirectionJudgement:
-    """Make a pass improved if it is certainly better than the baseline by more than the tolerance."""
+    """Make a pass improved if it is certainly better than the baseline by more than the tolerance.
+
+    It takes a baseline of ENOUGH_DAYS days: one or two may have shown the lower of two levels only, and to call such a
+    link improved has no hurry.
+    """
     if baseline is None or judged.interval is None or judged.verdict is not Verdict.PASS:
         return judged
     bound = limit.bound if limit is not None else None
     relative = bound.relative.fraction if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE.relative.fraction
     if judged.interval[0] <= baseline.figure.bps * (1 + relative):
         return judged
-    reason = f"{judged.reason}; better than the baseline {baseline.figure}: see 'pinet accept'"
-    return replace(judged, verdict=Verdict.IMPROVED, reason=reason)
+    better = f"{judged.reason}; better than the baseline {baseline.figure}"
+    days = len({place.day for place, _ in baseline.placed})
+    if days < ENOUGH_DAYS:
+        few = f"a baseline of {days} day{'' if days == 1 else 's'} cannot tell a better link from a better day"
+        return replace(judged, reason=f"{better}; {few}, one of {ENOUGH_DAYS} can")
+    return replace(judged, verdict=Verdict.IMPROVED, reason=f"{better}: see 'pinet accept'")
 
 
 def _odd(judged: DirectionJudgement, attempts: Sequence[Attempt]) -> DirectionJudgement:

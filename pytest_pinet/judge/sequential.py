@@ -21,7 +21,7 @@ from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Spread, spread_of
 from pytest_pinet.judge.starts import Started, next_seconds, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
 from pytest_pinet.judge.text import counted, percent, place
-from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share
+from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share, split
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
@@ -219,7 +219,9 @@ def decide(
         return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
 
     standing = _stand(usable, limit, noise, fresh_link, zone)
-    known_levels = None if levels is None else _on_levels(standing, usable, limit, levels, error_rate)
+    known_levels = _fresh_levels(standing, usable)
+    if levels is not None:
+        known_levels = _on_levels(standing, usable, limit, levels, error_rate)
     if known_levels is not None:
         standing = known_levels.standing
     in_the_end = standing.n + more
@@ -339,6 +341,16 @@ def _on_levels(
         text,
         is_other_share(best.lower, of, levels, error_rate),
     )
+
+
+def _fresh_levels(standing: _Standing, usable: Sequence[_Seen]) -> _OnLevels | None:
+    """Return the levels on which the connections of this run fall although its baseline has one level or is missing."""
+    found = split([math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None], Unit.CONNECTION)
+    if found is None:
+        return None
+    low, high = (Bitrate(math.exp(level)) for level in (found.low, found.high))
+    text = f"connections on two levels, {low} and {high}: {found.lower} of {found.count} on the lower one"
+    return _OnLevels(standing, text, other_share=True)
 
 
 def _had_link(usable: Sequence[_Seen]) -> bool:

@@ -107,5 +107,5 @@ def blind_spots(profile: Profile, error_rate: float) -> str:
 
     A fault that is active for a smaller share of the time is missed in more than ``error_rate`` of the gates.
     """
-    percent = unseen_share(profile.passes_after * profile.connection_s, error_rate) * 100
+    percent = unseen_share(profile.least_counted_s, error_rate) * 100
     return f"Profile {profile.name} may miss faults that are active less than {percent:.2g} % of the time."

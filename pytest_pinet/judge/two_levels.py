@@ -131,7 +131,7 @@ class Explanation:
 
 def two_levels(baseline: Baseline) -> TwoLevels | None:
     """Return the levels of the days of a baseline, or else of its boots, link-ups or connections; None without two."""
-    of_runs = _split([value for own in _units(baseline, Unit.CONNECTION).values() for value in own], Unit.CONNECTION)
+    of_runs = split([value for own in _units(baseline, Unit.CONNECTION).values() for value in own], Unit.CONNECTION)
     if of_runs is None:
         return None
     for unit in (Unit.DAY, Unit.BOOT, Unit.LINK_UP):
@@ -140,7 +140,7 @@ def two_levels(baseline: Baseline) -> TwoLevels | None:
         mixed = sum(len({of_runs.level_of(value) for value in own}) > 1 for own in several)
         if mixed > MIXED * len(several):
             continue
-        found = _split([fmean(own) for own in units.values()], unit)
+        found = split([fmean(own) for own in units.values()], unit)
         low = of_runs.lower / of_runs.count
         by_chance = math.prod(low ** len(own) + (1 - low) ** len(own) for own in several)
         return None if found is None else replace(found, proven=by_chance < BY_CHANCE)
@@ -155,7 +155,7 @@ def _units(baseline: Baseline, unit: Unit) -> dict[tuple[str | int, ...], list[f
     return found
 
 
-def _split(values: Sequence[float], unit: Unit) -> TwoLevels | None:
+def split(values: Sequence[float], unit: Unit) -> TwoLevels | None:
     """Cut the values where they are furthest apart, and return both parts if they are two levels."""
     ranked = sorted(values)
     least = max(MEMBERS, math.ceil(SHARE * len(ranked)))

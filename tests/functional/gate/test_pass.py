@@ -98,7 +98,7 @@ def test_the_summary_is_a_table_of_80_columns(run: Run) -> None:
 
 
 def test_v_says_what_the_profile_may_miss(run: Run) -> None:
-    said = "Profile standard may miss faults that are active less than 78 % of the time."
+    said = "Profile standard may miss faults that are active less than 90 % of the time."
     assert run.output.outlines.count(said) == 1
 
 

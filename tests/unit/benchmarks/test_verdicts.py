@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import correlation, fmean, stdev
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from benchmarks.verdicts.page import page, profiles
 from benchmarks.verdicts.recorded import recordings
 from benchmarks.verdicts.rivals import RIVALS, Ending
 from benchmarks.verdicts.trials import Cell, ideal, trial, turns, wilson
+from benchmarks.verdicts.unseen import UNSEEN
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.two_levels import Unit, two_levels
 
@@ -179,8 +181,8 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
     first, rest = text.split("\n## ", maxsplit=1)
     assert first.startswith(
         "# What the gate's verdicts are worth\n\n"
-        "**At most 1 % of the verdicts are wrong in 1 of 2 cells** where the\n"
-        "baseline spans eight days, or the days of the link differ by at most 0.8 %."
+        "**At most 10 of 600 verdicts are wrong in 1 of 2 cells, and at most 1 % in\n"
+        "1 of them**, where the baseline spans eight days, or the days of the link differ by\nat most 0.8 %."
     )
     # What is not reached stands on the first screen, each with its number.
     assert "- Above 1 %: [1 of these cells](#cells-above-the-target)." in first
@@ -196,6 +198,16 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
     assert "Cells above 10 of 600: 1. Cells whose 95 % interval lies\nabove 1 %: 1." in rest
     assert "| days 2 % | unchanged | pinet, 1 day | 13.3 | 10.8 to 16.3 |" in rest
     assert "on 2026-11-27.\nThe time is simulated" in rest
+
+
+def test_links_that_the_shortest_pass_cannot_see_are_named() -> None:
+    """A fifth of their seconds runs at half rate."""
+    standard, soak = (
+        Cell("quiet", "stall20", f"{profile}, 8 days", 600, {"pass": wrong, "fail": 600 - wrong}, 3.0, 3.0)
+        for profile, wrong in (("pinet", 300), ("soak", 5))
+    )
+    first, _ = page([standard, soak], [], {}, [], 60, 1, "on 2026-11-27").split("\n## ", maxsplit=1)
+    assert "in more than 1 % of the gates in 1 of 2 cells\n  (pinet, 8 days)." in first
 
 
 def test_cells_above_the_target_of_links_that_the_judge_was_not_made_for_are_not_reached_either(
@@ -245,6 +257,14 @@ def test_soak_finds_a_change_in_mid_run_that_standard_cannot_see() -> None:
         own = baseline(lambda: LINKS["quiet"].session(0, source))
         assert gate(changing.session(0, source), own, "standard").ending is Ending.PASS
         assert gate(changing.session(0, source), own, "soak").ending is Ending.FAIL
+    assert gate(changing.session(0, source), own, "full").ending is Ending.FAIL
+
+
+def test_days_that_wander_are_like_their_neighbours() -> None:
+    source = random.Random(3)
+    link = UNSEEN["wandering far"]
+    days = [math.log(fmean(link.session(0, source).connection(1))) for _ in range(1000)]
+    assert correlation(days[:-1], days[1:]) == pytest.approx(0.5, abs=0.1)
 
 
 def test_the_reference_has_the_table_of_profiles_and_no_other_page_has_one() -> None:

@@ -69,7 +69,8 @@ def test_a_verdict_says_what_it_assumes_about_days() -> None:
 
 def test_runs_of_unknown_days_count_as_one_day() -> None:
     flat = baseline([[940, 941, 939]] * 8, known=False)
-    assert "baseline of 1 day, assumes" in gate(flat, 940).reason
+    reason = gate(flat, 940).reason
+    assert "baseline of unknown days (counts as 1 day; accept a new one with 'pinet accept'), assumes" in reason
 
 
 def test_a_margin_below_the_known_noise_is_inconclusive_with_what_would_decide() -> None:
@@ -83,6 +84,15 @@ def test_a_margin_below_the_known_noise_is_inconclusive_with_what_would_decide()
     assert rough.reason.endswith(
         "no number of days decides at this margin, so compare both builds in one session ('pinet gate')"
     )
+
+
+def test_a_better_link_is_improved_only_if_several_days_were_seen() -> None:
+    few, more = (baseline([[940, 941, 939]] * days) for days in (2, 3))
+    assert gate(few, 940 * 1.1).verdict is Verdict.PASS
+    assert "; a baseline of 2 days cannot tell a better link from a better day, one of 3 can" in (
+        gate(few, 940 * 1.1).reason
+    )
+    assert gate(more, 940 * 1.1).verdict is Verdict.IMPROVED
 
 
 def test_a_limit_that_does_not_come_from_the_baseline_does_not_depend_on_its_days() -> None:
@@ -136,6 +146,10 @@ def test_more_days_never_need_more_margin() -> None:
     assert bounds == sorted(bounds, reverse=True)
     assert missing_days(spread, 0.03, 0.01) == 0
     assert missing_days(spread, 0.0001, 0.01) is None
+    quiet, noisy = (missing_days(spread, 0.012, 0.01, of_mean=sd) for sd in (0.0, 0.01))
+    assert quiet is not None
+    # What connections differ by stays, however many days there are.
+    assert noisy is None or noisy > quiet
 
 
 @pytest.mark.parametrize(
