@@ -263,8 +263,8 @@ def _missed(missed: Sequence[Cell]) -> list[str]:
         "The baseline of such a link can mislead every rule: of 28 wrong gates of a drifting lab (1 % slower), the",
         "days of the link differ by 2 %, but in 27 of them the eight days of the baseline happened to differ by 0.6 to",
         "1.6 %. A stricter bound costs verdicts: in a simulation of levels of days alone (20000 such baselines), this",
-        "rule errs in 1.0 % of the gates that are 1 % slower and leaves 65 % of the unchanged ones inconclusive; a rule",
-        "that errs in 0.7 % leaves 72 %.",
+        "rule errs in 1.0 % of the gates that are 1 % slower and leaves 65 % of the unchanged ones inconclusive; a",
+        "rule that errs in 0.7 % leaves 72 %.",
         "",
         *_table_of_wrong(_worst(missed)),
     ]

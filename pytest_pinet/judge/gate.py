@@ -193,10 +193,11 @@ def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baselin
     if judged.interval[0] <= baseline.figure.bps * (1 + relative):
         return judged
     better = f"{judged.reason}; better than the baseline {baseline.figure}"
-    days = len({place.day for place, _ in baseline.placed})
-    if days < ENOUGH_DAYS:
-        few = f"a baseline of {days} day{'' if days == 1 else 's'} cannot tell a better link from a better day"
-        return replace(judged, reason=f"{better}; {few}, one of {ENOUGH_DAYS} can")
+    days = {place.day for place, _ in baseline.placed}
+    if len(days) < ENOUGH_DAYS:
+        few = f"a baseline of {len(days)} day{'' if len(days) == 1 else 's'}" if all(days) else "runs of unknown days"
+        few += " cannot tell a better link from a better day"
+        return replace(judged, reason=f"{better}; {few}, a baseline of {ENOUGH_DAYS} days can")
     return replace(judged, verdict=Verdict.IMPROVED, reason=f"{better}: see 'pinet accept'")
 
 

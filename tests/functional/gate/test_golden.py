@@ -59,6 +59,7 @@ baselines:
   build: {uname: "6.12"}
   date: 2026-11-01
   reason: before the driver was mended
+  sessions: [{day: 2026-10-29, runs: 2}, {day: 2026-10-30, runs: 2}, {day: 2026-10-31}]
 """
 
 # These commands measure, in their own process.

@@ -181,6 +181,7 @@ def accepted(lab: GateLab, mbps: float, runs: int = 5) -> Iterator[None]:
         "build": {"uname": "6.12"},
         "date": date(2026, 11, 21),
         "reason": "for this test",
+        "sessions": [{"day": date(2026, 11, 21 - n), "runs": 1} for n in range(runs)],
     }
     file.write_text(yaml.safe_dump({"baselines": [entry]}))
     try:

@@ -89,9 +89,10 @@ def test_a_margin_below_the_known_noise_is_inconclusive_with_what_would_decide()
 def test_a_better_link_is_improved_only_if_several_days_were_seen() -> None:
     few, more = (baseline([[940, 941, 939]] * days) for days in (2, 3))
     assert gate(few, 940 * 1.1).verdict is Verdict.PASS
-    assert "; a baseline of 2 days cannot tell a better link from a better day, one of 3 can" in (
-        gate(few, 940 * 1.1).reason
-    )
+    cannot = "cannot tell a better link from a better day, a baseline of 3 days can"
+    assert f"; a baseline of 2 days {cannot}" in gate(few, 940 * 1.1).reason
+    unknown = baseline([[940, 941, 939]] * 3, known=False)
+    assert f"; runs of unknown days {cannot}" in gate(unknown, 940 * 1.1).reason
     assert gate(more, 940 * 1.1).verdict is Verdict.IMPROVED
 
 
