@@ -12,10 +12,10 @@ from pytest_pinet.ab.build_measuring import AcceptedMeasuring, AlternatingMeasur
 from pytest_pinet.ab.exact_run import measure_exact
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.errors import ChangedBuildError, ConfigError, PinetError, UnsupportedError
-from pytest_pinet.judge.change_verdict import ChangeVerdict
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import ChangeVerdict
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN

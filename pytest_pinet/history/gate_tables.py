@@ -15,6 +15,7 @@ from sqlalchemy import Column, Connection, Float, ForeignKey, Integer, Row, Stri
 
 from pytest_pinet.history.gates import GateBuild, GatedMetric, GateTurn, StoredGate
 from pytest_pinet.history.tables import ENCODER, METADATA, clean, has_table, in_pieces
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 
 # One row for each run that gated a change. ``more`` has the parts of both builds.
 GATES = Table(
@@ -97,9 +98,13 @@ def _metric_rows(gate: StoredGate, run: int) -> list[dict[str, Any]]:
 
 
 def _gate(row: Row[Any], metrics: Iterable[Row[Any]]) -> StoredGate:
-    """Return the gate of a row of GATES and its rows of GATED, in their order."""
+    """Return the gate of a row of GATES and its rows of GATED, in their order.
+
+    Words that only a newer pytest-pinet knows count as undecided.
+    """
     a, b = (_build(json.loads(row.more)[side]) for side in "ab")
-    own = (row.baseline, row.answer, row.exit, row.sentence, row.turns)
+    answer = ChangeVerdict(row.answer) if row.answer in list(ChangeVerdict) else ChangeVerdict.UNDECIDED
+    own = (row.baseline, answer, row.exit, row.sentence, row.turns)
     return StoredGate(a, b, *own, tuple(map(_metric, metrics)))
 
 
@@ -111,5 +116,6 @@ def _metric(row: Row[Any]) -> GatedMetric:
     more = json.loads(row.more)
     turns = (GateTurn(number, side, tuple(levels), trouble) for number, side, levels, trouble in more["turns"])
     interval = None if row.low is None else (row.low, row.high)
-    values = (row.figure, row.outcome, row.a_bps, row.b_bps, row.change, interval, row.tolerance, row.finding)
+    outcome = MetricOutcome(row.outcome) if row.outcome in list(MetricOutcome) else MetricOutcome.UNDECIDED
+    values = (row.figure, outcome, row.a_bps, row.b_bps, row.change, interval, row.tolerance, row.finding)
     return GatedMetric(*values, more["suspect"], more["text"], tuple(turns))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class GateTurn:
 
 @dataclass(frozen=True)
 class GatedMetric:
-    """The outcome of one metric in both builds. ``outcome`` is a word of `judge.change_verdict.MetricOutcome`.
+    """The outcome of one metric in both builds.
 
     ``change`` is B over A minus one with its ``interval``; ``tolerance`` is the accepted loss (0.03: 3 %). The values
     are None where they are not known. ``finding`` is the kind of a failure of build B, ``suspect`` the first
@@ -52,7 +52,7 @@ class GatedMetric:
     """
 
     figure: str
-    outcome: str
+    outcome: MetricOutcome
     a_bps: float | None = None
     b_bps: float | None = None
     change: float | None = None
@@ -66,7 +66,7 @@ class GatedMetric:
 
 @dataclass(frozen=True)
 class StoredGate:
-    """A whole gate. ``answer`` is a word of `judge.change_verdict.ChangeVerdict`, ``exit`` the exit code.
+    """A whole gate: its ``answer``, and ``exit``, the exit code.
 
     ``baseline`` is ``interleaved``, ``exact`` or ``accepted``; ``turns`` counts all turns. ``metrics`` begin with the
     worst outcome.
@@ -75,7 +75,7 @@ class StoredGate:
     a: GateBuild
     b: GateBuild
     baseline: str
-    answer: str
+    answer: ChangeVerdict
     exit: int
     sentence: str
     turns: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 
 # For `git bisect run` this exit code means "this commit cannot be tested".
 SKIP = 125
@@ -12,26 +13,6 @@ SKIP = 125
 STOP = 131
 # A build with these findings comes up and moves packets, so a bisection can judge it. Other builds are skipped.
 MEASURABLE = ("slow link", "link drops", "no traffic")
-
-
-class MetricOutcome(StrEnum):
-    """The outcome of one metric, the worst first."""
-
-    REGRESSION = "regression"
-    FINDING = "finding"  # the build does not boot, breaks, or brings its NIC up wrongly
-    LAB_ERROR = "lab error"
-    UNDECIDED = "undecided"
-    IMPROVED = "improved"
-    UNCHANGED = "unchanged"
-
-
-class ChangeVerdict(StrEnum):
-    """Whether the change may be merged."""
-
-    PASS = "pass"
-    REGRESSION = "regression"
-    LAB_ERROR = "lab error"
-    UNDECIDED = "undecided"
 
 
 _EXIT = {ChangeVerdict.PASS: 0, ChangeVerdict.REGRESSION: 1, ChangeVerdict.LAB_ERROR: 2, ChangeVerdict.UNDECIDED: 3}

@@ -1,4 +1,4 @@
-"""The verdicts of a result."""
+"""The verdicts of a result, and the verdicts on a change from one build to another."""
 
 from __future__ import annotations
 
@@ -36,3 +36,23 @@ SEVERITY: tuple[Verdict, ...] = (
 def worst(verdicts: list[Verdict]) -> Verdict:
     """Return the worst verdict; SKIPPED if there is none."""
     return min(verdicts, key=SEVERITY.index, default=Verdict.SKIPPED)
+
+
+class MetricOutcome(StrEnum):
+    """The outcome of one metric, the worst first."""
+
+    REGRESSION = "regression"
+    FINDING = "finding"  # the build does not boot, breaks, or brings its NIC up wrongly
+    LAB_ERROR = "lab error"
+    UNDECIDED = "undecided"
+    IMPROVED = "improved"
+    UNCHANGED = "unchanged"
+
+
+class ChangeVerdict(StrEnum):
+    """Whether the change may be merged."""
+
+    PASS = "pass"
+    REGRESSION = "regression"
+    LAB_ERROR = "lab error"
+    UNDECIDED = "undecided"

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.judge.change_verdict import (
-    ChangeVerdict,
-    MetricOutcome,
-    MetricSummary,
-    answer,
-    bisect_code,
-    exit_code,
-)
+from pytest_pinet.judge.change_verdict import MetricSummary, answer, bisect_code, exit_code
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.model.metric_key import CombinationId
@@ -25,7 +18,7 @@ from pytest_pinet.model.record.change import (
 )
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome, Verdict
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
 from pytest_pinet.report.text_wrap import first_paragraph
 
@@ -70,9 +63,9 @@ def change_head(
     """
     entries = sorted(
         (entry for result in results for entry in _entries(result, accepted)),
-        key=lambda entry: (_ORDER.index(MetricOutcome(entry.outcome)), entry.change or 0.0, entry.id),
+        key=lambda entry: (_ORDER.index(entry.outcome), entry.change or 0.0, entry.id),
     )
-    came = [MetricSummary(MetricOutcome(entry.outcome), entry.finding) for entry in entries]
+    came = [MetricSummary(entry.outcome, entry.finding) for entry in entries]
     found = answer(came)
     if found is ChangeVerdict.PASS and (failed or interrupted):
         came.append(MetricSummary(MetricOutcome.UNDECIDED))
@@ -160,7 +153,7 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
 
 
 def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str) -> ChangeEntryRecord:
-    return ChangeEntryRecord(id=result.id, direction=way, outcome=str(outcome), text=text, lab=result.lab)
+    return ChangeEntryRecord(id=result.id, direction=way, outcome=outcome, text=text, lab=result.lab)
 
 
 def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:

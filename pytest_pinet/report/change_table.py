@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure
-from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import MetricOutcome, Verdict
 from pytest_pinet.report.build_source import kernel_words, source_lines
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_text import (
@@ -103,7 +102,7 @@ def counts_text(gate: StoredGate, *of: MetricOutcome) -> str:
 
     ``not slower`` is counted apart.
     """
-    kinds = ((MetricOutcome(one.outcome), one) for one in gate.metrics)
+    kinds = ((one.outcome, one) for one in gate.metrics)
     found = Counter((kind, gate.word(one) if kind is MetricOutcome.UNCHANGED else kind.value) for kind, one in kinds)
     order = sorted(found, key=lambda one: (list(MetricOutcome).index(one[0]), one[1]))
     return ", ".join(f"{found[kind, word]} {word}" for kind, word in order if not of or kind in of)
@@ -115,7 +114,7 @@ def _table(entries: Sequence[ChangeEntryRecord], words: Sequence[str], width: in
     cells: list[tuple[str, ...]] = [_HEADER]
     for entry, word in zip(entries, words, strict=True):
         cells.append((gated_figure(entry), *side_cells(entry.a_bps, entry.b_bps, entry.change), _loud(entry, word)))
-    colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in entries]
+    colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in entries]
     return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
 
 
@@ -138,7 +137,7 @@ def _exact_table(
             exact = found.get(entry.result_key)
             window = window_of(entry.id) or "all traffic"
             cells.append((window, *sum_cells(exact), *rate_cells(entry, exact), _loud(entry, word)))
-        colors = [COLORS[VERDICTS[MetricOutcome(entry.outcome)]] if color else None for entry in own_entries]
+        colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in own_entries]
         notes = [_notes(entry, width) for entry in own_entries]
         lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
     for nic, of_nic in by_nic(results).items():
@@ -155,11 +154,11 @@ def turns_text(head: ChangeHeadRecord) -> str:
 
 
 def _loud(entry: ChangeEntryRecord, word: str) -> str:
-    return word if MetricOutcome(entry.outcome) in GOOD else plain(word).upper()
+    return word if entry.outcome in GOOD else plain(word).upper()
 
 
 def _notes(entry: ChangeEntryRecord, width: int) -> list[str]:
-    said = MetricOutcome(entry.outcome) not in GOOD or "left out" in entry.text
+    said = entry.outcome not in GOOD or "left out" in entry.text
     lines = wrap(entry.text, indent="    ", width=width, lines=4) if said else []
     if entry.suspect:
         lines += wrap(f"look first at: {entry.suspect}", indent="    ", width=width, lines=3)

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pytest_pinet.history.gates import gate_of_head, gated_figure
-from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import GOOD, Verdict
+from pytest_pinet.model.verdict import GOOD, MetricOutcome, Verdict
 from pytest_pinet.report.change_table import (
     VERDICTS,
     build_parts,
@@ -233,7 +232,7 @@ def _change_table(rows: Sequence[_Row]) -> list[str]:
     for entry, word in rows:
         a, b, _ = side_cells(entry.a_bps, entry.b_bps, None)
         change = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
-        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(word)}"
+        outcome = f"{_MARKS[VERDICTS[entry.outcome]]} {escaped(word)}"
         cells.append((escaped(gated_figure(entry)), a, b, change, outcome))
     return markdown_table(cells, SIDES)
 
@@ -247,7 +246,7 @@ def _exact_table(rows: Sequence[_Row], results: Sequence[ResultRecord]) -> list[
     for entry, word in rows:
         own = exact.get(entry.result_key)
         values = [cell.replace("%", " %") for cell in (*sum_cells(own), *rate_cells(entry, own))]
-        outcome = f"{_MARKS[VERDICTS[MetricOutcome(entry.outcome)]]} {escaped(word)}"
+        outcome = f"{_MARKS[VERDICTS[entry.outcome]]} {escaped(word)}"
         cells.append((escaped(exact_label(entry.id)), *values, outcome))
     return markdown_table(cells, METRIC_COLUMNS)
 

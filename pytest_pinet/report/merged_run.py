@@ -22,13 +22,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.change_verdict import ChangeVerdict
 from pytest_pinet.judge.difference import VERDICTS, Relation
 from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeHeadRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, MergedRunRecord, RunRecord
-from pytest_pinet.model.verdict import GOOD, Verdict, worst
+from pytest_pinet.model.verdict import GOOD, ChangeVerdict, Verdict, worst
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.version import __version__
 
@@ -189,7 +188,7 @@ def _head(runs: Sequence[RunRecord], results: Sequence[ResultRecord], wanted: in
     if head.answer != ChangeVerdict.PASS:
         return head
     # A shard can lack an answer although all its metrics are good: a test failed for another reason.
-    bad = min(heads, key=lambda one: _WORST_FIRST.index(ChangeVerdict(one.answer)))
+    bad = min(heads, key=lambda one: _WORST_FIRST.index(one.answer))
     if bad.answer not in (ChangeVerdict.PASS, ChangeVerdict.REGRESSION):
         return _answered(head, bad, bad.sentence)
     if len(runs) < wanted or not all(run.complete for run in runs):

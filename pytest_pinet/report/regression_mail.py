@@ -16,10 +16,10 @@ from email.utils import make_msgid, parseaddr
 from pytest_pinet.catalogue import load
 from pytest_pinet.catalogue.maintainers import Owner
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.change_verdict import ChangeVerdict, MetricOutcome
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 from pytest_pinet.report.build_source import kernel_words
 from pytest_pinet.report.diagrams.facts import count
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pytest_pinet.model.diagnosis import Suspect
 from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 
 # The baseline of a gate on exact boards, and the name of such a board in ids.
 EXACT = "exact"
@@ -147,7 +148,7 @@ class ChangeEntryRecord(SparseRecord):
 
     id: str
     direction: str
-    outcome: str
+    outcome: MetricOutcome
     text: str
     a_bps: float | None = None
     b_bps: float | None = None
@@ -173,7 +174,7 @@ class ChangeHeadRecord(Record):
     a: BuildRecord
     b: BuildRecord
     baseline: str
-    answer: str
+    answer: ChangeVerdict
     exit: int
     bisect_exit: int
     sentence: str

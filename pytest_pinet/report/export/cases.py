@@ -11,7 +11,6 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.history.gates import metric_id
 from pytest_pinet.history.records import reason_of
-from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -119,7 +118,7 @@ def _answered(case: Case, entries: Mapping[tuple[str | None, str, str], ChangeEn
     entry = entries.get((*case.result.key, way)) if case.direction is not None or not case.result.directions else None
     if entry is None:
         return case
-    verdict = VERDICTS[MetricOutcome(entry.outcome)]
+    verdict = VERDICTS[entry.outcome]
     # An undecided metric keeps its own reason, such as an invalid measurement.
     verdict = case.verdict if verdict is Verdict.INCONCLUSIVE and case.verdict is Verdict.INVALID else verdict
     return replace(case, verdict=verdict, text=_line(": ".join(filter(None, [entry.finding, entry.text]))))

@@ -10,7 +10,6 @@ from markupsafe import Markup
 from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of_head
 from pytest_pinet.history.points import StoredRun
 from pytest_pinet.history.text import gate_text
-from pytest_pinet.judge.change_verdict import MetricOutcome
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -99,7 +98,7 @@ def _forest(metrics: Sequence[GatedMetric]) -> Forest:
 
 def _row(one: GatedMetric, word: str, text: str, forest: Forest, unit: PageUnit, turns: str = "") -> ChangeRow:
     """Return a metric as the template shows it. ``text`` explains an outcome that is not good."""
-    outcome = MetricOutcome(one.outcome)
+    outcome = one.outcome
     interval = "" if one.interval is None else " to ".join(map(_percent, one.interval))
     lines = [text] if text and outcome not in GOOD else []
     lines += [f"Look first at: {one.suspect}"] if one.suspect else []
@@ -138,7 +137,7 @@ def _gate(run: StoredRun, gate: StoredGate, unit: PageUnit) -> dict[str, object]
 
 
 def _exact_row(entry: ChangeEntryRecord, exact: ExactChangeRecord | None, word: str) -> ChangeRow:
-    outcome = MetricOutcome(entry.outcome)
+    outcome = entry.outcome
     cells = [cell.replace("%", "\u00a0%") for cell in (*sum_cells(exact), *rate_cells(entry, exact))]
     notes = [entry.text] if outcome not in GOOD else []
     return ChangeRow(exact_label(entry.id), cells, VERDICTS[outcome], word, notes)

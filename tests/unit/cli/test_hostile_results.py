@@ -13,6 +13,7 @@ from pytest_pinet.cli import run
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.store import HistoryStore
+from tests.support.gate_records import gated_run
 from tests.support.history_records import day, kept
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -73,6 +74,19 @@ def test_a_broken_results_file_is_refused(capsys: pytest.CaptureFixture[str], ed
         "export": ["export", path, "--format", "openmetrics"], "import": ["history", "import", path],
     }[command]  # fmt: skip
     assert path in sentence(capsys, *words)
+
+
+@pytest.mark.parametrize("words", [{"answer": "fine"}, {"outcome": "nchanged"}])
+@pytest.mark.parametrize("command", ["summary", "import"])
+def test_a_gate_with_an_unknown_answer_is_refused(
+    capsys: pytest.CaptureFixture[str], words: dict[str, str], command: str
+) -> None:
+    data = gated_run().dump()
+    (data["change"] if "answer" in words else data["change"]["entries"][0]).update(words)
+    Path("r.json").write_text(json.dumps(data))
+    told = sentence(capsys, *{"summary": ["summary", "r.json"], "import": ["history", "import", "r.json"]}[command])
+    assert "r.json" in told
+    assert next(iter(words)) in told
 
 
 @pytest.mark.parametrize("text", [DEEP, f'{{"run": 1, "results": {DEEP}}}', "nan", "[" * 9, "\ud800", '"\\ud800"', "1"])

@@ -15,6 +15,7 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import import_lines, lines_of
 from pytest_pinet.history.save import import_results
 from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.verdict import MetricOutcome
 from tests.support.commands import run
 from tests.support.gate_records import RX, TX, gated_run
 from tests.support.history_records import day, kept
@@ -41,7 +42,7 @@ def test_a_gate_has_its_builds_metrics_and_turns() -> None:
     slower, same = gate.metrics
     assert slower == GatedMetric(
         RX,
-        "regression",
+        MetricOutcome.REGRESSION,
         941e6,
         941e6 * 0.95,
         -0.05,

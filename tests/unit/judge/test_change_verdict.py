@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.judge.change_verdict import (
-    ChangeVerdict,
-    MetricOutcome,
-    MetricSummary,
-    answer,
-    bisect_code,
-    exit_code,
-)
+from pytest_pinet.judge.change_verdict import MetricSummary, answer, bisect_code, exit_code
 from pytest_pinet.judge.suspected_causes import of_costs, of_settings
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 
 SLOWER, SAME, FASTER = (
     MetricSummary(MetricOutcome.REGRESSION),

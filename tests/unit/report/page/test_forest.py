@@ -8,7 +8,7 @@ import pytest
 
 from pytest_pinet.history.gates import GateBuild, GatedMetric, StoredGate
 from pytest_pinet.history.points import StoredRun
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome, Verdict
 from pytest_pinet.report.page.forest import Forest
 from pytest_pinet.report.page.page import page
 from tests.support.chart_series import series
@@ -16,11 +16,22 @@ from tests.support.page_reader import Reader
 
 NOW = datetime(2026, 8, 2, 12, 0, tzinfo=UTC)
 METRICS = (
-    GatedMetric("pi4b:onboard/pair/tcp-P1-tx", "regression", 941e6, 894e6, -0.05, (-0.06, -0.04), 0.01, "", "tso: off"),
-    GatedMetric("pi4b:onboard/pair/tcp-P1-rx", "unchanged", 941e6, 942e6, 0.001, (-0.005, 0.03), 0.01),
+    GatedMetric(
+        "pi4b:onboard/pair/tcp-P1-tx",
+        MetricOutcome.REGRESSION,
+        941e6,
+        894e6,
+        -0.05,
+        (-0.06, -0.04),
+        0.01,
+        "",
+        "tso: off",
+    ),
+    GatedMetric("pi4b:onboard/pair/tcp-P1-rx", MetricOutcome.UNCHANGED, 941e6, 942e6, 0.001, (-0.005, 0.03), 0.01),
 )
 GATE = StoredGate(
-    GateBuild("good", "k1", "6.12.1"), GateBuild("new", "k2", "6.12.2"), "interleaved", "regression", 1,
+    GateBuild("good", "k1", "6.12.1"), GateBuild("new", "k2", "6.12.2"), "interleaved",
+    ChangeVerdict.REGRESSION, 1,
     "new must not be merged: 1 of 2 metrics slower, by 5.0 % in pi4b:onboard/pair/tcp-P1-tx, against good.", 8, METRICS,
 )  # fmt: skip
 RUN = StoredRun("gate-1", "bench", NOW, NOW, False, True, 1, "0.1", "", "s", {}, gate=GATE)
@@ -40,7 +51,7 @@ RUN = StoredRun("gate-1", "bench", NOW, NOW, False, True, 1, "0.1", "", "s", {},
 def test_unchanged_is_only_what_is_known_to_be_neither_slower_nor_faster(
     outcome: str, interval: tuple[float, float] | None, word: str
 ) -> None:
-    metric = GatedMetric("x", outcome, interval=interval, tolerance=0.01)
+    metric = GatedMetric("x", MetricOutcome(outcome), interval=interval, tolerance=0.01)
     assert GATE.word(metric) == word
     # Values of an exact gate have no noise, so no interval.
     assert replace(GATE, baseline="exact").word(metric) == outcome
