@@ -52,7 +52,8 @@ UNLIKE = (
 )
 # The latest cells of `python -m benchmarks.verdicts --unseen`.
 UNSEEN = Path(__file__).parent / "unseen.txt"
-# What was counted by hand: builds by the boots of their baseline, and the seconds before baselines had days.
+# What was counted by hand: a cell with other seeds, builds by the boots of their baseline, and the seconds before
+# baselines had days.
 RECOUNTED = Path(__file__).parent / "recounted.json"
 _UNSEEN_CELL = re.compile(r"^(\S.*?) +-(\d+) *%  (\S.*?) +wrong +([\d.]+) %", re.MULTILINE)
 UNSEEN_HEAD = """No constant of the judge was chosen on these links (`benchmarks/verdicts/unseen.py`). The days of
@@ -253,12 +254,15 @@ def _worst(cells: Sequence[Cell]) -> list[Cell]:
 
 def _missed(missed: Sequence[Cell]) -> list[str]:
     """Return the table of the cells above the target, and how many are so by more than chance explains."""
+    again = json.loads(RECOUNTED.read_text())["cell"]
+    other = " and ".join(f"{one['wrong']} of {one['gates']} (seed {seed})" for seed, one in again["seeds"].items())
     over = [cell for cell in missed if _is_over(cell)]
     sure = [cell for cell in missed if cell.wrong_interval[0] > TARGET]
     return [
         "The rule errs in 1 % of its gates by design where days differ much, so chance lifts some cells above 1 %.",
         f"Cells above 10 of 600: {len(over)}. Cells whose 95 % interval lies above 1 %: {len(sure)}. Three gates share",
-        "a baseline, so wrong verdicts come in groups.",
+        f"a baseline, so wrong verdicts come in groups. Counted again with other seeds on {again['date']}, this cell had",
+        f"{other} wrong: {again['link']}, {again['change']}.",
         "",
         "The baseline of such a link can mislead every rule: of 28 wrong gates of a drifting lab (1 % slower), the",
         "days of the link differ by 2 %, but in 27 of them the eight days of the baseline happened to differ by 0.6 to",

@@ -276,12 +276,14 @@ def test_the_reference_has_the_table_of_profiles_and_no_other_page_has_one() -> 
 def test_what_was_counted_by_hand_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = json.loads(verdicts_page.RECOUNTED.read_text())
     counted["boots"]["failed"]["1"] = 77
+    counted["cell"]["seeds"] = {"41": {"gates": 500, "wrong": 7}}
     (tmp_path / "recounted.json").write_text(json.dumps(counted))
     monkeypatch.setattr(verdicts_page, "RECOUNTED", tmp_path / "recounted.json")
     cells = [Cell("quiet", "0", f"pinet, {days}", 600, {"fail": 90}, 3.0, 3.25) for days in ("8 days", "1 day")]
     cells.append(Cell("days 2 %", "0", "pinet, 1 day", 600, {"fail": 90}, 3.0, 3.25))
     text = page(cells, [], {}, [], 60, 1, "on 2026-11-27")
     assert "each number of boots of one day, 2026-11-28)\n77, 13, 6 and 4 % failed" in text
+    assert "\n7 of 500 (seed 41) wrong: quiet, in a lab that drifts, 1 % slower.\n" in text
 
 
 def test_the_file_of_results_is_read_once_for_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
