@@ -261,8 +261,9 @@ def _missed(missed: Sequence[Cell]) -> list[str]:
     return [
         "The rule errs in 1 % of its gates by design where days differ much, so chance lifts some cells above 1 %.",
         f"Cells above 10 of 600: {len(over)}. Cells whose 95 % interval lies above 1 %: {len(sure)}. Three gates share",
-        f"a baseline, so wrong verdicts come in groups. Counted again with other seeds on {again['date']}, this cell had",
-        f"{other} wrong: {again['link']}, {again['change']}.",
+        "a baseline, so wrong verdicts come in groups. One of these cells was counted again with other seeds on",
+        f"{again['date']}: {again['link']}, {again['change']}:",
+        f"{other} wrong.",
         "",
         "The baseline of such a link can mislead every rule: of 28 wrong gates of a drifting lab (1 % slower), the",
         "days of the link differ by 2 %, but in 27 of them the eight days of the baseline happened to differ by 0.6 to",

@@ -283,7 +283,7 @@ def test_what_was_counted_by_hand_comes_from_a_file(tmp_path: Path, monkeypatch:
     cells.append(Cell("days 2 %", "0", "pinet, 1 day", 600, {"fail": 90}, 3.0, 3.25))
     text = page(cells, [], {}, [], 60, 1, "on 2026-11-27")
     assert "each number of boots of one day, 2026-11-28)\n77, 13, 6 and 4 % failed" in text
-    assert "\n7 of 500 (seed 41) wrong: quiet, in a lab that drifts, 1 % slower.\n" in text
+    assert ": quiet, in a lab that drifts, 1 % slower:\n7 of 500 (seed 41) wrong.\n" in text
 
 
 def test_the_file_of_results_is_read_once_for_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
