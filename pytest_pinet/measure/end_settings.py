@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from pytest_pinet.evidence.build import read_end
+from pytest_pinet.evidence.settings import read_end
 from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
