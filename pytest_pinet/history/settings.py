@@ -1,45 +1,51 @@
-"""Names what differs between the settings of the ends of two runs, and whether only the peer changed."""
+"""Names what differs between the settings of the ends of two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_pinet.judge.suspected_causes import ABSENT, NOTHING
 
 Settings = Mapping[str, Mapping[str, str]]
 
 DUT = "dut"
 # The build of the device under test is compared by itself; see `history.builds`.
 OF_BUILD = ("kernel", "driver", "driver version", "NIC firmware")
-ONLY_PEER = "only the peer changed, not the device under test"
 
 
-def settings_differences(before: Settings, after: Settings, same_dut: bool = True) -> tuple[str, ...]:
+def settings_differences(before: Settings, after: Settings) -> tuple[str, ...]:
     """Return the differences, such as ``generic-receive-offload on -> off at pi4b-2``.
 
-    A value that one side lacks is no difference. ``same_dut``: nothing else of the device under test differs, so that a
-    change of its peers alone is pointed out.
+    A setting that an end lacks is ``absent`` if the same run recorded it at another end. Else the release of that run
+    perhaps did not read the setting, and the setting is not compared. An end that is another interface than before has
+    other settings by nature: only settings that both have are compared.
     """
-    found: list[str] = []
-    changed: set[str] = set()
-    for role in sorted({*before, *after} & set(before) & set(after)):
-        own = list(_of_end(role, before[role], after[role]))
-        found += own
-        changed |= {role} if own else set()
-    if changed and same_dut and DUT not in changed and DUT in before and DUT in after:
-        found.append(ONLY_PEER)
-    return tuple(found)
+    return tuple(text for _, text in _differences(before, after))
 
 
 def peer_changes(runs: Sequence[Settings]) -> list[str]:
     """Return what changed at other ends than the device under test since the first of several runs."""
-    peers = [{role: own for role, own in run.items() if role != DUT} for run in runs]
-    return list(dict.fromkeys(text for one in peers[1:] for text in settings_differences(peers[0], one)))
+    found = [text for one in runs[1:] for role, text in _differences(runs[0], one) if role != DUT]
+    return list(dict.fromkeys(found))
 
 
-def _of_end(role: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+def _differences(before: Settings, after: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the role of the end and the text of each difference."""
+    known = [{name for own in run.values() for name in own} for run in (before, after)]
+    for role in sorted(before.keys() & after.keys()):
+        for text in _of_end(role, before[role], after[role], known[0] & known[1]):
+            yield role, text
+
+
+def _of_end(role: str, before: Mapping[str, str], after: Mapping[str, str], known: set[str]) -> Iterator[str]:
     node = after.get("end", role).partition(":")[0]
-    for name in sorted(before.keys() & after.keys()):
-        old, new = before[name], after[name]
+    same_end = before.get("end") == after.get("end")
+    names = before.keys() | after.keys() if same_end else before.keys() & after.keys()
+    for name in sorted(names & known):
+        old, new = before.get(name, ABSENT), after.get(name, ABSENT)
         if old == new or (role == DUT and name in OF_BUILD):
+            continue
+        if ABSENT in (old, new) and {*old.split(), *new.split()} <= {ABSENT, *NOTHING}:
             continue
         if name == "end":
             yield f"{role} {old} -> {new}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config.reviewed import Reviewed
@@ -11,10 +11,11 @@ from pytest_pinet.history.builds import differences, identity
 from pytest_pinet.history.drift import SeriesCourse, course_of
 from pytest_pinet.history.levels import MATTERS, LevelShift
 from pytest_pinet.history.points import EMULATED, GOODPUT, PARAMETERS, VERDICT, LevelChange, Point, Points, Trend
-from pytest_pinet.history.settings import settings_differences
+from pytest_pinet.history.settings import DUT, settings_differences
 from pytest_pinet.model.verdict import Verdict
 
 NOTHING = Reviewed()
+ONLY_PEER = "only the peer changed, not the device under test"
 # An invalid value is not comparable, and an error has no value.
 COUNTED = (Verdict.PASS, Verdict.MARGINAL, Verdict.IMPROVED, Verdict.FAIL, Verdict.INCONCLUSIVE)
 
@@ -106,15 +107,35 @@ def _of_build(points: _Chosen, shift: LevelShift) -> int:
 
 
 def differences_of(before: Point, at: Point) -> tuple[str, ...]:
-    """Return in words what differs between two points: builds, tools, boards, and settings of both ends."""
+    """Return in words what differs between two points: builds, tools, boards, and settings of both ends.
+
+    The last text says if only the peer changed.
+    """
     tool = "nginx or wrk" if "/http-" in at.figure else "iperf3"
-    build = differences(before.build, at.build)
-    return (
-        *build,
+    found = (
+        *differences(before.build, at.build),
         *(f"{tool} of {text}" for text in differences(before.versions, at.versions)),
         *(f"board of {text}" for text in differences(before.serials, at.serials)),
-        *settings_differences(before.settings, at.settings, same_dut=not build),
+        *settings_differences(before.settings, at.settings),
     )
+    same_dut = DUT in before.settings.keys() & at.settings.keys() and _of_dut(before) == _of_dut(at)
+    return (*found, ONLY_PEER) if found and same_dut else found
+
+
+def _of_dut(point: Point) -> tuple[object, ...]:
+    """Return all that is recorded of the device under test: its build, serial number, tools, and settings."""
+    board = _board(point.settings[DUT])
+    settings = {role: own for role, own in point.settings.items() if _board(own) == board}
+    # Each version is that of a role, or of an end if there are several flows.
+    versions, serials = (
+        {name: value for name, value in values.items() if name == DUT or name.partition(":")[0] == board}
+        for values in (point.versions, point.serials)
+    )
+    return identity(point.build), versions, serials, settings
+
+
+def _board(settings: Mapping[str, str]) -> str:
+    return settings.get("end", "").partition(":")[0]
 
 
 def _change(before: Point, at: Point, logs: tuple[float, float], possible: tuple[str, str] | None) -> LevelChange:

@@ -19,6 +19,8 @@ MOST_COSTS = 3
 LEAST_APART_OF_NUMBERS = 0.25
 # Values of a setting that is off, or that a kernel or driver does not know: equal for a packet.
 NOTHING = {"off", "n/a", "TX:"}
+# Stands for the value of a setting that an end does not have.
+ABSENT = "absent"
 
 
 def of_settings(a: Sequence[Mapping[str, str]], b: Sequence[Mapping[str, str]]) -> list[Suspect]:
@@ -34,9 +36,9 @@ def of_settings(a: Sequence[Mapping[str, str]], b: Sequence[Mapping[str, str]]) 
         (one,), (two,) = in_a, in_b
         if _same(one, two):
             continue
-        before, after = one or "absent", two or "absent"
+        before, after = one or ABSENT, two or ABSENT
         found.append(Suspect(name, before, after, f"{name}: {before} -> {after}"))
-    return sorted(found, key=lambda suspect: "absent" in (suspect.a, suspect.b))
+    return sorted(found, key=lambda suspect: ABSENT in (suspect.a, suspect.b))
 
 
 def _same(one: str | None, two: str | None) -> bool:

@@ -1,12 +1,12 @@
-"""Reads the settings of all ends of a link, by their role: now, or once per boot."""
+"""Reads the settings of all ends of a link, by their role, and values that only a boot changes once per boot."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
-from pytest_pinet.evidence.build import read_end
+from pytest_pinet.errors import SshError, first_line
+from pytest_pinet.evidence.settings import read_end
 from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
@@ -23,25 +23,22 @@ def once_per_boot(end: End, key: str, read: Callable[[], T]) -> T:
     return found
 
 
-def read_now(end: End) -> dict[str, str]:
-    """Read the settings of an end. Raises SshError."""
-    return read_end(end.shell, end.device)
+def settings_of(link: Link, warn: Callable[[str], None] | None = None) -> dict[str, dict[str, str]]:
+    """Return the settings of ``dut``, ``peer``, ``end 2`` and so on, each after the name of its ``end``.
 
+    All ends are read now, at the same time, because a test or a person can change settings at any moment. An end that
+    cannot be read is left out, and ``warn`` gets a sentence; without ``warn``, raises SshError.
+    """
 
-def settings_of(link: Link, read: Callable[[End], dict[str, str]] = read_now) -> dict[str, dict[str, str]]:
-    """Return the settings of ``dut``, ``peer``, ``end 2`` and so on, each after the name of its ``end``."""
-    found = at_once(read, link.ends)
-    return {
-        "dut" if index == 0 else "peer" if index == 1 else f"end {index}": {"end": str(end.endpoint), **found[index]}
-        for index, end in enumerate(link.ends)
-    }
+    def read(index: int) -> tuple[str, dict[str, str]]:
+        end = link.ends[index]
+        role = "dut" if index == 0 else "peer" if index == 1 else f"end {index}"
+        try:
+            return role, {"end": str(end.endpoint), **read_end(end.shell, end.device)}
+        except SshError as error:
+            if warn is None:
+                raise
+            warn(f"the settings of {end.endpoint} could not be read: {first_line(error)}")
+            return role, {}
 
-
-def settings_of_boot(link: Link) -> dict[str, dict[str, str]]:
-    """Return ``settings_of`` the link. They are read once for each boot of an end, and for each tuning of it."""
-    tuned = "+".join(str(one) for one in link.tunings)
-
-    def read(end: End) -> dict[str, str]:
-        return once_per_boot(end, f"settings {end.device} {tuned}", partial(read_end, end.shell, end.device))
-
-    return settings_of(link, read)
+    return {role: own for role, own in at_once(read, range(len(link.ends))) if own}

@@ -18,7 +18,7 @@ from pytest_pinet.judge.ktap import KtapReport, read_ktap
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
-from pytest_pinet.measure.end_settings import settings_of_boot
+from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.kselftest_install import packed
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.kselftest import Kselftest
@@ -49,6 +49,9 @@ def measure(
     can end the test by raising. Raises ConfigError, LabError, UnsupportedError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
+    build = read_build(link.dut.shell, link.dut.device)
+    unread: list[str] = []
+    settings = settings_of(link, unread.append)
     undo = UndoStack()
     try:
         with doing(f"{job.test}"):
@@ -61,11 +64,13 @@ def measure(
     if report is None:
         said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         raise LabError(f"{job.test} printed no result on {link.dut.shell.name}: {said[:200]}", "read its output")
+    parts = parts_of(link, job.key, report.verdict, f"{job.test}: {report.sentence}")
     return result_record(
         replace(
-            parts_of(link, job.key, report.verdict, f"{job.test}: {report.sentence}"),
-            build=read_build(link.dut.shell, link.dut.device),
-            settings=settings_of_boot(link),
+            parts,
+            build=build,
+            settings=settings,
+            notes=[*parts.notes, *unread],
             started=started,
             seconds=time.monotonic() - clock,
             kselftest=_record(job, report),

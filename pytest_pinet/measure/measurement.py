@@ -30,7 +30,7 @@ from pytest_pinet.lab.deploy.board import boot_id
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
-from pytest_pinet.measure.end_settings import once_per_boot, settings_of_boot
+from pytest_pinet.measure.end_settings import once_per_boot, settings_of
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
@@ -86,6 +86,10 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     dut = link.dut
     # Only a boot or a module load changes the build.
     build = once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
+    # All of it is read before the traffic: an end that does not answer afterwards must not lose a finished verdict.
+    boot, serials = _boot_of(dut), _serials_of(link)
+    unread: list[str] = []
+    settings = settings_of(link, unread.append)
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
     keys = [MetricKey(link.combination.identity, traffic, way) for way in traffic.direction.parts]
@@ -168,8 +172,10 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     parts = replace(
         _parts(link, traffic, runs, found),
         build=build,
-        boot=_boot_of(dut),
+        boot=boot,
         link_up=link_up,
+        serials=serials,
+        settings=settings,
         profile=plan.profile.name,
         started=started,
         seconds=time.monotonic() - clock,
@@ -182,6 +188,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     others = [one.text for one in excuses(runs.tries, left_out=True)]
     notes = [
         *parts.notes,
+        *unread,
         *advice(broke),
         *runs.conditions.notes,
         *first_lines(others),
@@ -248,8 +255,6 @@ def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement
         flows=found.flows,
         evenness=found.evenness,
         cables=runs.cables.records(),
-        serials=_serials_of(link),
-        settings=settings_of_boot(link),
     )
 
 

@@ -12,7 +12,7 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.pings import PingJudgement, judge_pings
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.end_settings import settings_of_boot
+from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import MetricKey
@@ -40,6 +40,9 @@ def measure(
     raising. ``strict``: what would be marginal fails. Raises LabError.
     """
     started, clock = datetime.now(UTC), time.monotonic()
+    build = read_build(link.dut.shell, link.dut.device)
+    unread: list[str] = []
+    settings = settings_of(link, unread.append)
     rounds: list[PingReport] = []
     found = PingJudgement(None)
     key = MetricKey(link.combination.identity, Traffic(Direction.TX), Direction.TX)
@@ -50,11 +53,13 @@ def measure(
         raw[f"{len(rounds)}-ping.txt"] = text
         found = judge_pings(rounds, limits, key, profile, strict)
     record = ping_record(ping, rounds)
+    parts = parts_of(link, ping.key, found.verdict, "; ".join([*found.reasons, ping_text(record)]))
     return result_record(
         replace(
-            parts_of(link, ping.key, found.verdict, "; ".join([*found.reasons, ping_text(record)])),
-            build=read_build(link.dut.shell, link.dut.device),
-            settings=settings_of_boot(link),
+            parts,
+            build=build,
+            settings=settings,
+            notes=[*parts.notes, *unread],
             profile=profile.name,
             started=started,
             seconds=time.monotonic() - clock,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
+from pytest_pinet.execution.nic_interrupts import interrupts_script, parse_interrupts
 from pytest_pinet.tuning.file_setting import ONLINE
 from pytest_pinet.tuning.files import look_into, read_files, write_files
 from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
@@ -14,8 +12,6 @@ _SPREAD = "spread"
 _ONLINE = "online"
 _BALANCER = "irqbalance"
 _MASK = "/smp_affinity_list"
-# A line of /proc/interrupts: the number, the counts, the controller, the number there, the driver's name.
-_LINE = re.compile(r"^\s*([0-9]+):\s.*$", re.MULTILINE)
 
 
 class IrqAffinity(DeviceSetting):
@@ -39,7 +35,7 @@ class IrqAffinity(DeviceSetting):
         return written
 
     def read(self, place: SettingPlace, requested: str) -> SettingReading:
-        numbers = _numbers(place)
+        numbers = parse_interrupts(place.ask(interrupts_script(place.device, place.root)).stdout)
         if not numbers:
             raise NoKnob(f"no interrupt in /proc/interrupts belongs to {place.device}")
         folder = f"{place.root}/proc/irq"
@@ -97,22 +93,3 @@ def _number(path: str) -> int:
 
 def _effective(path: str) -> str:
     return path.removesuffix(_MASK) + "/effective_affinity_list"
-
-
-def _numbers(place: SettingPlace) -> Sequence[str]:
-    """Return the numbers of the NIC's interrupts: by the name from the driver, or of its PCI or platform device."""
-    device = place.device
-    named = re.compile(rf"(?:^|[\s,@:]){re.escape(device)}(?=$|[\s,@:-])")
-    done = place.ask(f"cat {place.root}/proc/interrupts")
-    found = [m[1] for m in _LINE.finditer(done.stdout) if named.search(m[0].partition(":")[2])]
-    if found:
-        return found
-    # Go up from the NIC to the first device with interrupts. For a USB NIC that is the USB host controller.
-    above = place.ask(
-        f'p=$(readlink -f {place.sysfs}/device) || exit 0; while [ -n "$p" ] && [ "$p" != / ]; do'
-        ' if [ -d "$p/msi_irqs" ]; then ls "$p/msi_irqs"; exit; fi;'
-        ' if [ -s "$p/irq" ]; then n=$(cat "$p/irq"); [ "$n" -gt 0 ] 2>/dev/null && { echo "$n"; exit; }; fi;'
-        " p=${p%/*}; done"
-    )
-    known = {m[1] for m in _LINE.finditer(done.stdout)}
-    return sorted((n for n in above.stdout.split() if n in known), key=int)

@@ -24,10 +24,11 @@ from pytest_pinet.config.baselines import read_baselines
 from pytest_pinet.config.calibration import read_calibration
 from pytest_pinet.errors import PinetError, Where
 from pytest_pinet.evidence import management_octets, sockets
-from pytest_pinet.evidence.build import parse_settings, parse_whole
+from pytest_pinet.evidence.build import MARK
 from pytest_pinet.evidence.collecting import script, sections, sources
 from pytest_pinet.evidence.fdt import NotDeviceTree, read_device_tree
 from pytest_pinet.evidence.nics import parse_board
+from pytest_pinet.evidence.settings import parse_settings, settings_commands
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.evidence.temperature import parse_temperature, parse_throttled
 from pytest_pinet.execution.clean_text import for_log
@@ -156,8 +157,7 @@ def _evidence(data: bytes) -> None:
     first, last = sections(before, "lo"), sections(after, "lo")
     for source in sources():
         source.add(EndEvidence("pi:lo", "lo"), Texts(first.get(source.name, ""), last.get(source.name, "")))
-    for read_text in (parse_settings, parse_whole):
-        read_text(before)
+    parse_settings("".join(f"{MARK}{part}\n{before}\n" for part in settings_commands("lo")))
 
 
 def _left_by(run: RunRecord) -> bytes:

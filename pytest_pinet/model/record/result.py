@@ -90,23 +90,22 @@ class ResultRecord(SparseRecord):
     starts and ``start_skew_within_s`` its uncertainty (95 %).
 
     Only some results have the following keys. ``serials`` are the serial numbers of the boards, by end. ``settings``
-    has for ``dut``, ``peer`` (and ``end 2`` and so on) the name of the ``end`` and its settings, read once in the
-    session: command line, kernel, driver, firmware, governor, offloads, rings, coalescing, EEE, pause, queues, IRQ
-    affinity, qdisc and sysctls. ``parameters`` is a hash of how it was measured (duration of connections, MTU and so
-    on); values with different hashes are no trend. ``evidence`` is what each end counted in each attempt,
-    ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``, ``ping`` and ``ladder``
-    belong to such traffic; pings have no goodput and no ``directions``, and neither has a ``kselftest`` of the kernel.
-    ``comparison`` belongs to two states that were
-    measured alternately: the values come from state B, and the limits from state A. ``change`` belongs to two builds
-    that were measured alternately: the values come from build B. ``exact`` belongs to two builds on an exact board;
-    the intervals of ``change`` then have no width. ``ran`` is what ran with each build under test, ``A`` and ``B``.
-    ``console_excerpt`` has the console lines around the line that ended the test, each after its time.
-    ``finding`` is the failure of a build that could not be measured (``panic`` and so on). ``facts`` are machine facts
-    of other plugins (hook ``pytest_pinet_machine_facts``). ``scale`` is the share of its rate at which the link ran, if
-    less than 1: values are converted to the full rate, ``evidence`` and ``cables`` are not. ``boot`` names the boot of
-    the device under test and ``link_up`` its link-up in that boot: values of one boot or link-up resemble each other.
-    ``second_board`` is what another board of this kind had after this result failed. ``lab`` is the lab of a result if
-    runs of several labs were merged.
+    has for ``dut``, ``peer`` (and ``end 2`` and so on) the name of the ``end`` and its settings, read before the
+    traffic: command line, kernel, driver, firmware, governor, offloads, rings, coalescing, EEE, pause, queues, IRQ
+    affinity, queueing disciplines and sysctls. ``parameters`` is a hash of how it was measured (duration of
+    connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
+    each attempt, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``, ``ping``
+    and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a ``kselftest``
+    of the kernel. ``comparison`` belongs to two states that were measured alternately: the values come from state B,
+    and the limits from state A. ``change`` belongs to two builds that were measured alternately: the values come from
+    build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have no width. ``ran``
+    is what ran with each build under test, ``A`` and ``B``. ``console_excerpt`` has the console lines around the line
+    that ended the test, each after its time. ``finding`` is the failure of a build that could not be measured
+    (``panic`` and so on). ``facts`` are machine facts of other plugins (hook ``pytest_pinet_machine_facts``). ``scale``
+    is the share of its rate at which the link ran, if less than 1: values are converted to the full rate, ``evidence``
+    and ``cables`` are not. ``boot`` names the boot of the device under test and ``link_up`` its link-up in that boot:
+    values of one boot or link-up resemble each other. ``second_board`` is what another board of this kind had after
+    this result failed. ``lab`` is the lab of a result if runs of several labs were merged.
     """
 
     id: str

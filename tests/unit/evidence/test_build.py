@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.evidence.build import parse_serial, parse_settings, read_end, read_serial
+from pytest_pinet.evidence.build import parse_serial, read_serial
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.result_record import parameters_hash, with_tool
@@ -53,54 +53,3 @@ def test_values_of_another_tool_have_another_hash() -> None:
 def test_other_parameters_have_another_hash(other: dict[str, Any]) -> None:
     assert parameters_hash(replace(TRAFFIC, **other), 1500) != parameters_hash(TRAFFIC, 1500)
     assert parameters_hash(TRAFFIC, 9000) != parameters_hash(TRAFFIC, 1500)
-
-
-PRINTED = """\
-== -k
-Features for eth0:
-rx-checksumming: on
-tx-checksumming: on
-\ttx-checksum-ipv4: off [fixed]
-tcp-segmentation-offload: off [requested on]
-== -c
-Coalesce parameters for eth0:
-Adaptive RX: off  TX: off
-rx-usecs: 3
-rx-frames: n/a
-== -g
-Ring parameters for eth0:
-Pre-set maximums:
-RX:\t\t4096
-TX:\t\t4096
-Current hardware settings:
-RX:\t\t256
-TX:\t\t512
-== -a
-Pause parameters for eth0:
-Autonegotiate:\ton
-RX:\t\toff
-== -l
-== sysctl
-/proc/sys/net/ipv4/tcp_rmem:4096\t131072\t6291456
-/proc/sys/net/ipv4/tcp_congestion_control:cubic
-== qdisc
-qdisc fq_codel 0: root refcnt 2 limit 10240p
-"""
-
-
-def test_settings_are_listed_by_name() -> None:
-    found = parse_settings(PRINTED)
-    assert found["tcp-segmentation-offload"] == "off"
-    assert found["tx-checksum-ipv4"] == "off"
-    assert (found["ring RX"], found["ring TX"]) == ("256", "512")
-    assert found["coalescing rx-usecs"] == "3"
-    assert found["pause RX"] == "off"
-    assert found["net.ipv4.tcp_rmem"] == "4096 131072 6291456"
-    assert found["qdisc"] == "fq_codel"
-    assert not any(name.startswith("channels") for name in found)
-
-
-def test_a_missing_device_has_only_the_settings_of_the_kernel() -> None:
-    found = read_end(LocalShell("here"), "nosuch0")
-    assert "net.ipv4.tcp_rmem" in found
-    assert not {"qdisc", "ring RX", "driver"} & found.keys()

@@ -1,4 +1,4 @@
-"""An attempt with other work or stolen time is repeated, but not for ever."""
+"""An attempt with other work or stolen time is repeated, but not for ever; the ends are read before the traffic."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.errors import SshError
+from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.measurement import GatePlan
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.measurement import measure
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
@@ -23,11 +26,27 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.traffic.iperf3 import Iperf3
 from tests.support.link_stand_in import TX, flow, link, one_try
+from tests.support.local_shell import LocalShell
 
 IDLE = EndEvidence("one:onboard", "eth0", machine="a"), EndEvidence("two:onboard", "eth0", machine="b")
 STOLEN = replace(IDLE[0], processors=(ProcessorLoad(0, 0.9, steal=0.1),)), IDLE[1]
 COMPILING = IDLE[0], replace(IDLE[1], others=OtherWork(0.5, (Program("cc1plus", 812, 0.5),)))
 LEFT_OUT = "a hypervisor or a quota took 10 % of a CPU of one"
+
+
+class Board(LocalShell):
+    """A board with a governor. It answers no command that contains ``refused``, and perhaps none after the traffic."""
+
+    governor = "ondemand"
+    refused = "nothing"
+    ends_with_traffic = False
+    answers = True
+
+    def run(self, command: str, timeout_s: float = 10.0) -> Completed:
+        if not self.answers or self.refused in command:
+            raise SshError(f"{self.name} does not answer")
+        governors = "cat /sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
+        return super().run(command.replace(governors, f"echo {self.governor}"), timeout_s)
 
 
 class Replayed(Runs):
@@ -46,6 +65,9 @@ class Replayed(Runs):
         number = min(len(self.tries), len(self.evidence) - 1)
         seen = replace(one_try(flow(payload=100_000_000)), seconds=3.0, evidence=self.evidence[number])
         self.tries.append(seen)
+        for end in self._link.ends:
+            if isinstance(end.shell, Board):
+                end.shell.answers = not end.shell.ends_with_traffic
         return seen
 
     def finish(self, *_: object) -> list[str]:
@@ -53,7 +75,7 @@ class Replayed(Runs):
 
 
 def measured(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], limit: str = "900M"
+    here: Path | Link, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], limit: str = "900M"
 ) -> tuple[ResultRecord, list[str]]:
     """Return the result, and for each attempt why it does not count."""
     runs: list[Replayed] = []
@@ -67,7 +89,7 @@ def measured(
     monkeypatch.setattr(measurement, "Runs", Own)
     monkeypatch.setattr(measurement, "ceilings", lambda *_: ({}, []))
     plan = GatePlan(parse_arguments({"min": limit}, Origin.MARKER), PROFILES["standard"], link_ups=False)
-    record = measure(MeasureContext(link(folder), Iperf3()), TX, plan)
+    record = measure(MeasureContext(link(here) if isinstance(here, Path) else here, Iperf3()), TX, plan)
     return record, [one.excluded for one in runs[0].tries]
 
 
@@ -93,3 +115,35 @@ def test_attempts_are_repeated_twice_at_most(
 def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, excluded = measured(tmp_path, monkeypatch, STOLEN, limit="500M")
     assert (record.verdict, excluded) == (Verdict.PASS, [""])
+
+
+def test_each_result_has_the_settings_at_its_own_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boards = Board("one"), Board("two")
+    here = link(tmp_path, shells=boards)
+    found = []
+    for governor in ("ondemand", "performance"):
+        boards[1].governor = governor
+        record, _ = measured(here, monkeypatch, IDLE, limit="500M")
+        assert record.settings is not None
+        found.append([own["governor"] for own in record.settings.values()])
+    assert found == [["ondemand", "ondemand"], ["ondemand", "performance"]]
+
+
+def test_an_end_that_does_not_answer_after_the_traffic_loses_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boards = Board("one"), Board("two")
+    for board in boards:
+        board.ends_with_traffic = True
+    record, _ = measured(link(tmp_path, shells=boards), monkeypatch, IDLE, limit="500M")
+    assert record.verdict is Verdict.PASS
+    assert list(record.settings or ()) == ["dut", "peer"]
+
+
+def test_settings_that_cannot_be_read_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boards = Board("one"), Board("two")
+    boards[1].refused = "scaling_governor"
+    record, _ = measured(link(tmp_path, shells=boards), monkeypatch, IDLE, limit="500M")
+    assert record.verdict is Verdict.PASS
+    assert list(record.settings or ()) == ["dut"]
+    assert "the settings of two:onboard could not be read: two does not answer" in record.notes
