@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_pinet.model.diagnosis import Cause
-from tests.support.cause_scenarios import Scenario, scenarios
+from tests.support.cause_scenario import Scenario
+from tests.support.cause_scenarios import scenarios
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "causes.md"
 # Each seed draws other rates, losses, queues and loads, and another order.
@@ -18,8 +19,9 @@ HEAD = """\
 `limited_by` names one cause of a value ([the rules](verdicts.md#what-limited-it)). This page has the result of {count}
 scenarios with a known cause: {mixes} mixes of {each}, each in its own random order. Values of real boards are
 published. The course of TCP over losses, queues and windows comes from a model that knows nothing of the rules. Each
-scenario also has symptoms of other causes, such as a full CPU beside a shaper. The scenarios of `nothing decisive` are
-negative controls.
+scenario also has symptoms of other causes, such as a full CPU beside a shaper. The last column has the negative
+controls of a cause: scenarios with its symptoms in which another cause, or none, limits the value. A test fails if a
+cause has no control, or if a control is judged wrongly.
 
 **{right} of {count} causes are right ({percent:.1f} %).** In each mix at least 95 % must be.
 
@@ -34,11 +36,14 @@ def page(found: Sequence[tuple[Scenario, Cause]]) -> str:
     head = HEAD.format(
         count=count, mixes=len(SEEDS), each=count // len(SEEDS), right=right, percent=100 * right / count
     )
-    lines = [head, "| cause | scenarios | right | this cause instead of another |", "|---|---|---|---|"]
+    title = "| cause | scenarios | right | this cause instead of another | controls right |"
+    lines = [head, title, "|---|---|---|---|---|"]
     for cause in Cause:
         own = [named for one, named in found if one.cause is cause]
         instead = sum(named is cause for _, named in wrong)
-        lines.append(f"| `{cause}` | {len(own)} | {own.count(cause)} | {instead} |")
+        controls = [named is one.cause for one, named in found if one.control_of is cause]
+        held = f"{sum(controls)} of {len(controls)}" if controls else "-"
+        lines.append(f"| `{cause}` | {len(own)} | {own.count(cause)} | {instead} | {held} |")
     lines += ["", "## The wrong ones", ""]
     if not wrong:
         return "\n".join([*lines, "None.", ""])
