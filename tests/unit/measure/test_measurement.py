@@ -34,9 +34,10 @@ class Replayed(Runs):
     """Yields attempts at 800 Mbit/s with this evidence, without traffic; the last one again and again."""
 
     evidence: Sequence[tuple[EndEvidence, EndEvidence]] = ()
+    duplexes: tuple[str, str] = ("full", "full")
 
     def __enter__(self) -> Replayed:
-        self.cables: Any = SimpleNamespace(carrier_changes=[None], records=list)
+        self.cables: Any = SimpleNamespace(carrier_changes=[None], records=list, duplexes=self.duplexes)
         self.conditions: Any = SimpleNamespace(before=(), notes=[], look_for_others=lambda: None)
         return self
 
@@ -93,3 +94,16 @@ def test_attempts_are_repeated_twice_at_most(
 def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, excluded = measured(tmp_path, monkeypatch, STOLEN, limit="500M")
     assert (record.verdict, excluded) == (Verdict.PASS, [""])
+
+
+def test_a_link_that_became_half_duplex_during_the_traffic_is_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Replayed, "duplexes", ("half", "full"))
+    record, _ = measured(tmp_path, monkeypatch, IDLE)
+    assert record.limited_by is not None
+    assert (record.verdict, record.limited_by.text) == (
+        Verdict.FAIL,
+        "the link of one:onboard runs in half duplex at 1000 Mbit/s",
+    )
+    assert record.combination.dut_port == "s/p1"
