@@ -116,14 +116,14 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
 
         # Only one step of a ladder is judged; all of its steps are evidence.
         tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
+        repeats = 0
 
         def measured() -> MeasurementJudgement:
             """Run the traffic until it decides. A connection with other work is repeated before it is believed.
 
             After a bad verdict, read the evidence that was not read yet.
             """
-            nonlocal tries, sent
-            repeats = 0
+            nonlocal tries, sent, repeats
             while True:
                 with doing("judge"):
                     found = judged()

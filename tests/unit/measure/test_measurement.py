@@ -34,6 +34,7 @@ class Replayed(Runs):
     """Yields attempts at 800 Mbit/s with this evidence, without traffic; the last one again and again."""
 
     evidence: Sequence[tuple[EndEvidence, EndEvidence]] = ()
+    set_aside_count = 0
     duplexes: tuple[str, str] = ("full", "full")
 
     def __enter__(self) -> Replayed:
@@ -49,6 +50,10 @@ class Replayed(Runs):
         self.tries.append(seen)
         return seen
 
+    def set_aside(self, why: str) -> None:
+        self.set_aside_count += 1
+        super().set_aside(why)
+
     def finish(self, *_: object) -> list[str]:
         return []
 
@@ -57,6 +62,14 @@ def measured(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], limit: str = "900M"
 ) -> tuple[ResultRecord, list[str]]:
     """Return the result, and for each attempt why it does not count."""
+    record, runs = replayed(folder, monkeypatch, *evidence, limit=limit)
+    return record, [one.excluded for one in runs.tries]
+
+
+def replayed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], limit: str = "900M"
+) -> tuple[ResultRecord, Replayed]:
+    """Return the result and its runs."""
     runs: list[Replayed] = []
 
     class Own(Replayed):
@@ -69,7 +82,7 @@ def measured(
     monkeypatch.setattr(measurement, "ceilings", lambda *_: ({}, []))
     plan = GatePlan(parse_arguments({"min": limit}, Origin.MARKER), PROFILES["standard"], link_ups=False)
     record = measure(MeasureContext(link(folder), Iperf3()), TX, plan)
-    return record, [one.excluded for one in runs[0].tries]
+    return record, runs[0]
 
 
 def test_an_attempt_with_stolen_time_is_repeated_and_the_others_decide(
@@ -89,6 +102,16 @@ def test_attempts_are_repeated_twice_at_most(
     assert [bool(why) for why in excluded[:3]] == [True, True, False]
     assert set(excluded[2:]) == {""}
     assert record.verdict is Verdict.INVALID
+
+
+def test_the_repeats_of_a_measurement_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After connections were left out, the next ones are not repeated twice again. The budget of traffic bounds all."""
+    record, runs = replayed(tmp_path, monkeypatch, STOLEN, STOLEN, IDLE, STOLEN)
+    assert [bool(one.excluded) for one in runs.tries[:4]] == [True, True, False, True]
+    assert runs.set_aside_count == 2
+    assert runs.traffic_s <= PROFILES["standard"].budget_s
+    assert record.verdict is Verdict.INCONCLUSIVE
+    assert record.message.endswith("a hypervisor or a quota took 10 % of a CPU of one in 6 of 7 connections")
 
 
 def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
