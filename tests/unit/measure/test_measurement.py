@@ -46,7 +46,9 @@ class Replayed(Runs):
 
     def again(self, *_: object) -> Try:
         number = min(len(self.tries), len(self.evidence) - 1)
-        seen = replace(one_try(flow(payload=100_000_000)), seconds=3.0, evidence=self.evidence[number])
+        seen = replace(
+            one_try(flow(payload=100_000_000, retransmits=5000)), seconds=3.0, evidence=self.evidence[number]
+        )
         self.tries.append(seen)
         return seen
 
@@ -59,17 +61,17 @@ class Replayed(Runs):
 
 
 def measured(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], limit: str = "900M"
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], **limits: str
 ) -> tuple[ResultRecord, list[str]]:
     """Return the result, and for each attempt why it does not count."""
-    record, runs = replayed(folder, monkeypatch, *evidence, limit=limit)
+    record, runs = replayed(folder, monkeypatch, *evidence, **limits)
     return record, [one.excluded for one in runs.tries]
 
 
 def replayed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], limit: str = "900M"
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], **limits: str
 ) -> tuple[ResultRecord, Replayed]:
-    """Return the result and its runs."""
+    """Return the result and its runs. Without ``limits``, the goodput must be 900 Mbit/s."""
     runs: list[Replayed] = []
 
     class Own(Replayed):
@@ -80,7 +82,7 @@ def replayed(
 
     monkeypatch.setattr(measurement, "Runs", Own)
     monkeypatch.setattr(measurement, "ceilings", lambda *_: ({}, []))
-    plan = GatePlan(parse_arguments({"min": limit}, Origin.MARKER), PROFILES["standard"], link_ups=False)
+    plan = GatePlan(parse_arguments(limits or {"min": "900M"}, Origin.MARKER), PROFILES["standard"], link_ups=False)
     record = measure(MeasureContext(link(folder), Iperf3()), TX, plan)
     return record, runs[0]
 
@@ -115,8 +117,17 @@ def test_the_repeats_of_a_measurement_are_counted_together(tmp_path: Path, monke
 
 
 def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record, excluded = measured(tmp_path, monkeypatch, STOLEN, limit="500M")
+    record, excluded = measured(tmp_path, monkeypatch, STOLEN, min="500M")
     assert (record.verdict, excluded) == (Verdict.PASS, [""])
+
+
+def test_retransmits_beside_other_programs_are_excused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, _ = measured(tmp_path, monkeypatch, COMPILING, retransmits="1%")
+    assert record.verdict is Verdict.INVALID
+    assert "retransmit rate 6.75% is above the limit 1%, but other programs took 50 % of a CPU of two" in record.message
+    assert "(cc1plus (pid 812) 50 %)" in record.message
+    record, _ = measured(tmp_path, monkeypatch, COMPILING, IDLE, retransmits="1%")
+    assert record.verdict is Verdict.FAIL
 
 
 def test_a_link_that_became_half_duplex_during_the_traffic_is_the_cause(
