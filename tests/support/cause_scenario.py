@@ -69,6 +69,11 @@ class Scenario:
     source: str = "made up"
     control_of: Cause | None = None
 
+    @property
+    def is_published(self) -> bool:
+        """Whether its goodput was published for a real board; a range is drawn from."""
+        return self.source != "made up" and not self.source.startswith("like ")
+
     def found(self) -> Diagnosis:
         """Return what the rules name."""
         link = self._link()

@@ -1,7 +1,8 @@
 """Mixed scenarios for the rules that name what limited a value. Each also has symptoms of other causes.
 
-Values of real boards have their source in ``source``. The key of ``facts/published_results.yaml`` (S0 to S4) and issue
-numbers are meant; RPD is ``geerlingguy/raspberry-pi-pcie-devices``, RPL ``raspberrypi/linux``.
+Values of real boards have their source in ``source``; with "like", only the kind of fault is known from there. S0 to S4
+are keys of ``facts/published_results.yaml``; RPD is ``geerlingguy/raspberry-pi-pcie-devices``, RPL
+``raspberrypi/linux``, with the numbers of issues.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ def _links(dice: random.Random) -> Iterator[Scenario]:
         rate * dice.uniform(0.98, 1.01),
         samples=steps(rate, 0.001),
         traffic=Traffic(Direction.TX, bitrate=Bitrate.mbps(rate)),
-        source="S1: 400 Mbit/s",
+        source="like S1: 400 Mbit/s",
     )
-    yield Scenario("port at 100 Mbit/s", Cause.LINK, dice.uniform(92, 94.1), dut=End(100), source="RPL 2642")
+    yield Scenario("port at 100 Mbit/s", Cause.LINK, dice.uniform(92, 94.1), dut=End(100), source="like RPL 2642")
     yield Scenario("peer's NIC of 100 Mbit/s", Cause.PEER, dice.uniform(92, 94.1), peer=End(100, 100))
     yield Scenario(
         "half duplex",
@@ -61,7 +62,7 @@ def _links(dice: random.Random) -> Iterator[Scenario]:
         dut=End(10, 100, duplex="half"),
         peer=End(10, 100),
         retransmits=120,
-        source="RPL 2554: losses at 10 Mbit/s half duplex",
+        source="like RPL 2554: losses at 10 Mbit/s half duplex",
     )
     yield Scenario(
         "class driver that calls its link half duplex",
@@ -81,7 +82,7 @@ def _boards(dice: random.Random) -> Iterator[Scenario]:
         "hot board below its clock",
         Cause.POWER,
         dice.uniform(300, 900),
-        source="S0-5",
+        source="like S0-5",
         dut=End(heat=hot, loads=(1.0, 0.5, 0.4, 0.3), softirq=0.7),
     )
     yield Scenario(
@@ -194,7 +195,7 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
         samples=steps(420, 0.1),
         sockets=Sockets(1, SEGMENT, 0.0009, 0.0004, receiver_limited=0.1, sender_limited=0.0),
         dut=End(loads=(0.99, 0.98, 0.97, 0.98), tool_percent=dice.uniform(30, 45)),
-        source="issue 18: PINET_RUN=1 make",
+        source="like issue 18: PINET_RUN=1 make",
     )
     yield Scenario(
         "one thread that fills its core, behind a queue of its own",
@@ -216,7 +217,7 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
         samples=steps(420, 0.2),
         sockets=Sockets(1, SEGMENT, 0.0009, 0.0006, receiver_limited=0.1, sender_limited=0.0),
         dut=End(loads=(0.98, 0.97), others=work),
-        source="issue 18: 5,000 retransmits in 15 s",
+        source="like issue 18: 5,000 retransmits in 15 s",
     )
     yield Scenario("stolen time", Cause.OTHERS, 500, dut=End(loads=(0.9, 0.9), steal=dice.uniform(0.05, 0.2)))
     yield tcp(
@@ -259,7 +260,7 @@ def _flows(dice: random.Random, number: int) -> Iterator[Scenario]:
         number,
         dice,
         dut=own_work,
-        source="issue 18: PINET_RUN=1 make",
+        source="like issue 18: PINET_RUN=1 make",
     )
     loss = dice.choice([0.002, 0.005, 0.01, 0.03])
     yield tcp(

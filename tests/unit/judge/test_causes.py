@@ -1,4 +1,4 @@
-"""Named causes are right: mixed scenarios in random order, some of them with published values of real boards."""
+"""Named causes are right: mixed scenarios in random order, some of them with goodputs published for real boards."""
 
 from __future__ import annotations
 
