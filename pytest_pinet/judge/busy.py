@@ -18,8 +18,7 @@ STOLEN = 0.05
 # Goodput falls by more than the share of stolen time, since TCP also slows down after losses, but not by more than this
 # many times the share.
 STOLEN_COSTS = 2.0
-# So many attempts with other work are repeated before the others decide, and as many more after each time that some of
-# several were left out.
+# So many attempts with other work are repeated in one measurement, before the others decide.
 MOST_REPEATS = 2
 
 

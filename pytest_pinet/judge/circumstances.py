@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from pytest_pinet.model.conditions import Conditions
-from pytest_pinet.model.judgement import DirectionJudgement
+from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, ExtraJudgement
+from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
+
+T = TypeVar("T", DirectionJudgement, EvennessJudgement, ExtraJudgement)
+# Other work delays packets, and queues that are not read drop them. It adds nothing to the processor time of our tool.
+_RAISED = (Metric.RETRANSMITS, Metric.LOSS, Metric.LATENCY)
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,19 @@ def failed(found: DirectionJudgement, why: str) -> DirectionJudgement:
     return replace(found, verdict=Verdict.FAIL, reason=why) if why else found
 
 
+def excused_costs(found: Iterable[ExtraJudgement], busy: Sequence[Excuse]) -> tuple[ExtraJudgement, ...]:
+    """Make missed limits on retransmits, loss and latency invalid if an end was busy."""
+    return tuple(excused_if_busy(one, busy if one.metric in _RAISED else ()) for one in found)
+
+
+def excused_if_busy(found: T, busy: Sequence[Excuse]) -> T:
+    """Make a missed limit that other work can break invalid, not a failure, if an end was busy."""
+    if found.verdict is not Verdict.FAIL or not busy:
+        return found
+    reason = f"{found.reason}, but {'; '.join(first_lines(one.text for one in busy))}: the link is not the cause"
+    return replace(found, verdict=Verdict.INVALID, reason=reason)
+
+
 def excused(
     found: DirectionJudgement, circumstances: Circumstances, capacities: Mapping[str, Bitrate]
 ) -> DirectionJudgement:
@@ -80,6 +99,8 @@ def excused(
     failures stay.
     """
     limit = found.limit
+    if circumstances.lossy_ladder and found.reason == circumstances.lossy_ladder:
+        return excused_if_busy(found, circumstances.busy)
     if found.verdict is Verdict.INCONCLUSIVE and circumstances.busy:
         return replace(found, reason="; ".join([found.reason, *first_lines(one.text for one in circumstances.busy)]))
     if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:

@@ -16,7 +16,15 @@ from pytest_pinet.judge.attempts import (
     sum_of,
 )
 from pytest_pinet.judge.baseline import Baseline, Reference, compare
-from pytest_pinet.judge.circumstances import Circumstances, excused, failed, first_lines, invalid
+from pytest_pinet.judge.circumstances import (
+    Circumstances,
+    excused,
+    excused_costs,
+    excused_if_busy,
+    failed,
+    first_lines,
+    invalid,
+)
 from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.flows import judge_evenness
@@ -110,11 +118,17 @@ def worst_of(
     even: EvennessJudgement | None,
 ) -> tuple[Verdict, str]:
     """Return the worst verdict of a measurement, and why."""
-    judged = [(one.verdict, f"{way}: {one.reason}") for way, one in directions.items()]
+    judged = [(one.verdict, f"{way}: {'; '.join([*_missed(one), one.reason])}") for way, one in directions.items()]
     judged += [(extra.verdict, f"{way}: {extra.reason}") for way, one in directions.items() for extra in one.extras]
     judged += [(flow.judged.verdict, f"{flow.name}: {flow.judged.reason}") for flow in flows]
     judged += [(even.verdict, even.reason)] if even is not None else []
     return min(judged, key=lambda entry: SEVERITY.index(entry[0]))
+
+
+def _missed(found: DirectionJudgement) -> list[str]:
+    """Return the reasons of missed limits on costs that gave the direction its verdict."""
+    bad = found.verdict in (Verdict.FAIL, Verdict.INVALID)
+    return [extra.reason for extra in found.extras if bad and extra.verdict is found.verdict]
 
 
 class _Judging:
@@ -140,9 +154,9 @@ class _Judging:
         directions = {way: self._sum(way) for way in (Direction.TX, Direction.RX) if self._counted(way)}
         several = len(self._topology.runs(self._traffic.direction)) > 1
         flows = tuple(self._flow(index) for index in range(len(self._flows))) if several else ()
-        even = self._evenness() if several else None
-        verdict, _ = worst_of(directions, flows, even)
         here = self._circumstances
+        even = excused_if_busy(self._evenness(), here.busy) if several else None
+        verdict, _ = worst_of(directions, flows, even)
         # Failed requests fail the test, however many others were answered. An invalid result stays invalid.
         unanswered = "" if verdict is Verdict.INVALID or here.ineffective else here.unanswered
 
@@ -286,6 +300,7 @@ class _Judging:
         extras, unsettled = judged_extras(self._link, self._key(way), self._tries, chosen, plan.limits, plan.profile)
         if unsettled:
             self._wanted.append(Fresh.CONNECTION)
+        extras = excused_costs(extras, self._circumstances.busy)
         return replace(
             found,
             verdict=worst([found.verdict, *(one.verdict for one in extras if one.verdict is not Verdict.SKIPPED)]),

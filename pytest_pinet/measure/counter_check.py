@@ -61,6 +61,11 @@ class CounterCheck:
         """The carrier changes of each end when they were last accepted; None if the end does not count them."""
         return [state.carrier_changes for state in self._crossing.before]
 
+    @property
+    def duplexes(self) -> list[str | None]:
+        """The duplex of each end at the latest reading; None if its driver does not report it."""
+        return [state.duplex for state in self._crossing.after]
+
     def rebase(self) -> None:
         """Count from now on. Earlier events are already reported, and the counters may have restarted."""
         self._crossing.rebase()

@@ -120,14 +120,14 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
 
         # Only one step of a ladder is judged; all of its steps are evidence.
         tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
+        repeats = 0
 
         def measured() -> MeasurementJudgement:
             """Run the traffic until it decides. A connection with other work is repeated before it is believed.
 
             After a bad verdict, read the evidence that was not read yet.
             """
-            nonlocal tries, sent
-            repeats = 0
+            nonlocal tries, sent, repeats
             while True:
                 with doing("judge"):
                     found = judged()
@@ -169,6 +169,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         found = judged(busy, capacities, broke)
         if plan.strict:
             found = strictly(found)
+    later = _with_duplexes(facts, runs.cables.duplexes)
     parts = replace(
         _parts(link, traffic, runs, found),
         build=build,
@@ -180,7 +181,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         started=started,
         seconds=time.monotonic() - clock,
         evidence=[one.evidence for one in runs.tries],
-        limited_by=limited_by(facts, sent, tries, found.directions, runs.conditions.before, capacities),
+        limited_by=limited_by(later, sent, tries, found.directions, runs.conditions.before, capacities),
         windows=_windows(tries),
         ladder=None if ladder is None else ladder.record(),
         http=_http(tries, traffic),
@@ -202,6 +203,12 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     record = result_record(replace(parts, notes=notes))
     context.raw["versions.txt"] = _versions(parts)
     return record
+
+
+def _with_duplexes(facts: LinkFacts, duplexes: Sequence[str | None]) -> LinkFacts:
+    """Return the facts with the duplex after the traffic: some USB drivers negotiate again without a carrier change."""
+    ends = (replace(end, duplex=duplex) for end, duplex in zip(facts.ends, duplexes, strict=True))
+    return replace(facts, ends=tuple(ends))
 
 
 def _at_least(traffic: Traffic, seconds: int) -> Traffic:

@@ -1,155 +1,28 @@
-"""Scenarios with a known cause, for the rules that name what limited a value. Each also has symptoms of other causes.
+"""Mixed scenarios for the rules that name what limited a value. Each also has symptoms of other causes.
 
-Values of real boards have their source in ``source``. The key of ``facts/published_results.yaml`` (S0 to S4) and issue
-numbers are meant; RPD is ``geerlingguy/raspberry-pi-pcie-devices``, RPL ``raspberrypi/linux``. The course of
-TCP over losses, queues and windows comes from `tcp_model`, which knows nothing of the rules.
+Values of real boards have their source in ``source``; with "like", only the kind of fault is known from there. S0 to S4
+are keys of ``facts/published_results.yaml``; RPD is ``geerlingguy/raspberry-pi-pcie-devices``, RPL
+``raspberrypi/linux``, with the numbers of issues.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
 
-from pytest_pinet.judge.attempts import Try
-from pytest_pinet.judge.bottleneck import limited_by
-from pytest_pinet.judge.oracle import physical_limit
-from pytest_pinet.model.conditions import Conditions, PcieLink
-from pytest_pinet.model.diagnosis import Cause, Diagnosis
-from pytest_pinet.model.evidence import EndEvidence, Heat, OtherWork, ProcessorLoad, Program
+from pytest_pinet.model.conditions import PcieLink, Throttling
+from pytest_pinet.model.diagnosis import Cause
+from pytest_pinet.model.evidence import Heat, OtherWork, Program
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.link_facts import LinkFacts
-from pytest_pinet.model.measurement import Sample, Sockets
+from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
-from tests.support import link_stand_in
-from tests.support.link_stand_in import flow, judged, one_try
-from tests.support.tcp_model import SEGMENT, Bottleneck, Course, run
+from tests.support.cause_controls import controls
+from tests.support.cause_scenario import End, Scenario, steps, tcp
+from tests.support.tcp_model import SEGMENT, Bottleneck
 
 # The kernel does not report the payload of packets; that of the CM4 is published.
 GEN2, GEN3 = PcieLink(5.0, 1, 128), PcieLink(8.0, 1)
-IDLE = (0.12, 0.2, 0.08, 0.1)
-
-
-@dataclass(frozen=True)
-class End:
-    """One end: link and NIC (Mbit/s), bus, load of each CPU (the first one in ``softirq`` by that share), and so on."""
-
-    mbps: int = 1000
-    rated: int = 1000
-    duplex: str = "full"
-    bus: Bus = Bus.SOC
-    usb_mbps: float | None = None
-    pcie: PcieLink | None = None
-    loads: tuple[float, ...] = IDLE
-    softirq: float = 0.05
-    user: float = 0.0
-    heat: Heat | None = None
-    ceiling: float | None = None
-    others: OtherWork | None = None
-    steal: float = 0.0
-    tool_percent: float | None = None
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What a run measured, and what limited it."""
-
-    name: str
-    cause: Cause
-    mbps: float
-    dut: End = End()
-    peer: End = End()
-    back_mbps: float | None = None
-    samples: tuple[Sample, ...] = ()
-    sockets: Sockets | None = None
-    retransmits: int | None = 0
-    lost: tuple[int, int] | None = None
-    traffic: Traffic = field(default_factory=lambda: Traffic(Direction.TX))
-    source: str = "made up"
-
-    def found(self) -> Diagnosis:
-        """Return what the rules name."""
-        link = self._link()
-        oracle = physical_limit(link.path.speed_mbps, 1500, True, Bus.SOC, self.traffic.direction)
-        judgements = {Direction.TX: replace(judged(self.mbps * 1e6), oracle=oracle.goodput)}
-        if self.back_mbps is not None:
-            judgements[Direction.RX] = replace(judged(self.back_mbps * 1e6), oracle=oracle.goodput)
-        conditions = [
-            Conditions(name, "eth0", pcie=end.pcie, usb_mbps=end.usb_mbps)
-            for name, end in (("one", self.dut), ("two", self.peer))
-        ]
-        named = (("one:onboard", self.dut), ("two:onboard", self.peer))
-        ceilings = {name: Bitrate.mbps(end.ceiling) for name, end in named if end.ceiling is not None}
-        return limited_by(link, self.traffic, [self._try()] * 3, judgements, conditions, ceilings)
-
-    def _link(self) -> LinkFacts:
-        facts = link_stand_in.facts()
-        ends = tuple(
-            replace(
-                old,
-                negotiated_mbps=end.mbps,
-                cabled_mbps=end.mbps,
-                rated_mbps=end.rated,
-                duplex=end.duplex,
-                bus=end.bus,
-            )
-            for old, end in zip(facts.ends, (self.dut, self.peer), strict=True)
-        )
-        return replace(facts, ends=ends)
-
-    def _try(self) -> Try:
-        one = flow(sockets=self.sockets, retransmits=self.retransmits, lost=self.lost)
-        samples = self.samples or _steps(self.mbps)
-        flows = [
-            replace(
-                one, flow=replace(one.flow, samples=samples, rtt_s=None if self.sockets is None else self.sockets.rtt_s)
-            )
-        ]
-        if self.back_mbps is not None:
-            back = replace(flow(1, 0), way=Direction.RX)
-            flows.append(replace(back, flow=replace(back.flow, samples=_steps(self.back_mbps))))
-        made = one_try(*flows, traffic=self.traffic)
-        used = {"dut": self.dut.tool_percent, "peer": self.peer.tool_percent}
-        cpu = {role: percent for role, percent in used.items() if percent is not None}
-        made = replace(made, measurements=tuple(replace(one, cpu_percent=cpu) for one in made.measurements))
-        return replace(made, evidence=(_evidence("one", self.dut), _evidence("two", self.peer)))
-
-
-def _evidence(name: str, end: End) -> EndEvidence:
-    loads = tuple(
-        ProcessorLoad(
-            cpu,
-            busy,
-            user=busy * end.user,
-            system=busy * (1 - end.user) / 2,
-            softirq=busy * (end.softirq if cpu == 0 else 0.05),
-            steal=end.steal,
-        )
-        for cpu, busy in enumerate(end.loads)
-    )
-    return EndEvidence(
-        f"{name}:onboard", "eth0", machine=name, processors=loads, under_load=end.heat, others=end.others, traffic_s=3.0
-    )
-
-
-def _steps(mbps: float, spread: float = 0.03) -> tuple[Sample, ...]:
-    """Return samples whose rate varies from half second to half second, by about this share."""
-    factors = [1 + spread * step for step in (-1.2, 0.9, -0.5, 1.3, 0.6, -1.1)]
-    return tuple(Sample(i / 10, 0.1, round(mbps * 12_500 * factors[i // 5])) for i in range(30))
-
-
-def _tcp(name: str, cause: Cause, path: Bottleneck, seed: int, dice: random.Random, **more: Any) -> Scenario:
-    """Return a scenario of the TCP model, with the jitter of a clock, and a load that explains nothing."""
-    course: Course = run(path, seed)
-    samples = tuple(replace(s, bytes=round(s.bytes * (1 + dice.gauss(0, 0.002)))) for s in course.samples)
-    sockets = Sockets(1, SEGMENT, course.rtt_s, course.rtt_min_s, receiver_limited=course.limited, sender_limited=0.0)
-    ends = End(loads=(dice.uniform(0.1, 0.6), 0.2, 0.1, 0.1))
-    ends_of: dict[str, Any] = {"dut": ends, "peer": ends, **more}
-    return Scenario(
-        name, cause, course.mbps, samples=samples, sockets=sockets, retransmits=course.retransmits, **ends_of
-    )
 
 
 def _links(dice: random.Random) -> Iterator[Scenario]:
@@ -176,11 +49,11 @@ def _links(dice: random.Random) -> Iterator[Scenario]:
         "capped sender",
         Cause.SENDER,
         rate * dice.uniform(0.98, 1.01),
-        samples=_steps(rate, 0.001),
+        samples=steps(rate, 0.001),
         traffic=Traffic(Direction.TX, bitrate=Bitrate.mbps(rate)),
-        source="S1: 400 Mbit/s",
+        source="like S1: 400 Mbit/s",
     )
-    yield Scenario("port at 100 Mbit/s", Cause.LINK, dice.uniform(92, 94.1), dut=End(100), source="RPL 2642")
+    yield Scenario("port at 100 Mbit/s", Cause.LINK, dice.uniform(92, 94.1), dut=End(100), source="like RPL 2642")
     yield Scenario("peer's NIC of 100 Mbit/s", Cause.PEER, dice.uniform(92, 94.1), peer=End(100, 100))
     yield Scenario(
         "half duplex",
@@ -189,7 +62,7 @@ def _links(dice: random.Random) -> Iterator[Scenario]:
         dut=End(10, 100, duplex="half"),
         peer=End(10, 100),
         retransmits=120,
-        source="RPL 2554: losses at 10 Mbit/s half duplex",
+        source="like RPL 2554: losses at 10 Mbit/s half duplex",
     )
     yield Scenario(
         "class driver that calls its link half duplex",
@@ -199,6 +72,7 @@ def _links(dice: random.Random) -> Iterator[Scenario]:
         back_mbps=902,
         traffic=Traffic(Direction.BIDIR),
         source="S1, cdc_ncm",
+        control_of=Cause.LINK,
     )
 
 
@@ -208,7 +82,7 @@ def _boards(dice: random.Random) -> Iterator[Scenario]:
         "hot board below its clock",
         Cause.POWER,
         dice.uniform(300, 900),
-        source="S0-5",
+        source="like S0-5",
         dut=End(heat=hot, loads=(1.0, 0.5, 0.4, 0.3), softirq=0.7),
     )
     yield Scenario(
@@ -216,6 +90,13 @@ def _boards(dice: random.Random) -> Iterator[Scenario]:
         Cause.IRQ,
         700,
         dut=End(heat=Heat(1500, 1500, 82), loads=(0.99, 0.2, 0.1, 0.1), softirq=0.9),
+        control_of=Cause.POWER,
+    )
+    yield Scenario(
+        "firmware that throttles during the traffic",
+        Cause.POWER,
+        400,
+        dut=End(before=Heat(throttling=Throttling(0)), after=Heat(throttling=Throttling(0x40000))),
     )
     usb = dice.choice([(224, "S0: LAN7515"), (321, "S0: AX88179")])
     yield Scenario("USB 2", Cause.USB, usb[0], dut=End(bus=Bus.USB2, usb_mbps=480), source=usb[1])
@@ -244,6 +125,7 @@ def _boards(dice: random.Random) -> Iterator[Scenario]:
         back_mbps=847,
         traffic=Traffic(Direction.BIDIR),
         source="S1",
+        control_of=Cause.USB,
     )
     yield Scenario(
         "PCIe 2.0 x1 with packets of 128 bytes",
@@ -268,6 +150,7 @@ def _boards(dice: random.Random) -> Iterator[Scenario]:
         1500,
         peer=End(10_000, 10_000),
         dut=End(10_000, 10_000, bus=Bus.PCIE2X1, pcie=GEN2),
+        control_of=Cause.PCIE,
     )
 
 
@@ -291,24 +174,37 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
         traffic=Traffic(Direction.BIDIR),
         source="Pi 4 genet, tomcore-website",
     )
-    yield Scenario("four cores at 90 %", Cause.NOTHING, 800, dut=End(loads=(0.9, 0.9, 0.9, 0.9), softirq=0.6))
-    yield Scenario("one core in the program", Cause.CPU, dice.uniform(300, 800), dut=End(loads=one, softirq=0.1))
+    yield Scenario(
+        "four cores at 90 %",
+        Cause.NOTHING,
+        800,
+        dut=End(loads=(0.9, 0.9, 0.9, 0.9), softirq=0.6),
+        control_of=Cause.IRQ,
+    )
+    yield Scenario(
+        "one core in the program",
+        Cause.CPU,
+        dice.uniform(300, 800),
+        dut=End(loads=one, softirq=0.1),
+        control_of=Cause.IRQ,
+    )
     yield Scenario(
         "own work that takes the CPU from the traffic",
         Cause.CPU,
         420,
-        samples=_steps(420, 0.1),
+        samples=steps(420, 0.1),
         sockets=Sockets(1, SEGMENT, 0.0009, 0.0004, receiver_limited=0.1, sender_limited=0.0),
         dut=End(loads=(0.99, 0.98, 0.97, 0.98), tool_percent=dice.uniform(30, 45)),
-        source="issue 18: PINET_RUN=1 make",
+        source="like issue 18: PINET_RUN=1 make",
     )
     yield Scenario(
         "one thread that fills its core, behind a queue of its own",
         Cause.CPU,
         dice.uniform(300, 800),
-        samples=_steps(500, 0.004),
+        samples=steps(500, 0.004),
         sockets=Sockets(1, SEGMENT, 0.0015, 0.0004, receiver_limited=0.2, sender_limited=0.0),
         dut=End(loads=one, softirq=0.1, tool_percent=dice.uniform(85, 95)),
+        control_of=Cause.SHAPER,
     )
     yield Scenario("one core of the peer", Cause.PEER, dice.uniform(300, 800), peer=End(loads=one, softirq=0.8))
     yield Scenario("loopback of the peer", Cause.PEER, 680, peer=End(ceiling=dice.uniform(690, 740)))
@@ -318,19 +214,20 @@ def _processors(dice: random.Random) -> Iterator[Scenario]:
         Cause.OTHERS,
         420,
         retransmits=1000,
-        samples=_steps(420, 0.2),
+        samples=steps(420, 0.2),
         sockets=Sockets(1, SEGMENT, 0.0009, 0.0006, receiver_limited=0.1, sender_limited=0.0),
         dut=End(loads=(0.98, 0.97), others=work),
-        source="issue 18: 5,000 retransmits in 15 s",
+        source="like issue 18: 5,000 retransmits in 15 s",
     )
     yield Scenario("stolen time", Cause.OTHERS, 500, dut=End(loads=(0.9, 0.9), steal=dice.uniform(0.05, 0.2)))
-    yield _tcp(
+    yield tcp(
         "losses beside other programs that use one of four CPUs",
         Cause.LOSS,
         Bottleneck(941, 0.002, lost=0.01),
         3,
         dice,
         dut=End(loads=(0.45, 0.4, 0.1, 0.1), others=OtherWork(0.4, (Program("apt", 900, 0.4),))),
+        control_of=Cause.OTHERS,
     )
 
 
@@ -338,25 +235,35 @@ def _flows(dice: random.Random, number: int) -> Iterator[Scenario]:
     rate, rtt_s = dice.uniform(20, 600), dice.uniform(0.0004, 0.02)
     held = rate * 1e6 / 8 / SEGMENT * rtt_s
     queue = round(dice.uniform(0.8, 4) * held + 20)
-    yield _tcp(
-        f"shaper at {rate:.0f} Mbit/s, queue of {queue}", Cause.SHAPER, Bottleneck(rate, rtt_s, queue), number, dice
+    yield tcp(
+        f"shaper at {rate:.0f} Mbit/s, queue of {queue}",
+        Cause.SHAPER,
+        Bottleneck(rate, rtt_s, queue),
+        number,
+        dice,
+        control_of=Cause.LOSS,
     )
     window = max(8, round(held * 6))
-    yield _tcp(
-        "shaper that fills the window", Cause.SHAPER, Bottleneck(rate, rtt_s, 10 * window, window=window), number, dice
+    yield tcp(
+        "shaper that fills the window",
+        Cause.SHAPER,
+        Bottleneck(rate, rtt_s, 10 * window, window=window),
+        number,
+        dice,
+        control_of=Cause.WINDOW,
     )
     own_work = End(loads=(dice.uniform(0.95, 1.0), 0.9, 0.9, 0.8), user=0.8, tool_percent=dice.uniform(5, 40))
-    yield _tcp(
+    yield tcp(
         "shaper beside own work",
         Cause.SHAPER,
         Bottleneck(rate, rtt_s, queue),
         number,
         dice,
         dut=own_work,
-        source="issue 18: PINET_RUN=1 make",
+        source="like issue 18: PINET_RUN=1 make",
     )
     loss = dice.choice([0.002, 0.005, 0.01, 0.03])
-    yield _tcp(
+    yield tcp(
         f"{loss * 100} % of random losses",
         Cause.LOSS,
         Bottleneck(941, dice.uniform(0.001, 0.03), 2000, loss),
@@ -364,13 +271,13 @@ def _flows(dice: random.Random, number: int) -> Iterator[Scenario]:
         dice,
     )
     few = dice.uniform(0.01, 0.04)
-    yield _tcp("window", Cause.WINDOW, Bottleneck(941, few, 2000, window=dice.randint(30, 300)), number, dice)
+    yield tcp("window", Cause.WINDOW, Bottleneck(941, few, 2000, window=dice.randint(30, 300)), number, dice)
     yield Scenario(
         "lost datagrams",
         Cause.LOSS,
         dice.uniform(300, 800),
         lost=(dice.randint(3000, 9000), 100_000),
-        samples=_steps(500, 0.08),
+        samples=steps(500, 0.08),
         traffic=Traffic(Direction.TX, udp=True),
         retransmits=None,
     )
@@ -381,7 +288,7 @@ def _flows(dice: random.Random, number: int) -> Iterator[Scenario]:
         shaped,
         lost=(40_000, 100_000),
         retransmits=None,
-        samples=_steps(shaped, 0.0005),
+        samples=steps(shaped, 0.0005),
         traffic=Traffic(Direction.TX, udp=True),
     )
     yield Scenario("nothing that explains it", Cause.NOTHING, dice.uniform(500, 900), source="made up")
@@ -393,5 +300,6 @@ def scenarios(seed: int = 18) -> list[Scenario]:
     kinds: tuple[Callable[[random.Random], Iterator[Scenario]], ...] = (_links, _boards, _processors)
     found = [one for _ in range(2) for kind in kinds for one in kind(dice)]
     found += [one for number in range(8) for one in _flows(dice, number)]
+    found += controls(dice)
     dice.shuffle(found)
     return found

@@ -50,7 +50,8 @@ def check_negotiation(end: End, state: InterfaceState) -> None:
         )
     if state.duplex == "half":
         raise InvalidMeasurement(
-            f"{end} negotiated half duplex: not measured\n  -> enable autonegotiation at both ends"
+            f"{end} negotiated half duplex: not measured\n"
+            "  -> enable autonegotiation at both ends; if it is enabled, compare the driver with a known-good build"
         )
 
 

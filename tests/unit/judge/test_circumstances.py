@@ -10,8 +10,9 @@ from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, excu
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.model.limit_parser import parse_arguments
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in
@@ -79,3 +80,67 @@ def test_a_failure_for_another_reason_than_the_rate_stays(goodput: float, limit:
 
 def test_the_advice_of_several_sentences_is_given_once() -> None:
     assert advice([BUSY, "the disk is full", BUSY]) == ["look for other processes on two"]
+
+
+def costly(metric: Metric, bound: object, *busy: Excuse) -> tuple[Verdict, str]:
+    """Judge a limit on a cost that every connection misses: 5,000 retransmits of 83,000 segments, 3 % loss, 20 ms."""
+    one = flow(payload=117_000_000, retransmits=5000, lost=(3, 100), rtt_s=0.02)
+    limit = Limit(bound, Origin.MARKER, "the test's", metric=metric)  # type: ignore[arg-type]
+    traffic = Traffic(TX, udp=metric is Metric.LOSS)
+    tries = [one_try(one, traffic=traffic, cpu=50.0)] * 6
+    plan = GatePlan([limit, least(900, TX)], FAST)
+    found = figures(link_stand_in.facts(), traffic, tries, plan, Circumstances(busy=busy))
+    assert found.directions[TX].verdict is found.verdict
+    return found.verdict, found.reason
+
+
+COMPILER = Excuse(
+    "other programs took 150 % of a CPU of two (cc1plus (pid 812) 150 %) in 6 of 6 connections\n  -> end it"
+)
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "missed"),
+    [
+        (Metric.RETRANSMITS, "1%", "retransmit rate 5.83% is above the limit 1%"),
+        (Metric.LOSS, "1%", "loss 3% is above the limit 1%"),
+        (Metric.LATENCY, "10 ms", "mean round-trip time 20 ms is above the limit 10 ms"),
+    ],
+)
+def test_a_cost_that_other_work_raises_is_excused_on_a_busy_end(metric: Metric, limit: str, missed: str) -> None:
+    bound = parse_arguments({str(metric): limit}, Origin.MARKER)[0].bound
+    verdict, reason = costly(metric, bound)
+    assert verdict is Verdict.FAIL
+    assert reason.startswith(f"tx: {missed}; ")
+    verdict, reason = costly(metric, bound, COMPILER)
+    assert verdict is Verdict.INVALID
+    assert reason.startswith(f"tx: {missed}, but other programs took 150 % of a CPU of two (cc1plus (pid 812) 150 %)")
+
+
+def test_the_processor_time_of_the_traffic_tool_is_not_excused() -> None:
+    bound = parse_arguments({"cpu": "10%"}, Origin.MARKER)[0].bound
+    assert costly(Metric.CPU, bound)[0] is Verdict.FAIL
+    assert costly(Metric.CPU, bound, COMPILER)[0] is Verdict.FAIL
+
+
+def test_a_flow_with_too_little_of_its_share_is_excused_on_a_busy_end() -> None:
+    link = link_stand_in.facts(("two:onboard", "one:onboard", "one:usb"), "incast:2")
+    each = [replace(flow(end, 0, payload=rate), way=RX) for end, rate in ((1, 80_000_000), (2, 20_000_000))]
+    plan = GatePlan([Limit(Share(0.9), Origin.MARKER, "the test's", metric=Metric.SHARE)], FAST)
+
+    def found(*busy: Excuse) -> MeasurementJudgement:
+        return figures(link, Traffic(RX), [one_try(*each)] * 6, plan, Circumstances(busy=busy))
+
+    assert found().verdict is Verdict.FAIL
+    assert found(COMPILER).verdict is Verdict.INVALID
+    assert "of its fair share, below the limit 90%" in found(COMPILER).reason
+    assert "(cc1plus (pid 812) 150 %)" in found(COMPILER).reason
+
+
+def test_a_ladder_that_lost_too_much_is_excused_on_a_busy_end() -> None:
+    lossy = "every rate lost more than 1 % of its datagrams"
+    found = pair(940, 940, lossy_ladder=lossy)
+    assert (found.verdict, found.reason) == (Verdict.FAIL, f"tx: {lossy}")
+    found = pair(940, 940, lossy_ladder=lossy, busy=[COMPILER])
+    assert found.verdict is Verdict.INVALID
+    assert found.reason.startswith(f"tx: {lossy}, but other programs took 150 % of a CPU of two")
