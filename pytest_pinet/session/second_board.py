@@ -53,7 +53,7 @@ def confirm(
 
 def compared(first: str, port: str, end: str, found: ResultRecord) -> SecondBoardRecord:
     """Return what the result of the second board says about a failure of the first one, at this switch port."""
-    rates = ", ".join(f"{way} {Bitrate(one.goodput_bps)}" for way, one in found.directions.items())
+    rates = ", ".join(f"{way} {Bitrate(one.goodput_bps)}" for way, one in found.directions.items()) or "its link drops"
     if found.verdict is Verdict.FAIL:
         text = f"confirmed on a second board: {end} fails, too ({rates})"
     elif found.verdict in GOOD:

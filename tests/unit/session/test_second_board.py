@@ -64,6 +64,12 @@ def test_nothing_waits_for_a_board_that_another_run_has(lab: Lab) -> None:
     assert asked == ["pi3b-2:onboard"]
 
 
+def test_a_second_board_whose_link_drops_confirms_a_failure() -> None:
+    own = result("pi4b:onboard/pair", {}).replace(verdict="fail")
+    text = compared("pi4b-1:onboard", "sw1/p4", "pi4b-2:onboard", own).text
+    assert text == "confirmed on a second board: pi4b-2:onboard fails, too (its link drops)"
+
+
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
