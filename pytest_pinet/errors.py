@@ -13,7 +13,7 @@
     |   |   `-- ShutdownError    the running system did not shut down for a reboot
     |   |-- SwitchError          the switch refused a setting, or accepted it and did nothing
     |   |-- LinkError            no carrier, wrong speed or duplex, address not reachable
-    |   |   `-- DroppedLink      the link of the device under test dropped again, on a fresh link-up: the test fails
+    |   |   `-- DroppedLink      the link of the device under test dropped too often, or for good: the test fails
     |   `-- TrafficError         the traffic, its tool or its link failed; carries the output of the tool
     |-- KernelError              kernel of the device under test failed (panic, oops, watchdog): the change is at fault
     |-- BuildError               the build under test or its driver does not start: the change is at fault
@@ -121,7 +121,7 @@ class LinkError(LabError):
 
 
 class DroppedLink(LinkError):
-    """The link of the device under test dropped again, on a fresh link-up: the test fails.
+    """The link of the device under test dropped again, on a fresh link-up, or did not come back: the test fails.
 
     The carrier cannot tell the device from its cable, so a person must look at both. A comparison of two builds blames
     the build only if the other build holds the link.

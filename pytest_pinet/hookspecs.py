@@ -90,8 +90,9 @@ def pytest_pinet_machine_facts(item: pytest.Item, link: Link) -> Mapping[str, st
 def pytest_pinet_result(config: pytest.Config, result: ResultRecord) -> None:
     """Get one judged result, as results.json holds it. A test that an error ended has a result without values.
 
-    Called by the process that keeps the results (the controller), once for each result, after the result is on disk.
-    ``result`` is a copy: changing it has no effect.
+    Called by the process that keeps the results (the controller), once for each result, after the result is on disk. If
+    a failure was measured on a second board, it is called again, with ``result.second_board`` and the same ``test``,
+    ``id`` and ``started``. ``result`` is a copy: changing it has no effect.
 
     ::
 

@@ -65,14 +65,25 @@ def _comparable(
     points: Iterable[Point], cleared: Mapping[str, datetime]
 ) -> dict[tuple[str, ...], list[tuple[str, Point]]]:
     groups: dict[tuple[str, ...], list[tuple[str, Point]]] = {}
+    without_value: list[tuple[str, Point]] = []
     for point in points:
         node = point.settings.get(DUT, {}).get("end", "").partition(":")[0]
-        if node in cleared and point.time <= cleared[node]:
+        if not node or (node in cleared and point.time <= cleared[node]):
             continue
-        if node and point.direction and counts(point):
-            key = point.figure, point.parameters, str(point.emulated), point.build_name
-            groups.setdefault(key, []).append((node, point))
+        if point.direction and counts(point):
+            groups.setdefault((point.figure, *_measured(point)), []).append((node, point))
+        elif point.figure == point.combination and point.verdict is Verdict.FAIL:
+            without_value.append((node, point))
+    # A link that drops gives no value. The parameters say which metrics were measured.
+    for node, point in without_value:
+        for (_, *measured), group in groups.items():
+            if measured == [*_measured(point)] and group[0][1].combination == point.combination:
+                group.append((node, point))
     return groups
+
+
+def _measured(point: Point) -> tuple[str, ...]:
+    return point.parameters, str(point.emulated), point.build_name
 
 
 def _odd(kind: str, boards: dict[str, list[bool]]) -> list[OddBoard]:

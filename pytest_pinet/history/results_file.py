@@ -22,6 +22,8 @@ KNOWN_SCHEMAS = (1,)
 # The run's own data, written when it began. The results do not contain these data.
 HEAD = "run.json"
 LINES = "results.jsonl"
+# The keys that are the same in both lines of a result that a second board completed.
+_OF_ONE = ("test", "id", "started")
 
 
 # What only our own parser refuses or changes: NaN and Infinity, numbers that are too large, lone surrogates.
@@ -122,7 +124,7 @@ def record_of(lines: Path) -> tuple[RunRecord, int]:
         raise ConfigError(f"{head} is no JSON ({error}); expected the file that a run writes when it begins") from None
     if not isinstance(run, dict) or "started" not in run:
         raise ConfigError(f"{head} lacks the key 'started'; expected the file that a run writes when it begins")
-    results, cut = _results(text)
+    results, cut = results_in(text)
     found = run_of({**run, "results": results, "complete": False}, str(lines))
     return found.replace(finished=_last_seen(found)), cut
 
@@ -140,8 +142,12 @@ def goes_on(head: Path) -> bool:
     return False
 
 
-def _results(text: str) -> tuple[list[dict[str, object]], int]:
-    """Return the complete results, and the number of incomplete lines. A kill or a full disk cuts a line short."""
+def results_in(text: str) -> tuple[list[dict[str, object]], int]:
+    """Return the results in the text of a ``results.jsonl``, and the number of incomplete lines.
+
+    A result that a second board completed has two lines, of which the later one counts. A kill or a full disk cuts a
+    line short.
+    """
     results: list[dict[str, object]] = []
     cut = 0
     for line in filter(str.strip, text.splitlines()):
@@ -149,10 +155,12 @@ def _results(text: str) -> tuple[list[dict[str, object]], int]:
             result = parse_json(line)
         except ValueError:
             result = None
-        if isinstance(result, dict):
-            results.append(result)
-        else:
+        if not isinstance(result, dict):
             cut += 1
+            continue
+        if result.get("second_board") is not None:
+            results = [one for one in results if any(one.get(key) != result.get(key) for key in _OF_ONE)]
+        results.append(result)
     return results, cut
 
 

@@ -38,7 +38,7 @@ class Try:
 
     ``seconds`` includes the set-up. ``excluded`` says why the try is not counted (empty: it is counted). ``discarded``
     is an earlier run that is not counted, since its flows began too far apart; its bytes crossed the link, though.
-    ``dropped`` has the numbers of the ends whose link dropped. ``beside_link`` is as in `Attempt`.
+    ``dropped`` has the number of an end for each time that its link dropped. ``beside_link`` is as in `Attempt`.
     ``evidence`` has the counters of each end, by its number; empty if they were not read.
     """
 
@@ -51,7 +51,7 @@ class Try:
     excluded: str = ""
     evidence: tuple[EndEvidence, ...] = ()
     discarded: Try | None = None
-    dropped: frozenset[int] = frozenset()
+    dropped: tuple[int, ...] = ()
     beside_link: bool = False
 
     @property

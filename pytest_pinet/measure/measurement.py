@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-from pytest_pinet.errors import InvalidMeasurement, LabError, UnsupportedError, first_line
+from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
@@ -69,6 +70,11 @@ def _serials_of(link: Link) -> dict[str, str]:
     return {end: serial for end, serial in serials.items() if serial is not None}
 
 
+def _build_of(dut: End) -> dict[str, str | None]:
+    # Only a boot or a module load changes the build.
+    return once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
+
+
 def _boot_of(dut: End) -> str | None:
     """Return a short name of the end's boot; None if the end does not tell."""
     found = once_per_boot(dut, "boot", partial(boot_id, dut.shell))
@@ -84,8 +90,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     started = datetime.now(UTC)
     clock = time.monotonic()
     dut = link.dut
-    # Only a boot or a module load changes the build.
-    build = once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
+    build = _build_of(dut)
     # All of it is read before the traffic: an end that does not answer afterwards must not lose a finished verdict.
     boot, serials = _boot_of(dut), _serials_of(link)
     unread: list[str] = []
@@ -209,6 +214,29 @@ def _with_duplexes(facts: LinkFacts, duplexes: Sequence[str | None]) -> LinkFact
     """Return the facts with the duplex after the traffic: some USB drivers negotiate again without a carrier change."""
     ends = (replace(end, duplex=duplex) for end, duplex in zip(facts.ends, duplexes, strict=True))
     return replace(facts, ends=tuple(ends))
+
+
+def of_dropped_link(link: Link, traffic: Traffic, profile: str, started: datetime, error: DroppedLink) -> ResultRecord:
+    """Return the record of a measurement that the link of the device under test ended. It has no value, so no metric.
+
+    The caller fills in the same parts as for ``measure``.
+    """
+    parts = replace(
+        parts_of(link, traffic, Verdict.FAIL, ""),
+        id=link.id,
+        traffic="",
+        message=str(error),
+        profile=profile,
+        started=started,
+        seconds=(datetime.now(UTC) - started).total_seconds(),
+    )
+    unread: list[str] = []
+    # Without its link, an end perhaps does not answer.
+    with suppress(LabError):
+        build = _build_of(link.dut)
+        serials, settings = _serials_of(link), settings_of(link, unread.append)
+        parts = replace(parts, build=build, boot=_boot_of(link.dut), serials=serials, settings=settings)
+    return result_record(replace(parts, notes=[*parts.notes, *unread]))
 
 
 def _at_least(traffic: Traffic, seconds: int) -> Traffic:

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import TracebackType
 
-from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LinkError
+from pytest_pinet.errors import InvalidMeasurement, LinkError, TrafficError
 from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempt_level import BROKEN
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
-from pytest_pinet.judge.drops import DropRule
 from pytest_pinet.judge.oracle import counted_share
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import await_links, bounce
 from pytest_pinet.measure.counter_check import CounterCheck
+from pytest_pinet.measure.link_drops import LinkDrops
 from pytest_pinet.measure.management_counter import ManagementCounter
 from pytest_pinet.measure.preconditions import Preconditions
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.measurement import EventKind, Measurement
+from pytest_pinet.model.measurement import Event, EventKind, Measurement
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.concurrent import LEAD_S, measure_together
 from pytest_pinet.traffic.scaled import wrap_scaled
@@ -74,7 +74,8 @@ class Runs:
         self._link = link = context.link
         self._lasts_s = lasts_s
         self._link_ups = link_ups
-        self._drops = DropRule(_own_carriers(link), max_drops)
+        self.tries: list[Try] = []
+        self._drops = LinkDrops(link, self.tries, link_ups, max_drops)
         self._stack = ExitStack()
         # By the number of the end.
         self._observers: dict[int, Observer] = {}
@@ -83,7 +84,6 @@ class Runs:
         self._counted_from = 0
         self._links: list[Link] = []
         self._sent: Traffic | None = None
-        self.tries: list[Try] = []
 
     def __enter__(self) -> Runs:
         self.conditions = Preconditions(self._link)
@@ -119,13 +119,13 @@ class Runs:
         """Run the traffic once more. With Fresh.LINK, first take the link of the device under test down and up.
 
         So does the try after one in which that link dropped. A try in which a link dropped is kept but not counted.
-        Raises LabError (DroppedLink if the link of the device under test drops again, LinkError if other links drop
-        repeatedly, or links do not come back as before) and UnsupportedError.
+        Raises LabError (DroppedLink if the link of the device under test drops again or does not come back, LinkError
+        if other links drop repeatedly, or links do not come back as before) and UnsupportedError.
         """
-        if self._link_ups and self.tries and self._drops.is_own(self.tries[-1]):
+        if self._link_ups and self._drops.is_own:
             fresh = Fresh.LINK
         if fresh is Fresh.LINK:
-            with doing("take the link down and up"):
+            with doing("take the link down and up"), self._drops.coming_back("it was taken down and up"):
                 bounce(self._link)
             self.cables.accept_carriers()
             self._forget_carriers()
@@ -174,10 +174,13 @@ class Runs:
         self.management.before()
         tool = in_virtual_time(wrap_scaled(self._context.tool, link.scale), virtual)
         jobs = _jobs(link, traffic, self.management.at_end)
-        measurements = measure_together(tool, jobs, self._progress(traffic, number), watch, lead_s)
-        seen = {index: observer.events(clock) for index, observer in self._observers.items()}
-        events = [event for found in seen.values() for event in found]
-        dropped = frozenset(i for i, found in seen.items() if any(e.kind is EventKind.LINK_DOWN for e in found))
+        try:
+            measurements = measure_together(tool, jobs, self._progress(traffic, number), watch, lead_s)
+        except (LinkError, TrafficError) as error:
+            events, dropped = self._seen(clock)
+            self._drops.blame(error, Try(fresh, started, 0.0, (), (), tuple(events), dropped=dropped))
+            raise
+        events, dropped = self._seen(clock)
         seconds = time.monotonic() - clock
         evidence = collector.after(_lasted_s(measurements))
         events += [event for measurement in measurements for event in measurement.events]
@@ -187,6 +190,11 @@ class Runs:
         evidence = tuple(replace(one, management=own.get(index)) for index, one in enumerate(evidence))
         ran = tuple(measurements)
         return Try(fresh, started, seconds, flows, ran, tuple(events), broken, evidence, dropped=dropped)
+
+    def _seen(self, clock: float) -> tuple[list[Event], tuple[int, ...]]:
+        """Return the events at all ends since this time, and the end of each event that is a dropped link."""
+        seen = [(index, event) for index, one in self._observers.items() for event in one.events(clock)]
+        return [event for _, event in seen], tuple(i for i, event in seen if event.kind is EventKind.LINK_DOWN)
 
     def _progress(self, traffic: Traffic, number: int) -> Callable[[float], None] | None:
         """Return a function that reports the goodput at the receivers of the counted flows, as it is judged."""
@@ -231,30 +239,11 @@ class Runs:
         return report
 
     def _after_a_drop(self) -> None:
-        if self._drops.too_many(self.tries):
-            raise self._dropped_again()
-        if self._drops.lab_is_faulty(self.tries):
-            lost = [one.excluded for one in self.tries if one.excluded]
-            raise LinkError(
-                f"{lost[-1]}; this happened in {len(lost)} of {len(self.tries)} connections",
-                "check cable, connector and power supply; if other kernels hold the link, the driver is at fault",
-            )
+        self._drops.check()
         # The evidence of a dropped try explains no value, so the next try gets its own evidence.
         self.read_rest()
-        self.restart_counting()
-
-    def _dropped_again(self) -> DroppedLink:
-        dut, limit = self._link.dut, self._drops.limit
-        own = [one for one in self.tries if self._drops.is_own(one)]
-        drop = next(event.text for event in own[-1].events if event.kind is EventKind.LINK_DOWN)
-        again = ", again on a fresh link-up" if len(own) > 1 and self._link_ups else ""
-        often = f"{len(own)} of {len(self.tries)} connections"
-        at_most = f"; the limit is max_drops={limit.bound} ({limit.source})" if limit is not None else ""
-        return DroppedLink(
-            f"{drop}: the link of {dut.endpoint} dropped in {often}{again}{at_most}",
-            f"the carrier cannot tell the NIC {dut.device} of node {dut.endpoint.node.name} and its driver from the "
-            f"cable between it and port {dut.port}: change the cable, and try a build that is known to be good",
-        )
+        with self._drops.coming_back("it dropped") if self._drops.is_own else nullcontext():
+            self.restart_counting()
 
     def restart_counting(self, same: bool = True) -> None:
         """Restart the counting after a dropped link or a change of the nodes.
@@ -298,18 +287,6 @@ class Runs:
             own = [one.management for one in self.tries[-1].evidence]
             merged = tuple(replace(one, management=counted) for one, counted in zip(found, own, strict=True))
             self.tries[-1] = replace(self.tries[-1], evidence=merged)
-
-
-def _own_carriers(link: Link) -> frozenset[int]:
-    """Return the ends whose carrier is that of the link under test.
-
-    These are the ends of its node. Two ports that are wired by hand can be the ends of one cable: then also the peer.
-    """
-    dut = link.dut
-    switch = link.switches.get(dut.port.switch)
-    if switch is not None and not switch.capabilities and len(switch.ports) == len(link.ends) == 2:
-        return frozenset((0, 1))
-    return frozenset(i for i, end in enumerate(link.ends) if end.endpoint.node is dut.endpoint.node)
 
 
 def _jobs(link: Link, traffic: Traffic, at_end: Mapping[str, str]) -> list[TrafficJob]:

@@ -75,10 +75,11 @@ def count_line(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]
     if missed.total():
         parts.append(f"{missed.total()} not measured" + _counts(missed))
     second = Counter(result.second_board.verdict for result in results if result.second_board is not None)
-    agreed = second[Verdict.FAIL]
     if second:
-        disagreed = sum(second[verdict] for verdict in GOOD)
-        parts.append(f"on a second board: {agreed} confirmed, {disagreed} not confirmed")
+        agreed, disagreed = second[Verdict.FAIL], sum(second[verdict] for verdict in GOOD)
+        undecided = second.total() - agreed - disagreed
+        more = f", {undecided} without a verdict" if undecided else ""
+        parts.append(f"on a second board: {agreed} confirmed, {disagreed} not confirmed{more}")
     return "; ".join(parts)
 
 

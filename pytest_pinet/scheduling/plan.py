@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.history.results_file import results_in
 
 FILE = "plan.json"
 WORKER_INPUT = "pinet_run_folder"
@@ -106,11 +107,9 @@ def _read(file: Path) -> dict[str, Estimate]:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:  # another user's file, or removed meanwhile
         return found
-    for line in text.splitlines():
+    results: list[dict[str, Any]] = results_in(text)[0]
+    for result in results:
         try:
-            result = parse_json(line)
-            if not isinstance(result, dict):
-                continue
             nodeid, seconds, traffic_s = result["test"], float(result["seconds"]), float(result["traffic_seconds"])
             # A comparison of builds is estimated for one turn.
             turns = len(result["change"]["turns"]) or 1 if result.get("change") else 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.errors import DroppedLink
 from pytest_pinet.history.settings import Settings
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.measurement import GatePlan, fitted
@@ -31,7 +33,7 @@ from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.parametrizer import case_of
-from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder
+from pytest_pinet.session.result_builder import RAW_KEY, ResultBuilder, evidence_of
 from pytest_pinet.session.run_recorder import RunRecorder
 
 
@@ -62,8 +64,18 @@ class PlainMeasuring:
     def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
         combination = call.link.combination
         raw = call.item.stash[RAW_KEY] = {}
-        with self.access.exclusive(combination), self.progress, self.recorder.hooks.measurement(call, job):
-            record = self._measured(call, job, raw)
+        started = datetime.now(UTC)
+        with self.access.exclusive(combination), self.progress:
+            try:
+                with self.recorder.hooks.measurement(call, job):
+                    record = self._measured(call, job, raw)
+            except DroppedLink as error:
+                # A failure as any other: with settings, for a second board, and for what is known of this board.
+                traffic = job.traffic if isinstance(job, StateComparison) else job
+                assert isinstance(traffic, Traffic)
+                record = measurement.of_dropped_link(call.link, traffic, call.profile.name, started, error)
+                if evidence := evidence_of(error):
+                    raw["evidence.txt"] = evidence
         record = self._results.with_files(call.item, record, raw)
         self.access.check(combination)
         return record

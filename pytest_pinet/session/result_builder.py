@@ -23,6 +23,14 @@ SUITES = "pytest_pinet.suites."
 RAW_KEY: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 
 
+def evidence_of(error: BaseException) -> str:
+    """Return the output of tools that an error and its cause carry."""
+    both = (error, error.__cause__)
+    return "\n".join(
+        text for one in both for text in (getattr(one, "evidence", ""), *getattr(one, "__notes__", ())) if text
+    )
+
+
 class ResultBuilder:
     """The only place of this package that changes records."""
 
@@ -74,8 +82,7 @@ class ResultBuilder:
 
     def with_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> ResultRecord:
         """Write the console excerpt and all output before the error to files, and name the files in the record."""
-        evidence = [getattr(error, "evidence", ""), *getattr(error, "__notes__", [])]
-        texts = {"console.txt": record.console_excerpt, "evidence.txt": "\n".join(filter(None, evidence))}
+        texts = {"console.txt": record.console_excerpt, "evidence.txt": evidence_of(error)}
         files = {name: text for name, text in texts.items() if text} | item.stash.get(RAW_KEY, {})
         if files:
             try:

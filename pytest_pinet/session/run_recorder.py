@@ -216,12 +216,11 @@ class RunRecorder:
             self._skipped[report.nodeid] = SkippedRecord(id=name, reason=skip_reason(report))
 
     def keep(self, result: ResultRecord) -> None:
-        """Keep one result: write it to disk and call the hook."""
+        """Keep one result: write it to disk and call the hook. What a second board completed replaces the result."""
         if self._boards is not None:
             result = self._boards.noted(result)
-        if result.second_board is not None and self._completed(result):
-            return
-        self._results.append(result)
+        if result.second_board is None or not self._completed(result):
+            self._results.append(result)
         try:
             self.folder.append(result)
         except ConfigError as error:

@@ -37,7 +37,11 @@ def on_another_board(lab: Lab, combination: Combination) -> list[Combination]:
 def confirm(
     access: LabAccess, lab: Lab, combination: Combination, measure: Callable[[Link], ResultRecord]
 ) -> SecondBoardRecord | None:
-    """Measure on the first other board that is free, with its peers; None if there is none. Nothing waits for it."""
+    """Measure on the first other board that is free, with its peers; None if there is none. Nothing waits for it.
+
+    If a board has an error, the next one is measured.
+    """
+    failed: SecondBoardRecord | None = None
     for other in on_another_board(lab, combination):
         if not access.take_if_free(other):
             continue
@@ -46,14 +50,17 @@ def confirm(
             with access.open(other) as link:
                 found = measure(link)
         except PinetError as error:
-            return SecondBoardRecord(end=end, verdict=Verdict.ERROR, text=f"no value from {end}: {first_line(error)}")
+            text = f"no value from {end}: {first_line(error)}"
+            text = f"{failed.text}; {text}" if failed is not None else f"a second board gave no verdict: {text}"
+            failed = SecondBoardRecord(end=end, verdict=Verdict.ERROR, text=text)
+            continue
         return compared(str(combination.dut), str(combination.dut.interface.port), end, found)
-    return None
+    return failed
 
 
 def compared(first: str, port: str, end: str, found: ResultRecord) -> SecondBoardRecord:
     """Return what the result of the second board says about a failure of the first one, at this switch port."""
-    rates = ", ".join(f"{way} {Bitrate(one.goodput_bps)}" for way, one in found.directions.items())
+    rates = ", ".join(f"{way} {Bitrate(one.goodput_bps)}" for way, one in found.directions.items()) or "its link drops"
     if found.verdict is Verdict.FAIL:
         text = f"confirmed on a second board: {end} fails, too ({rates})"
     elif found.verdict in GOOD:

@@ -121,8 +121,8 @@ GROUPS = (
         "Link that drops again",
         ("DroppedLink",),
         ANY,
-        "Only the link of the device under test dropped, and again on a fresh link-up. The cause is its NIC, its "
-        "driver, its cable or its port. The test fails.",
+        "Only the link of the device under test dropped, and again on a fresh link-up, or it did not come back within "
+        "12 s. The cause is its NIC, its driver, its cable or its port. The test fails.",
         "Change the cable and the port. If the link still drops, try a build that is known to be good (`pinet gate`). "
         "`max_drops` allows more drops.",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.errors import LinkError
+from pytest_pinet.errors import LabError, LinkError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.link import link_checks
@@ -41,6 +41,15 @@ def await_links(link: Link, same: bool = True) -> None:
                 f"{end} was {state} and came back as {now} after its link was down",
                 f"look at the kernel log of {end.shell.name}",
             )
+
+
+def without_carrier(link: Link) -> frozenset[int]:
+    """Return the ends that have no carrier now, by their number. Empty if an end does not answer."""
+    try:
+        states = [read_interface(end.shell, end.device) for end in link.ends]
+    except LabError:
+        return frozenset()
+    return frozenset(index for index, state in enumerate(states) if not state.carrier)
 
 
 def bounce(link: Link) -> None:

@@ -35,30 +35,60 @@ def test_drop(link, gate, drop):
 def test_no_drop(link, gate, drop):
     drop()
     gate.tcp(link, direction="tx")
+
+@pytest.mark.pinet(board="pi3b", nic="onboard", min="60 Mbit/s")
+def test_gone(link, gate, lose):
+    lose()
+    gate.tcp(link, direction="tx")
 """
 CONFTEST = """
-import os, subprocess, threading
+import os, subprocess
+from contextlib import contextmanager
 import pytest
 
 def exec_on(node, command):
     argv = [os.environ["PINET"], "lab", "exec", "--lab", os.environ["LAB"], node, "--", command]
-    subprocess.run(argv, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+@contextmanager
+def starting(node, command):
+    '''Yield a function that starts a command on a node. At the end, the command must have ended by itself.'''
+    running = []
+
+    def start():
+        running.append(exec_on(node, f"echo started; {command}"))
+        # A busy machine takes longer for this than for the traffic.
+        assert running[0].stdout.readline() == "started\\n"
+
+    yield start
+    for process in running:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+def when_3_mb_are_sent(device):
+    seen = f"$(cat /sys/class/net/{device}/statistics/tx_bytes)"
+    return f"b={seen}; until [ $(({seen} - b)) -gt 3000000 ]; do sleep 0.02; done"
 
 @pytest.fixture
-def drop(link, request):
+def lose(link):
+    '''The link goes down when 3 MB have gone over it, and stays down until the end of the test.'''
+    device, node = link.dut.device, link.dut.endpoint.node.name
+    with starting(node, f"{when_3_mb_are_sent(device)}; ip link set {device} down") as start:
+        yield start
+    with starting(node, f"ip link set {device} up") as start:
+        start()
+
+@pytest.fixture
+def drop(link):
     '''The link goes down for 1.2 s when 3 MB have gone over it; with DROPS=2 again in the next connection.'''
     device = link.dut.device
-    seen = f"$(cat /sys/class/net/{device}/statistics/tx_bytes)"
-    wait = f"b={seen}; until [ $(({seen} - b)) -gt 3000000 ]; do sleep 0.02; done"
+    wait = when_3_mb_are_sent(device)
     down = f"ip link set {device} down; sleep 1.2; ip link set {device} up"
     following = 'p=$(pgrep -x iperf3); while [ "$(pgrep -x iperf3)" = "$p" ]; do sleep 0.05; done'
     following += "; until pgrep -x iperf3 >/dev/null; do sleep 0.05; done"
     times = int(os.environ.get("DROPS", "1"))
-    command = f"; {following}; ".join([f"{wait}; {down}"] * times)
-    thread = threading.Thread(target=exec_on, args=[link.dut.endpoint.node.name, command])
-
-    yield thread.start
-    thread.join(60)
+    with starting(link.dut.endpoint.node.name, f"; {following}; ".join([f"{wait}; {down}"] * times)) as start:
+        yield start
 """
 
 
@@ -166,6 +196,26 @@ def test_a_limit_of_no_drops_fails_at_the_first_one_and_strict_runs_take_no_marg
     output.assert_outcomes(failed=1)
     assert only_result(project)["directions"]["tx"]["verdict"] == "fail"
     output.stdout.fnmatch_lines(["*--pinet-strict*"])
+
+
+@pytest.mark.slow
+def test_a_link_that_drops_and_stays_down_fails_and_a_second_board_is_measured(project: Project) -> None:
+    lab = project.lab
+    # Without a launcher, its values count as measured, and a second board is looked for.
+    bench = project.path / "bench.yaml"
+    bench.write_text(lab.text_without_launcher())
+    output = project.pytest("-k", "test_gone", lab_file=bench, **lab.environment)  # type: ignore[arg-type]
+    output.assert_outcomes(failed=1)
+    result = only_result(project)
+    assert (result["verdict"], result["directions"]) == ("fail", {})
+    message = " ".join(result["message"].split())
+    assert "the link of pi3b-1:onboard did not come back within 12 s after it dropped" in message
+    assert "of node pi3b-1 and its driver from the cable between it and port sw1/p1" in message
+    assert result["settings"]["dut"]["end"] == "pi3b-1:onboard"
+    assert result["build"]["uname"]
+    second = result["second_board"]
+    assert (second["end"], second["verdict"]) == ("pi3b-2:onboard", "pass")
+    assert second["text"].endswith("look at pi3b-1:onboard, its cable and port sw1/p1")
 
 
 @contextmanager

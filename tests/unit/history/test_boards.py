@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,26 @@ def test_a_board_that_fails_alone_over_many_runs_is_named() -> None:
 )
 def test_without_a_clear_difference_no_board_is_named(results: list[tuple[str, str]]) -> None:
     assert odd_boards(points(results)) == []
+
+
+def dropped(node: str, **parts: Any) -> list[Point]:
+    """Return eight failures of a node whose link dropped, with these parts of the point."""
+    return [
+        replace(point, figure=point.combination, direction="", goodput_bps=None, **parts)
+        for point in points([(node, "fail")] * 8)
+    ]
+
+
+def test_a_board_whose_link_drops_is_named_though_a_drop_has_no_value() -> None:
+    (odd,) = odd_boards([*dropped("pi4b-2"), *points([("pi4b-1", "pass")] * 9)])
+    assert (odd.node, odd.failed, odd.of, odd.others_failed, odd.others_of) == ("pi4b-2", 8, 8, 0, 9)
+
+
+def test_drops_on_all_boards_or_of_other_traffic_or_builds_name_no_board() -> None:
+    good = points([("pi4b-1", "pass")] * 9)
+    assert odd_boards([*dropped("pi4b-1"), *dropped("pi4b-2"), *points([("pi4b-1", "fail")])]) == []
+    assert odd_boards([*good, *dropped("pi4b-2", parameters="of other traffic")]) == []
+    assert odd_boards([*good, *dropped("pi4b-2", combination="pi4b:onboard/incast:5")]) == []
 
 
 def test_boards_that_measured_different_builds_are_not_compared() -> None:

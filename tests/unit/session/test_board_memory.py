@@ -81,14 +81,21 @@ def test_a_history_that_cannot_be_read_is_no_trouble_of_the_run(tmp_path: Path) 
     assert message.startswith("boards out of service or suspected are not remembered: history ")
 
 
-def failed_run(url: str, folder: Path, number: int, second: str = "", verdict: str = "fail") -> ResultRecord:
-    """Make a run of pi4b-2 as a runner does. ``second`` is the verdict of a second board. Return its kept result."""
+def failed_run(
+    url: str, folder: Path, number: int, second: str = "", verdict: str = "fail", dropped: bool = False
+) -> ResultRecord:
+    """Make a run of pi4b-2 as a runner does. ``second`` is the verdict of a second board. Return its kept result.
+
+    ``dropped``: its link dropped, so that it has no value.
+    """
     boards = BoardMemory(url, LAB, folder)
     boards.recall()
     run = with_result(day(number, verdict=verdict), settings={"dut": {"end": "pi4b-2:onboard"}})
     (result,) = run.results
     other = SecondBoardRecord(end="pi4b-1:onboard", verdict=Verdict(second)) if second else None
     where = result.combination.replace(dut="pi4b-2:onboard")
+    if dropped:
+        result = result.replace(id=where.id, directions={})
     result = boards.noted(result.replace(combination=where, second_board=other))
     assert keep_run(url, run.replace(lab=LAB, results=(result,)), folder) is None
     assert boards.remember(folder.name, [result]) == []
@@ -120,15 +127,16 @@ def test_a_board_that_fails_where_a_second_board_passes_is_suspected_until_a_use
     assert not any("suspected" in note for note in failed_run(url, tmp_path / "five", 5).notes)
 
 
+@pytest.mark.parametrize("dropped", [False, True])
 def test_a_board_that_fails_over_many_runs_is_suspected_and_only_later_runs_count_after_it_was_cleared(
-    tmp_path: Path,
+    tmp_path: Path, dropped: bool
 ) -> None:
     url = str(tmp_path / "h.db")
     good = [with_result(day(n), settings={"dut": {"end": "pi4b-1:onboard"}}).replace(lab=LAB) for n in range(12)]
     with open_history(url, create=True) as store:
         store.add_all(kept(good))
     for n in range(12, 18):
-        failed_run(url, tmp_path / str(n), n)
+        failed_run(url, tmp_path / str(n), n, dropped=dropped)
     (finding,) = memory.remembered(url, LAB, {"pi4b-2"})
     assert "(run 17): pi4b-2 failed in 6 of 6 values of pi4b:onboard, other boards of its kind in 0 of 12" in (
         finding.message
@@ -136,5 +144,5 @@ def test_a_board_that_fails_over_many_runs_is_suspected_and_only_later_runs_coun
     # The values of these runs lie in the past; clearing ends what they say.
     assert memory.clear(url, LAB, {"pi4b-2"}) == ["pi4b-2 is no longer suspected"]
     assert memory.remembered(url, LAB, {"pi4b-2"}) == []
-    failed_run(url, tmp_path / "18", 18)
+    failed_run(url, tmp_path / "18", 18, dropped=dropped)
     assert memory.remembered(url, LAB, {"pi4b-2"}) == []

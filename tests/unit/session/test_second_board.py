@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import LinkError
+from pytest_pinet.history.results_file import results_in
 from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.endpoints import EndpointSelector
 from pytest_pinet.model.combination import Combination
@@ -16,7 +22,9 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.run_folder import RunFolder
 from pytest_pinet.report.terminal import count_line
+from pytest_pinet.session.run_recorder import RunRecorder
 from pytest_pinet.session.second_board import compared, confirm, on_another_board
 from tests.support.report_records import direction, result
 
@@ -64,6 +72,65 @@ def test_nothing_waits_for_a_board_that_another_run_has(lab: Lab) -> None:
     assert asked == ["pi3b-2:onboard"]
 
 
+def test_a_second_board_whose_link_drops_confirms_a_failure() -> None:
+    own = result("pi4b:onboard/pair", {}).replace(verdict="fail")
+    text = compared("pi4b-1:onboard", "sw1/p4", "pi4b-2:onboard", own).text
+    assert text == "confirmed on a second board: pi4b-2:onboard fails, too (its link drops)"
+
+
+FOUR = """
+pinet:
+  switches:
+    s: {backend: fixed, ports: p1-p4}
+  nodes:
+    a: {board: pi4b, interfaces: {onboard: {port: s/p1}}}
+    b: {board: pi4b, interfaces: {onboard: {port: s/p2}}}
+    c: {board: pi4b, interfaces: {onboard: {port: s/p3}}}
+    d: {board: pi4b, interfaces: {onboard: {port: s/p4}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dead", "measured", "verdict", "text"),
+    [
+        ({"b:onboard"}, ["b:onboard", "c:onboard"], "fail", "confirmed on a second board: c:onboard fails, too (tx "),
+        (
+            {"b:onboard", "c:onboard", "d:onboard"},
+            ["b:onboard", "c:onboard", "d:onboard"],
+            "error",
+            "a second board gave no verdict: no value from b:onboard: b:onboard has no link; no value from c:onboard: "
+            "c:onboard has no link; no value from d:onboard: d:onboard has no link",
+        ),
+    ],
+)
+def test_after_a_board_with_an_error_the_next_one_is_measured(
+    tmp_path: Path, dead: set[str], measured: list[str], verdict: str, text: str
+) -> None:
+    (tmp_path / "lab.yaml").write_text(FOUR)
+    four = load(tmp_path / "lab.yaml")
+    opened: list[str] = []
+
+    class Free:
+        """The leases of a lab whose boards are free. Some of them have no link."""
+
+        def take_if_free(self, combination: Combination) -> bool:
+            return True
+
+        @contextmanager
+        def open(self, combination: Combination) -> Iterator[Link]:
+            opened.append(str(combination.dut))
+            if opened[-1] in dead:
+                raise LinkError(f"{opened[-1]} has no link")
+            yield cast(Link, None)
+
+    own = result("pi4b:onboard/pair", {"tx": direction(850e6, 885e6, "fail")}).replace(verdict="fail")
+    combination = EndpointSelector(four).combination(four.nodes["a"].interface("onboard"), parse_topology("pair"))
+    found = confirm(cast(LabAccess, Free()), four, combination, lambda _: own)
+    assert found is not None
+    assert (opened, found.verdict) == (measured, Verdict(verdict))
+    assert found.text.startswith(text)
+
+
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
@@ -82,4 +149,25 @@ def test_its_result_is_one_sentence_and_counted(verdict: str, text: str) -> None
     assert (second.text, second.verdict) == (text, Verdict(verdict))
     failed = own.replace(verdict="fail", second_board=second)
     counts = {"fail": "1 confirmed, 0 not confirmed", "pass": "0 confirmed, 1 not confirmed"}
-    assert count_line([failed], []).endswith(counts.get(verdict, "0 confirmed, 0 not confirmed"))
+    undecided = "0 confirmed, 0 not confirmed, 1 without a verdict"
+    assert count_line([failed], []).endswith(counts.get(verdict, undecided))
+
+
+def test_a_killed_run_keeps_what_a_second_board_had_and_hooks_get_it(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[ResultRecord] = []
+    access = LabAccess(None, Identity("host", "user"), 1.0, lambda _: None)
+    recorder = RunRecorder(request.config, None, access, None)
+    monkeypatch.setattr(recorder.hooks, "result", heard.append)
+    recorder._folder = RunFolder(tmp_path)
+    first = result("pi4b:onboard/pair", {"tx": direction(850e6, 885e6, "fail")}).replace(verdict="fail", test="t")
+    other = first.replace(test="other")
+    completed = first.replace(second_board=compared("pi4b-1:onboard", "sw1/p4", "pi4b-2:onboard", first))
+    for one in (first, other, completed):
+        recorder.keep(one)
+    assert heard == [first, other, completed]
+    assert recorder.reported_tests == {"t", "other"}
+    # The estimate of the next run would be twice as long if both lines of the result counted.
+    kept, cut = results_in((tmp_path / "results.jsonl").read_text())
+    assert ([ResultRecord.model_validate(one) for one in kept], cut) == ([other, completed], 0)
