@@ -65,14 +65,14 @@ class _Run:
     start: Started
 
 
-def baseline(draw: Callable[[], Session], days: int = DAYS) -> Baseline:
+def baseline(draw: Callable[[], Session], days: int = DAYS, profile: str = "standard") -> Baseline:
     """Return the baseline that `pinet accept` writes after three runs on each of these days; a session is a day.
 
-    The runs of a day are spread evenly over its boots.
+    The runs of a day are spread evenly over its boots, and have the connections of this profile.
 
-    A run of the first day is one connection, since nothing limits it yet. A later run has at least as many connections
-    as any verdict on this link needs: one on a quiet link, up to ten on a rough one. Runs that lie within slow starts
-    are left out, as in `pinet accept`.
+    A run of the first day has the connections of the shortest pass (one), since nothing limits it yet. A later run has
+    at least as many as any verdict on this link needs: one on a quiet link, up to ten on a rough one. Runs that lie
+    within slow starts are left out, as in `pinet accept`.
     """
     runs: list[_Run] = []
     for number in range(days):
@@ -80,27 +80,29 @@ def baseline(draw: Callable[[], Session], days: int = DAYS) -> Baseline:
         each = (RUNS_OF_A_DAY if days > 1 else 2 * RUNS_OF_A_DAY) // session.boots
         for boot in range(session.boots):
             session = session.rebooted() if boot else session
-            runs += [_run(session, RunPlace(day, f"{number}.{boot}", "1"), number) for _ in range(each)]
+            place = RunPlace(day, f"{number}.{boot}", "1")
+            runs += [_run(session, place, number, PROFILES[profile]) for _ in range(each)]
     shown = shows_level([run.start for run in runs])
     kept = [run for run, shows in zip(runs, shown, strict=True) if shows]
     figure = fmean(fmean(run.goodput.bps for run in own) for _, own in groupby(kept, key=lambda run: run.place.day))
     return Baseline(Bitrate(figure), tuple(run.goodput for run in kept), places=tuple(run.place for run in kept))
 
 
-def _run(session: Session, place: RunPlace, day: int) -> _Run:
+def _run(session: Session, place: RunPlace, day: int, profile: Profile) -> _Run:
     attempts: list[Attempt] = []
-    while len(attempts) < (
-        least_connections([reading.own for one in attempts if (reading := read(one))]) if day else 1
-    ):
-        attempts.append(_connection(session))
+    least = profile.passes_after
+    while len(attempts) < least:
+        attempts.append(_connection(session, profile.connection_s))
+        if day:
+            of_link = least_connections([reading.own for one in attempts if (reading := read(one))])
+            least = max(profile.passes_after, of_link)
     starts = [start_of(one) for one in attempts]
     whole = Started(max(one.slow_s for one in starts), True, pooled(attempts).bps, max(one.seconds for one in starts))
     return _Run(place, pooled(attempts), whole)
 
 
-def _connection(session: Session) -> Attempt:
+def _connection(session: Session, seconds: int) -> Attempt:
     """Return a connection; one that ends before its start does is repeated with twice the length, as in the gate."""
-    seconds = PROFILES["standard"].connection_s
     while True:
         attempt = attempt_of(session.connection(seconds))
         if start_of(attempt).ended or seconds > MOST_S:

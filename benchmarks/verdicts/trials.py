@@ -121,10 +121,10 @@ def trial(link: str, case: str, rule: str, gates: int, seed: int = 1) -> Cell:
     """Run gates. With the same seed every rule gets the same kind of links, but not the same samples."""
     source = random.Random(f"{seed}/{link}/{case}/{rule}")
     found: list[Gate] = []
-    days = OURS[rule][1] if rule in OURS else RIVALS_DAYS
+    profile, days = OURS.get(rule, ("standard", RIVALS_DAYS))
     for number in range(gates):
         if number % PER_BASELINE == 0:
-            stored = baseline(lambda: ALL[link].session(0, source), days)
+            stored = baseline(lambda: ALL[link].session(0, source), days, profile)
         found.append(_gate(rule, draw(link, case, source), stored))
     seconds = [gate.seconds for gate in found]
     endings = Counter(str(gate.ending) for gate in found)
@@ -169,7 +169,7 @@ def ideal(link: str, case: str, days: int) -> float:
 def flags(link: str, case: str, gates: int, seed: int = 1) -> float:
     """Return the percentage of soak gates that flag the traffic within that of the shortest pass."""
     source = random.Random(f"{seed}/{link}/{case}/flags")
-    stored = baseline(lambda: ALL[link].session(0, source))
+    stored = baseline(lambda: ALL[link].session(0, source), profile="soak")
     return 100 * sum(flagged_within(draw(link, case, source), stored, "soak") for _ in range(gates)) / gates
 
 
