@@ -59,9 +59,10 @@ _UNSEEN_CELL = re.compile(r"^(\S.*?) +-(\d+) *%  (\S.*?) +wrong +([\d.]+) %", re
 UNSEEN_HEAD = """No constant of the judge was chosen on these links (`benchmarks/verdicts/unseen.py`). The days of
 the first ten differ by at most 0.8 %; the other four need a baseline of eight days. On *one day in
 four* (4 % lower), no rule can do much better: a tenth of the baselines have no lower day (0.75 to
-the 8th power), and then each lower day, which is one of four, looks like a slower build. In brackets
-behind the inconclusive ones stands the share of the ideal rule. Counted by
-`python -m benchmarks.verdicts --unseen`:
+the 8th power), and then each lower day, which is one of four, looks like a slower build. On
+*wandering far*, each day keeps half of the deviation of the day before: eight days in a row differ
+less than days that are far apart. The number in brackets after the inconclusive share is that of the
+ideal rule. Counted by `python -m benchmarks.verdicts --unseen`:
 """
 # Rules of ours, in the order of columns.
 COLUMNS = ("pinet, 1 day", "pinet, 2 days", "pinet, 8 days", "soak, 8 days")
