@@ -15,6 +15,8 @@ from pytest_pinet.model.evidence import EndEvidence
 # Shares of one CPU over an attempt, above which a value below its limit is invalid.
 OTHERS = 0.30
 STOLEN = 0.05
+# Less excuses nothing, but a reader of a result that is not a clean pass must know it: from this part of both on.
+NOTICED = 0.3
 # Goodput falls by more than the share of stolen time, since TCP also slows down after losses, but not by more than this
 # many times the share.
 STOLEN_COSTS = 2.0
@@ -75,6 +77,18 @@ def excuses(tries: Sequence[Try], left_out: bool = False) -> list[Excuse]:
         often = f"{sum(number in numbers for number, _ in counted)} of {len(counted)} connections"
         found.append(Excuse(f"{kind.say(worst, who)} in {often}\n  -> {kind.advice}", kind.cost(worst)))
     return found
+
+
+def noticed(tries: Sequence[Try]) -> list[str]:
+    """Return a sentence for each machine with other work that was too little to excuse a low value."""
+    found: dict[tuple[str, float], tuple[float, str]] = {}
+    for one in tries:
+        for who, end in _machines(one):
+            others, stolen = 0.0 if end.others is None else end.others.share, end.stolen or 0.0
+            for say, share, most in ((_busy, others, OTHERS), (_stolen, stolen, STOLEN)):
+                if NOTICED * most < share <= most:
+                    found[who, most] = max((share, say(end, who)), found.get((who, most), (0.0, "")))
+    return [text for _, text in found.values()]
 
 
 def _busy(end: EndEvidence, who: str) -> str:

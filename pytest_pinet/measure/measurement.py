@@ -16,7 +16,7 @@ from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
-from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, undisturbed
+from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, first_lines
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
@@ -192,6 +192,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         http=_http(tries, traffic),
     )
     others = [one.text for one in excuses(runs.tries, left_out=True)]
+    if found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
+        others += noticed(runs.tries)
     notes = [
         *parts.notes,
         *unread,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_pinet.judge.attempts import Try
-from pytest_pinet.judge.busy import disturbed, excuses, undisturbed
+from pytest_pinet.judge.busy import disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
@@ -61,6 +61,16 @@ def test_other_programs_above_30_percent_of_a_cpu_make_a_low_value_invalid_and_a
 def test_less_of_it_and_kernel_threads_excuse_nothing(evidence: tuple[EndEvidence, ...]) -> None:
     verdict, _ = judged([slow(*evidence)] * 6)
     assert verdict is Verdict.FAIL
+
+
+def test_less_of_it_is_noticed_the_largest_of_each_machine() -> None:
+    tries = [slow(compiling(ONE, share), stolen(TWO, 0.03)) for share in (0.12, 0.2, 0.05)]
+    programs, hypervisor = noticed(tries)
+    assert programs.startswith("other programs took 20 % of a CPU of one (")
+    assert hypervisor == "a hypervisor or a quota took 3 % of a CPU of two"
+    assert noticed([slow(compiling(ONE, 0.05), stolen(TWO, 0.01))]) == []
+    # What excuses a value is named by the excuse.
+    assert noticed([slow(compiling(ONE, 0.5), TWO)]) == []
 
 
 def test_stolen_time_makes_a_low_value_invalid_and_is_named() -> None:

@@ -175,6 +175,17 @@ def test_settings_that_cannot_be_read_are_a_note(tmp_path: Path, monkeypatch: py
     assert "the settings of two:onboard could not be read: two does not answer" in record.notes
 
 
+def test_a_result_that_is_no_pass_has_a_note_about_work_that_excuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = IDLE[0], replace(IDLE[1], others=OtherWork(0.2, (Program("rt", 81, 0.2),)))
+    note = "other programs took 20 % of a CPU of two (rt (pid 81) 20 %)"
+    record, _ = measured(tmp_path, monkeypatch, some)
+    assert (record.verdict, note in record.notes) == (Verdict.FAIL, True)
+    record, _ = measured(tmp_path, monkeypatch, some, min="500M")
+    assert (record.verdict, note in record.notes) == (Verdict.PASS, False)
+
+
 def test_retransmits_beside_other_programs_are_excused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, _ = measured(tmp_path, monkeypatch, COMPILING, retransmits="1%")
     assert record.verdict is Verdict.INVALID
