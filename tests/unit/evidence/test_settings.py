@@ -153,6 +153,7 @@ PI4_USB = "sys/devices/platform/scb/fd500000.pcie/pci0000:00/0000:00:00.0/0000:0
         (PI4_USB, PI4.replace("eth0", "eth9"), {"0000:01:00.0/msi_irqs/40": "msi", "0000:00:00.0/irq": "29"}, ["40"]),
         (PI4_USB, PI4.replace("eth0", "eth9"), {"0000:01:00.0/irq": "40"}, ["40"]),
         (path_on("pi3b+"), PI3, {}, ["56"]),
+        (path_on("pi3b+"), PI3.replace("3f980000.usb, dwc2_hsotg", "dwc_otg, dwc_otg_pcd, dwc_otg_hcd"), {}, ["56"]),
         # The interrupt has the name of the first bus of the controller; the NIC is at the second one.
         (path_on("pi5"), PI5.replace("eth0", "eth9"), {"xhci-hcd.0/usb1/busnum": "1"}, ["131"]),
         (MLX5, PC, {"0000:01:00.0/irq": "0"}, ["33", "34"]),
