@@ -1,7 +1,8 @@
 """``python -m benchmarks.level_changes``: false alarms of the search for level changes, and how late it finds a loss.
 
-Each series grows by one run after another, as in a lab, and is searched after each run. A user reads each report anew.
-So a jump or a drift that the report before did not have is a new report, also if an earlier report had it.
+Each series grows by one run after another, as in a lab, and is searched after each run. A report names all changes that
+the search finds then. So a jump or a drift that the report before did not name is a new report, also if an earlier
+report named it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def series(
 
 
 def new_reports(logs: Sequence[float]) -> tuple[int, int]:
-    """Return how many jumps and how many drifts are new in the report after each run."""
+    """Return how many jumps and how many drifts are new in the report after each run, added up."""
     jumps, drifts = 0, 0
     before = course(())
     for length in range(1, len(logs) + 1):
