@@ -18,8 +18,8 @@ from itertools import pairwise
 
 from pytest_pinet.judge.statistics import robust_sd
 
-# How many standard errors a level must move. Found by counting false alarms (benchmarks.history, tests).
-CERTAIN = 5.4
+# How many standard errors a level must move. Found by counting false alarms (benchmarks.level_changes).
+CERTAIN = 5.2
 # A smaller shift is no regression (`judge.spread.TOLERATED`).
 MATTERS = 0.01
 # A level of one or two runs can be a bad day.
@@ -33,6 +33,8 @@ _WIDTH = 2 * _NEIGHBOURS + 1
 _USUALLY_ALIKE = 0.5
 _WORTH = 20
 _MOST_ALIKE = 0.9
+# How many standard errors the upper bound of the correlation is above its estimate (98 %).
+_UPPER = 2.0
 # In a short series, noise and correlation are not well known: with so many runs, a level must move 1.4 times as much.
 _SHORT = 20.0
 # In a long series, this share of the standard errors is enough; with so many runs, twice as much.
@@ -149,8 +151,12 @@ def noise_of(values: Sequence[float], cuts: Sequence[int]) -> tuple[float, float
     alike = math.fsum(inner) / squares
     alike += (1 + 4 * max(alike, 0.0)) * (len(cuts) + 1) / len(rest)
     # A short series says little about the correlation, so the estimate is pulled towards the usual value.
-    alike = (alike * len(rest) + _USUALLY_ALIKE * _WORTH) / (len(rest) + _WORTH)
+    known = len(rest) + _WORTH
+    alike = (alike * len(rest) + _USUALLY_ALIKE * _WORTH) / known
+    # The upper bound of the estimate: its standard error is sqrt((1 - r^2) / n) (Bartlett 1946). Too low a
+    # correlation makes a day like the day before look like a level, too high a one hides no step within one run.
     alike = min(max(alike, 0.0), _MOST_ALIKE)
+    alike = min(alike + _UPPER * math.sqrt((1 - alike * alike) / known), _MOST_ALIKE)
     # Runs that resemble each other differ less from the mean of a short level than from their long-run mean.
     lengths = [end - begin for begin, end in _parts(len(rest), cuts)]
     freedom = math.fsum(length - widened(alike, length) ** 2 for length in lengths)
