@@ -93,10 +93,9 @@ def write_output(
         raise ConfigError(f"{option} is empty; expected the name of a file")
     path = Path(output)
     with writing(output, option):
-        # A device or a pipe may be the log of a CI system.
-        texts = map(cleaned if path.is_file() or not path.exists() else clean, texts)
+        # A file may end in the log of a CI system, too: it is that log (/dev/stdout), or a job prints it.
         # Texts are written one by one, because a history can exceed the memory.
-        write_file(path, (text.encode("utf-8", "backslashreplace") for text in texts))
+        write_file(path, (clean(text).encode("utf-8", "backslashreplace") for text in texts))
 
 
 class Steps:

@@ -340,7 +340,7 @@ class PinetSession:
         """
         try:
             return (yield)
-        except (pytest.exit.Exception, pytest.UsageError):
+        except (pytest.exit.Exception, pytest.UsageError, BrokenPipeError):
             raise
         except Exception as error:
             traceback.print_exc()

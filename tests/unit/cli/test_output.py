@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli import run
-from pytest_pinet.cli.exit_codes import INTERNAL, OUTPUT
+from pytest_pinet.cli import graph, run
+from pytest_pinet.cli.exit_codes import INTERNAL, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import write_output
 from pytest_pinet.config import labfile
 from pytest_pinet.execution.clean_text import for_log
@@ -45,7 +45,72 @@ def test_a_closed_pipe_is_one_sentence(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (OUTPUT, "pinet: cannot write the output: Broken pipe\n")
 
 
-def test_a_pipe_gets_no_commands_of_ci_systems_and_a_file_gets_the_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [*COMMANDS, ["summary", RUN, "-o", "/dev/stdout"]], ids=lambda words: words[0])
+def test_a_closed_standard_output_is_one_sentence(words: list[str]) -> None:
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "", *PINET, *words], cwd=ROOT, capture_output=True, check=False)
+    path, advice = ("/dev/stdout", "; choose another with -o") if "-o" in words else ("the output", "")
+    message = f"pinet: cannot write {path}: standard output is closed{advice}\n"
+    assert (done.returncode, done.stderr.decode()) == (OUTPUT, message)
+
+
+def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path) -> None:
+    words = ["summary", RUN, "-o", str(tmp_path / "out")]
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', ""]
+    assert subprocess.run([*closed, *PINET, *words], cwd=ROOT, check=False).returncode == 0
+    assert "pi4b" in (tmp_path / "out").read_text()
+    # There is no terminal for a question.
+    assert subprocess.run([*closed, *PINET, "init"], cwd=tmp_path, check=False).returncode == MISTAKE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["summary", RUN, "-o"],
+        ["summary", RUN, "--format", "md", "-o"],
+        ["export", RUN, "--format", "ktap", "-o"],
+        ["history", "export", "--history", "h.db", "-o"],
+        ["report", "--page", "--history", "h.db", "-o"],
+        ["published", RUN, "-o"],
+        ["graph", "--lab", "virtual", "--dot"],
+        ["graph", "--lab", "virtual", "--svg"],
+    ],
+    ids=lambda words: " ".join(word for word in words if word != RUN),
+)
+@pytest.mark.parametrize(("kind", "why"), [("full", "No space left on device"), ("pipe", "Broken pipe")])
+def test_a_chosen_file_that_takes_no_more_has_the_code_of_output(
+    words: list[str],
+    kind: str,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["history", "import", "--history", "h.db", RUN]) == 0
+    monkeypatch.setattr(graph, "_rendered", lambda dot: dot)
+    reader, writer = os.pipe()
+    os.close(reader)
+    place = f"/dev/fd/{writer}" if kind == "pipe" else "/dev/full"
+    assert run([*words, place]) == OUTPUT
+    os.close(writer)
+    assert capsys.readouterr().err == f"pinet: cannot write {place}: {why}; choose another with {words[-1]}\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["summary"], ["history"], ["check", "virtual"], ["report"]], ids=lambda words: words[0]
+)
+def test_a_removed_current_folder_is_one_sentence(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run(words) == MISTAKE
+    message = "pinet: the current folder cannot be used: No such file or directory; change to another folder\n"
+    assert capsys.readouterr() == ("", message)
+
+
+def test_no_pipe_and_no_file_gets_commands_of_ci_systems(tmp_path: Path) -> None:
     text = "::error title=x::y\n"
     reader, writer = os.pipe()
     try:
@@ -56,7 +121,7 @@ def test_a_pipe_gets_no_commands_of_ci_systems_and_a_file_gets_the_text(tmp_path
         os.close(writer)
     for _ in range(2):
         write_output([text], str(tmp_path / "out"))
-        assert (tmp_path / "out").read_text() == text
+        assert (tmp_path / "out").read_text() == for_log(text)
 
 
 def test_a_command_that_breaks_ends_with_the_code_of_an_internal_error(
