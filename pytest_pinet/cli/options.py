@@ -24,6 +24,8 @@ from pytest_pinet.execution.output_file import write_file, writing
 DEFAULT_HISTORY = ".pinet/history.db"
 # For calls of pytest. It cannot rewrite the assertions of modules that `pinet` has imported, and none of them needs it.
 QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
+# The most runs that a command reads, and the most that --least can ask for.
+MOST_RUNS = 1_000_000
 # Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
 _INTERVAL_S = 10.0
 

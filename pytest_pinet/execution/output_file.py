@@ -40,6 +40,8 @@ def reason(error: Exception) -> str:
     """Return why something could not be written."""
     if not isinstance(error, OSError):
         return str(error)
+    if isinstance(error, FileExistsError):
+        return f"{error.filename} is no folder"
     return "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
 
 

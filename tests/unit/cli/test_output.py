@@ -14,6 +14,7 @@ from pytest_pinet.cli.exit_codes import INTERNAL, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import write_output
 from pytest_pinet.config import labfile
 from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.history import database
 from tests.support import build_files as made
 
 ROOT = Path(__file__).parents[3]
@@ -94,6 +95,16 @@ def test_a_chosen_file_that_takes_no_more_has_the_code_of_output(
     assert run([*words, place]) == OUTPUT
     os.close(writer)
     assert capsys.readouterr().err == f"pinet: cannot write {place}: {why}; choose another with {words[-1]}\n"
+
+
+def test_a_history_on_a_full_disk_has_the_code_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(database, "_PRAGMAS", ["max_page_count=4"])
+    path = tmp_path / "h.db"
+    assert run(["history", "import", "--history", str(path), RUN]) == OUTPUT
+    message = f"pinet: history {path}: database or disk is full; choose another with --history\n"
+    assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize(

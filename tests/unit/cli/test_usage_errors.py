@@ -43,6 +43,8 @@ def mistakes() -> list[tuple[str, ...]]:
             if isinstance(param, click.Option) and type(param.type) in BAD_VALUES:
                 given = ["a" for argument in arguments if argument.required]
                 found.append((*words, *given, param.opts[0], BAD_VALUES[type(param.type)]))
+                if isinstance(param.type, click.IntRange):
+                    found.append((*words, *given, param.opts[0], "99999999999999999999"))
             if isinstance(param, click.Option) and not param.is_flag:
                 found.append((*words, param.opts[0]))
     return found

@@ -120,6 +120,7 @@ def test_a_pipe_that_no_program_reads_is_not_waited_for_without_an_end(
         ("/dev/full", "No space left on device", OutputError),
         ("/proc/x/y", "No such file or directory", ConfigError),
         ("/proc", "Is a directory", ConfigError),
+        ("/proc/version/x", "/proc/version is no folder", ConfigError),
         ("a\0b", "embedded null byte", ConfigError),
     ],
 )
