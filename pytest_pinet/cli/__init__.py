@@ -170,8 +170,7 @@ def _end(error: Exception, codes: ErrorCodes) -> int:
         assert isinstance(error, OSError)
         _print([f"{PINET} cannot write {error.filename or 'the output'}: {reason(error)}"])
         return codes.output
-    with suppress(OSError):
-        traceback.print_exception(error)
+    _print(["".join(traceback.format_exception(error)).rstrip()])
     _print([f"{PINET} internal error, please report it with the lines above: {type(error).__name__}: {error}"])
     return codes.internal
 

@@ -139,12 +139,15 @@ def test_a_command_that_breaks_ends_with_the_code_of_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks(*_: object, **__: object) -> None:
-        raise RuntimeError("this was not expected")
+        raise RuntimeError("this was not expected\n::error::x")
 
     monkeypatch.setattr(labfile, "load", breaks)
     assert run(["check", "virtual"]) == INTERNAL
     message = "pinet: internal error, please report it with the lines above: RuntimeError: this was not expected"
-    assert message in capsys.readouterr().err
+    output = capsys.readouterr().err
+    assert message in output
+    assert "Traceback" in output
+    assert "\n::error" not in output
 
 
 def test_a_build_may_have_braces_and_percents_in_its_name(tmp_path: Path) -> None:
@@ -164,3 +167,18 @@ def test_an_internal_error_at_the_end_of_a_run_is_no_failed_test(pytester: pytes
     result = pytester.runpytest_inprocess("-p", "no:labgrid", "-Wignore:Module already imported", "--pinet-lab=virtual")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stderr.fnmatch_lines(["pinet: internal error: KeyError: 'rt'"])
+
+
+def test_an_error_at_the_end_of_a_run_gives_no_command_to_a_ci_system(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(r"def pytest_sessionfinish(): raise RuntimeError('x\n::error::y')")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:labgrid", "-Wignore:Module already imported", "--pinet-lab=virtual")
+    result.stderr.fnmatch_lines(["pinet: internal error: RuntimeError: x", ": :error::y"])
+    result.stderr.no_fnmatch_line("::error*")
+
+
+def test_a_pipe_that_closes_at_the_end_of_a_run_is_no_error_of_pinet(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_sessionfinish(): raise BrokenPipeError()")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:labgrid", "-Wignore:Module already imported", "--pinet-lab=virtual")
+    result.stderr.no_fnmatch_line("pinet: internal error*")
