@@ -63,6 +63,13 @@ def test_every_usage_error(words: tuple[str, ...], capsys: pytest.CaptureFixture
     assert run([*words[:1], "--bisect", *words[1:]]) == 132
 
 
+def test_a_calibration_of_years_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["calibrate", "pi4b:onboard/pair", "--lab", "virtual", "--dry-run", "--links", "100", "--boots", "100"]
+    assert run([*words, "--connections", "1000"]) == 4
+    less = "reduce --connections, --links or --boots, or name fewer combinations"
+    assert capsys.readouterr().err.splitlines()[-1] == f"pinet: this takes about 803 days; expected at most 7: {less}"
+
+
 def test_the_walk_found_the_commands() -> None:
     assert len(COMMANDS) > 20
     assert ("gate",) in PASS_ON
