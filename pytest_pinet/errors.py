@@ -4,6 +4,7 @@
 
     PinetError
     |-- ConfigError              a mistake of the user: option, marker, lab file, catalogue
+    |   `-- OutputError          a file, a disk or a pipe that the user chose takes no more
     |-- LabError                 a problem of the lab; ``act`` says who must do what
     |   |-- CoordinatorError     labgrid's coordinator or exporter does not answer
     |   |-- LeaseError           the nodes could not be leased in time, or a leased node was lost
@@ -73,6 +74,10 @@ def mistake_in(what: str, where: Where | None = None) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ConfigError(f"{what}: {error}", where) from None
+
+
+class OutputError(ConfigError):
+    """The output cannot be written: the disk is full, or no program reads the pipe."""
 
 
 class ChangedBuildError(ConfigError):

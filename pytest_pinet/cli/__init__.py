@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import importlib
 import os
 import select
 import sys
 import traceback
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, colour, usage_error_lines
 from pytest_pinet.cli.exit_codes import INTERRUPTED, ErrorCodes, error_codes
-from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.errors import ConfigError, OutputError, PinetError
 from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.output_file import reason
 from pytest_pinet.version import __version__
 
 # The texts in ``pinet --help``, which needs no import, by heading. Subcommand ``lab`` is ``lab`` in cli/lab.py.
@@ -88,6 +91,10 @@ def pinet() -> None:
 
     Exit codes of a single command are in its help.
     """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"the current folder cannot be used: {error.strerror}; change to another folder") from None
 
 
 # A shell that completes a command line sets this variable.
@@ -96,7 +103,25 @@ COMPLETE = "_PINET_COMPLETE"
 
 def main() -> None:
     """Run the command. An error is printed as a message."""
+    _open_closed_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_closed_streams() -> None:
+    """Open the standard streams that the caller closed (``>&-``), for which Python has None and click prints nothing.
+
+    Reading them finds their end, and writing to standard output is an error. Without this, the next file that is
+    opened, such as a history, would get the number of standard output.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Both have the lowest free numbers.
+            reader, writer = os.pipe()
+            os.close(writer)
+            os.set_inheritable(reader, True)
+            # If standard error is closed, the exit code must say enough.
+            number = os.open(os.devnull, os.O_WRONLY) if name == "stderr" else reader
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
 def run(words: list[str]) -> int:
@@ -121,6 +146,8 @@ def run(words: list[str]) -> int:
         return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else codes.declined
     except PinetError as error:
         _print([f"{PINET} {error}"])
+        if isinstance(error, OutputError):
+            return codes.output
         return codes.mistake if isinstance(error, ConfigError) else codes.other
     except SystemExit:
         if sys.stdout is streams[0]:
@@ -141,10 +168,9 @@ def _end(error: Exception, codes: ErrorCodes) -> int:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         assert isinstance(error, OSError)
-        _print([f"{PINET} cannot write {error.filename or 'the output'}: {error.strerror or error}"])
+        _print([f"{PINET} cannot write {error.filename or 'the output'}: {reason(error)}"])
         return codes.output
-    with suppress(OSError):
-        traceback.print_exception(error)
+    _print(["".join(traceback.format_exception(error)).rstrip()])
     _print([f"{PINET} internal error, please report it with the lines above: {type(error).__name__}: {error}"])
     return codes.internal
 
@@ -159,15 +185,16 @@ def _cannot_write(error: Exception) -> bool:
     """Return whether an error means that standard output or a full disk takes no more."""
     if not isinstance(error, OSError):
         return False
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return full or (error.errno == errno.EPIPE and _closed_pipe())
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return True
+    return error.errno in (errno.EPIPE, errno.EIO, errno.EBADF) and _is_closed()
 
 
-def _closed_pipe() -> bool:
-    """Return whether standard output is a pipe that no program reads."""
+def _is_closed() -> bool:
+    """Return whether standard output is only for reading, or a pipe or terminal at which no program is left."""
     poll = select.poll()
     poll.register(1, 0)
-    return bool(poll.poll(0))
+    return fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY or bool(poll.poll(0))
 
 
 def _print(lines: list[str]) -> None:

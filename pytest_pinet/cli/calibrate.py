@@ -17,6 +17,7 @@ from pytest_pinet.cli.exit_codes import INTERRUPTED
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
+from pytest_pinet.execution.output_file import writing
 from pytest_pinet.model.traffic import Direction
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 FAILED = 1
 _FEWEST_CONNECTIONS = 2
+_MOST_DAYS = 7
 
 
 @renamed({"--runs": "--connections"})
@@ -42,16 +44,16 @@ _FEWEST_CONNECTIONS = 2
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1, shell_complete=lab_names.combinations)
 @click.option(
     "--connections",
-    type=click.IntRange(min=_FEWEST_CONNECTIONS),
+    type=click.IntRange(_FEWEST_CONNECTIONS, 1000),
     default=5,
     show_default=True,
     help="Connections for each link-up.",
 )
 @click.option(
-    "--links", type=click.IntRange(min=0), default=3, show_default=True,
+    "--links", type=click.IntRange(0, 100), default=3, show_default=True,
     help="Fresh link-ups for each boot. The device under test takes its link down and up.",
 )  # fmt: skip
-@click.option("--boots", type=click.IntRange(min=0), default=0, show_default=True, help="Power cycles of the nodes.")
+@click.option("--boots", type=click.IntRange(0, 100), default=0, show_default=True, help="Power cycles of the nodes.")
 @click.option(
     "--direction", type=click.Choice([str(way) for way in Direction]), help="By default tx and rx, alternately."
 )
@@ -113,6 +115,9 @@ def calibrate(
         total_s += levels.seconds(len(directions), connection_s, boot_s)
         each = f"{levels.connections} connections of {connection_s} s, {' and '.join(map(str, directions))}"
         echo(f"{combination.id}: {each}", err=True)
+    if (days := total_s / 86400) > _MOST_DAYS:
+        less = "reduce --connections, --links or --boots, or name fewer combinations"
+        raise ConfigError(f"this takes about {days:.0f} days; expected at most {_MOST_DAYS}: {less}")
     echo(f"this takes about {_duration(total_s)} and writes {lab.calibration}", err=True)
     check_writable(lab.calibration)
     if dry_run:
@@ -181,12 +186,10 @@ def check_writable(path: Path) -> None:
         read_calibration(path)
         if not os.access(path, os.W_OK):
             raise ConfigError(f"cannot write the calibration to {path}; make the file writable")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
             pass
-    except OSError as error:
-        raise ConfigError(f"cannot write the calibration to {path}: {error.strerror}") from None
 
 
 def _duration(seconds: float) -> str:

@@ -56,6 +56,6 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
         speed, chip = str(interface.speed_mbps), interface.nic.chip[:18]
         rows.append((str(interface), nic, chip, speed, str(interface.bus), str(interface.port)))
     for line in text_table(rows, "<  <  <  >  <  <"):
-        click.echo(f"  {line}")
+        echo(f"  {line}")
     for line in management_lines(lab.nodes.values()):
         echo("\n".join(wrap(line, width=WIDTH, indent="  ")))

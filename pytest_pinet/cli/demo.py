@@ -23,6 +23,7 @@ import click
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.exit_codes import INTERRUPTED
 from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.model.verdict import Verdict
 
 LAB = "virtual"
@@ -65,14 +66,11 @@ class Traces:
 
     def write(self) -> None:
         """Keep this for `--remove`, or remove the file if nothing is left. Raises ConfigError."""
-        try:
+        with writing(self.file()):
             if self == Traces():
                 self.file().unlink(missing_ok=True)
-                return
-            self.file().parent.mkdir(parents=True, exist_ok=True)
-            self.file().write_text(json.dumps(asdict(self)))
-        except OSError as error:
-            raise ConfigError(f"cannot write {self.file()}, which --remove needs: {error.strerror}") from None
+            else:
+                write_file(self.file(), [json.dumps(asdict(self)).encode()])
 
 
 @click.command(cls=PinetCommand)

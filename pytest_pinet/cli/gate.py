@@ -14,11 +14,11 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import renamed
-from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE
+from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import QUIET, print_hints
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
-from pytest_pinet.errors import ConfigError, PinetError
+from pytest_pinet.errors import ConfigError, OutputError, PinetError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.change_verdict import SKIP, STOP
 
@@ -202,6 +202,8 @@ class RunWatcher:
         self.head = record.change if record is not None else None
         builds = config.pluginmanager.get_plugin("pinet-builds")
         self.refused = builds.boots.refused if builds is not None else None
+        if isinstance(session.recorder.unwritten, OutputError):
+            self.refused = session.recorder.unwritten
 
 
 def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | None, bisect: bool) -> int:
@@ -215,6 +217,8 @@ def code_of(status: int, head: ChangeHeadRecord | None, refused: PinetError | No
     if status == pytest.ExitCode.INTERRUPTED:
         return INTERRUPTED
     if status == pytest.ExitCode.USAGE_ERROR:
+        if isinstance(refused, OutputError):
+            return ABORT + OUTPUT if bisect else OUTPUT
         if not bisect:
             return MISTAKE
         return SKIP if isinstance(refused, ConfigError) else ABORT + MISTAKE

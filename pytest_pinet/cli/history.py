@@ -10,7 +10,7 @@ import click
 
 from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
 from pytest_pinet.cli.exit_codes import MISTAKE
-from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, print_result, write_output
+from pytest_pinet.cli.options import HISTORY_OPTION, MOST_RUNS, OUTPUT_OPTION, FiniteRange, print_result, write_output
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, unknown
@@ -45,7 +45,9 @@ def history() -> None:
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--lab-name", "lab", metavar="NAME", help="Show only results of the lab with this name.")
-@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Show at most this many runs.")
+@click.option(
+    "--last", type=click.IntRange(1, MOST_RUNS), default=200, show_default=True, help="Show at most this many runs."
+)
 @click.option(
     "--matters", type=FiniteRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
     help="Ignore level changes smaller than this.",

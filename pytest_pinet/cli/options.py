@@ -24,6 +24,8 @@ from pytest_pinet.execution.output_file import write_file, writing
 DEFAULT_HISTORY = ".pinet/history.db"
 # For calls of pytest. It cannot rewrite the assertions of modules that `pinet` has imported, and none of them needs it.
 QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
+# The most runs that a command reads, and the most that --least can ask for.
+MOST_RUNS = 1_000_000
 # Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
 _INTERVAL_S = 10.0
 
@@ -93,10 +95,9 @@ def write_output(
         raise ConfigError(f"{option} is empty; expected the name of a file")
     path = Path(output)
     with writing(output, option):
-        # A device or a pipe may be the log of a CI system.
-        texts = map(cleaned if path.is_file() or not path.exists() else clean, texts)
+        # A file may end in the log of a CI system, too: it is that log (/dev/stdout), or a job prints it.
         # Texts are written one by one, because a history can exceed the memory.
-        write_file(path, (text.encode("utf-8", "backslashreplace") for text in texts))
+        write_file(path, (clean(text).encode("utf-8", "backslashreplace") for text in texts))
 
 
 class Steps:

@@ -17,7 +17,7 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.mail_draft import write_mail
-from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
+from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, MOST_RUNS, write_output
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.who import TREE_OPTION
 from pytest_pinet.errors import ConfigError
@@ -56,7 +56,7 @@ _GATES = 10
     help="The lab file, or the name of a packaged lab. Its accepted baselines are shown.",
 )
 @click.option(
-    "--last", metavar="N", type=click.IntRange(2), default=200, show_default=True,
+    "--last", metavar="N", type=click.IntRange(2, MOST_RUNS), default=200, show_default=True,
     help="The number of runs in each trend.",
 )  # fmt: skip
 @click.option("--page", is_flag=True, help="Write pytest-pinet's own page even if Allure is installed.")

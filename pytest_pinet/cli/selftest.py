@@ -33,7 +33,7 @@ _MOST = 0.9
 @LAB_OPTION
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1, shell_complete=lab_names.combinations)
 @click.option("--reductions", default="3%,5%,10%", show_default=True, help="By how much the link is slowed down.")
-@click.option("--repeats", type=click.IntRange(min=1), default=2, show_default=True, help="Gates for each reduction.")
+@click.option("--repeats", type=click.IntRange(1, 1000), default=2, show_default=True, help="Gates for each reduction.")
 @click.option(
     "--tolerance", help="The limit is this much below the baseline.  [default: the calibrated tolerance, or 3%]"
 )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, print_result
+from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, print_result
 
 OPEN = 1
 # The newest gates say which builds were judged since a loss began.
@@ -20,7 +20,7 @@ _GATES = 5
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option(
-    "--last", type=click.IntRange(min=2), default=1000, show_default=True,
+    "--last", type=click.IntRange(2, MOST_RUNS), default=1000, show_default=True,
     help="Use at most this many latest runs of each result.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the losses as JSON.")

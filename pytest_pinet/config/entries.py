@@ -16,7 +16,7 @@ from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.config.yaml_lines import Path as YamlPath
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
-from pytest_pinet.execution.output_file import write_file
+from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.model.quantities import Bitrate, Share
 
 # A metric's ID: pi4b:onboard/pair/tcp-P1-tx.
@@ -95,10 +95,8 @@ def entries_text(key: str, entries: Sequence[object], header: str) -> str:
 
 def write_entries(path: Path, text: str) -> None:
     """Write a file of entries; readers never see half a file. Raises ConfigError if it cannot be written."""
-    try:
+    with writing(path):
         write_file(path, [text.encode("utf-8")])
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def _plain(value: object) -> object:

@@ -11,7 +11,7 @@ import yaml
 from pytest_pinet.config import labfile
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.output_file import write_file
+from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.model.lab import Interface, PortRef
 
 # Text that needs no quotes, also inside braces.
@@ -80,4 +80,5 @@ def replace(file: str, text: str) -> None:
     except ConfigError as error:
         line = error.where.line if error.where else None
         raise ConfigError(f"file not changed, these ports are wrong: {error.message}", Where(file, line)) from None
-    write_file(path, [text.encode("utf-8")])
+    with writing(file):
+        write_file(path, [text.encode("utf-8")])

@@ -11,7 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, OutputError
 from pytest_pinet.history.tables import META, METADATA, VERSION, has_table, insert_into
 
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
@@ -19,6 +19,8 @@ FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@
 BUSY_S = 60
 # A run of 500 metrics writes to the ends of 500 trends. The log can hold a few runs before a checkpoint.
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "cache_size=-65536", "wal_autocheckpoint=8000")
+# The text of SQLITE_FULL.
+_FULL = "database or disk is full"
 # Held while tables are made, so that two runners that start together do not both make them.
 _ADVISORY_LOCK = 0x70696E6574
 
@@ -84,6 +86,8 @@ class Database:
         except SQLAlchemyError as error:
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
             why = said[0] if said else type(error).__name__
+            if why == _FULL:
+                raise OutputError(f"history {self.shown}: {why}; choose another with --history") from error
             raise ConfigError(f"history {self.shown}: {why}; expected {FORM} with --pinet-history") from error
 
     def close(self) -> None:

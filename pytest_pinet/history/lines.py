@@ -114,7 +114,9 @@ def _check_heading(entry: Any) -> None:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, default=datetime.isoformat, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(entry, default=datetime.isoformat, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # "##[" is a command of CI systems, which `for_log` would change. This is the same text for readers of JSON.
+    return text.replace("##", "#\\u0023")
 
 
 def _run(plain: object) -> StoredRun:

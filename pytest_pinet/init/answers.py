@@ -8,6 +8,7 @@ from typing import TypeVar
 import click
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.clean_text import for_log
 
 T = TypeVar("T")
 _TRIES = 5
@@ -26,7 +27,7 @@ class Answers:
     def say(self, text: str) -> None:
         """Explain the next question."""
         if self.asks:
-            click.echo(text, err=True)
+            click.echo(for_log(text), err=True)
 
     @property
     def asks(self) -> bool:
@@ -43,11 +44,11 @@ class Answers:
                 raise ConfigError(f"{question}: give it with {option}{self._or_yes(default)}")
             return parse(default)
         for _ in range(_TRIES):
-            given: str = click.prompt(question, default=default, err=True)
+            given: str = click.prompt(for_log(question), default=default, err=True)
             try:
                 return parse(given.strip())
             except ValueError as error:
-                click.echo(f"  {error}", err=True)
+                click.echo(for_log(f"  {error}"), err=True)
         raise ConfigError(f"{question}: no accepted answer in {_TRIES} tries; give it with {option}")
 
     def choose(self, question: str, choices: Sequence[str], option: str, default: str | None = None) -> str:
@@ -63,7 +64,7 @@ class Answers:
         return self.text(f"{question} ({', '.join(choices)})", parse, option, default)
 
     def agrees(self, question: str) -> bool:
-        return self.asks and click.confirm(question, default=False, err=True)
+        return self.asks and click.confirm(for_log(question), default=False, err=True)
 
     def _or_yes(self, default: str | None) -> str:
         return "" if default is None else f", or take {default!r} with --yes"

@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.output_file import writing
 
 
 def check_free(file: str) -> None:
@@ -21,21 +22,20 @@ def check_free(file: str) -> None:
 def write(file: str, text: str) -> LabOfFile:
     """Write a new lab file, and return it as ``pinet check`` reads it. Raises ConfigError."""
     lab = labfile.resolve(text, file)
-    try:
-        # O_EXCL: a file that another program has written meanwhile stays as it is.
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    except FileExistsError:
-        raise _exists(file) from None
-    except OSError as error:
-        raise ConfigError(f"cannot write {file}: {error.strerror or error}; choose another with --output") from None
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as target:
-            target.write(text)
-            target.flush()
-            os.fsync(target.fileno())
-    except OSError as error:
-        Path(file).unlink(missing_ok=True)
-        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+    with writing(file, "--output"):
+        try:
+            # O_EXCL: a file that another program has written meanwhile stays as it is.
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            raise _exists(file) from None
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as target:
+                target.write(text)
+                target.flush()
+                os.fsync(target.fileno())
+        except OSError:
+            Path(file).unlink(missing_ok=True)
+            raise
     return lab
 
 

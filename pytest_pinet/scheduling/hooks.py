@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from pytest_pinet.errors import LabError, PinetError
+from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
@@ -198,7 +199,7 @@ class ControllerHooks:
         if reporter is not None:
             for line in lines:
                 reporter.ensure_newline()
-                reporter.write_line(line)
+                reporter.write_line(for_log(line))
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_testnodedown(self, node: XdistWorker, error: object | None) -> None:

@@ -75,10 +75,17 @@ def _switch(text: str) -> bool:
     return text.lower() in TRUE
 
 
+# A million tests, boots or shards are a mistake.
+_MOST_DIGITS = 6
+
+
 def _whole_number(text: str) -> int:
-    if not text.strip().isascii() or not text.strip().isdigit():
+    digits = text.strip()
+    if not digits.isascii() or not digits.isdigit():
         raise ValueError(f"{text!r} is not a whole number such as 5")
-    return int(text)
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits is too large; expected at most {_MOST_DIGITS} digits")
+    return int(digits)
 
 
 def _shards(text: str) -> int:

@@ -78,6 +78,8 @@ class RunRecorder:
         self.head: Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord] | None = None
         # The whole run, after its end.
         self.record: RunRecord | None = None
+        # Why the run cannot be kept.
+        self.unwritten: ConfigError | None = None
         if dry_run is not None and self._is_controller:
             raise ConfigError("--pinet-dry-run plans in one process: remove -n")
 
@@ -191,6 +193,7 @@ class RunRecorder:
         try:
             folder = self.folder.path
         except ConfigError as error:
+            self.unwritten = error
             raise pytest.UsageError(for_log(str(error))) from None
         # A virtual lab starts again with each run.
         if not self._is_worker and self._boards is None and self.lab is not None and not self.emulated:
@@ -273,6 +276,7 @@ class RunRecorder:
             if path := self.config.getoption("--pinet-json"):
                 write_json(Path(path), run)
         except ConfigError as error:
+            self.unwritten = error
             self._warnings.append(str(error))
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
             return

@@ -340,11 +340,11 @@ class PinetSession:
         """
         try:
             return (yield)
-        except (pytest.exit.Exception, pytest.UsageError):
+        except (pytest.exit.Exception, pytest.UsageError, BrokenPipeError):
             raise
         except Exception as error:
-            traceback.print_exc()
-            sys.stderr.write(f"pinet: internal error: {type(error).__name__}: {error}\n")
+            message = f"pinet: internal error: {type(error).__name__}: {error}\n"
+            sys.stderr.write(for_log(traceback.format_exc() + message))
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             return None
         finally:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.cli import run
 from pytest_pinet.cli.gate import code_of
-from pytest_pinet.errors import ConfigError, PinetError, UnsupportedError
+from pytest_pinet.errors import ConfigError, OutputError, PinetError, UnsupportedError
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from tests.support.change_session import LAB_FILE, NEW, Bench, bench_with
 
@@ -42,6 +42,7 @@ def head(exit_code: int, bisect: int) -> ChangeHeadRecord:
         (USAGE, None, None, 4, 132),
         (USAGE, None, UnsupportedError("no boot partition"), 4, 132),
         (USAGE, None, ConfigError("vermagic"), 4, 125),
+        (USAGE, head(0, 0), OutputError("full"), 74, 202),
         (NOTHING, None, None, 4, 132),
         (INTERNAL, None, None, 70, 125),
         (OK, None, None, 3, 125),

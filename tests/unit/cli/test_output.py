@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli import run
-from pytest_pinet.cli.exit_codes import INTERNAL, OUTPUT
+from pytest_pinet.cli import graph, run
+from pytest_pinet.cli.exit_codes import INTERNAL, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import write_output
 from pytest_pinet.config import labfile
 from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.history import database
 from tests.support import build_files as made
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +46,82 @@ def test_a_closed_pipe_is_one_sentence(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (OUTPUT, "pinet: cannot write the output: Broken pipe\n")
 
 
-def test_a_pipe_gets_no_commands_of_ci_systems_and_a_file_gets_the_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [*COMMANDS, ["summary", RUN, "-o", "/dev/stdout"]], ids=lambda words: words[0])
+def test_a_closed_standard_output_is_one_sentence(words: list[str]) -> None:
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "", *PINET, *words], cwd=ROOT, capture_output=True, check=False)
+    path, advice = ("/dev/stdout", "; choose another with -o") if "-o" in words else ("the output", "")
+    message = f"pinet: cannot write {path}: standard output is closed{advice}\n"
+    assert (done.returncode, done.stderr.decode()) == (OUTPUT, message)
+
+
+def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path) -> None:
+    words = ["summary", RUN, "-o", str(tmp_path / "out")]
+    closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', ""]
+    assert subprocess.run([*closed, *PINET, *words], cwd=ROOT, check=False).returncode == 0
+    assert "pi4b" in (tmp_path / "out").read_text()
+    # There is no terminal for a question.
+    assert subprocess.run([*closed, *PINET, "init"], cwd=tmp_path, check=False).returncode == MISTAKE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["summary", RUN, "-o"],
+        ["summary", RUN, "--format", "md", "-o"],
+        ["export", RUN, "--format", "ktap", "-o"],
+        ["history", "export", "--history", "h.db", "-o"],
+        ["report", "--page", "--history", "h.db", "-o"],
+        ["published", RUN, "-o"],
+        ["graph", "--lab", "virtual", "--dot"],
+        ["graph", "--lab", "virtual", "--svg"],
+    ],
+    ids=lambda words: " ".join(word for word in words if word != RUN),
+)
+@pytest.mark.parametrize(("kind", "why"), [("full", "No space left on device"), ("pipe", "Broken pipe")])
+def test_a_chosen_file_that_takes_no_more_has_the_code_of_output(
+    words: list[str],
+    kind: str,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["history", "import", "--history", "h.db", RUN]) == 0
+    monkeypatch.setattr(graph, "_rendered", lambda dot: dot)
+    reader, writer = os.pipe()
+    os.close(reader)
+    place = f"/dev/fd/{writer}" if kind == "pipe" else "/dev/full"
+    assert run([*words, place]) == OUTPUT
+    os.close(writer)
+    assert capsys.readouterr().err == f"pinet: cannot write {place}: {why}; choose another with {words[-1]}\n"
+
+
+def test_a_history_on_a_full_disk_has_the_code_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(database, "_PRAGMAS", ["max_page_count=4"])
+    path = tmp_path / "h.db"
+    assert run(["history", "import", "--history", str(path), RUN]) == OUTPUT
+    message = f"pinet: history {path}: database or disk is full; choose another with --history\n"
+    assert capsys.readouterr().err == message
+
+
+@pytest.mark.parametrize(
+    "words", [["summary"], ["history"], ["check", "virtual"], ["report"]], ids=lambda words: words[0]
+)
+def test_a_removed_current_folder_is_one_sentence(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run(words) == MISTAKE
+    message = "pinet: the current folder cannot be used: No such file or directory; change to another folder\n"
+    assert capsys.readouterr() == ("", message)
+
+
+def test_no_pipe_and_no_file_gets_commands_of_ci_systems(tmp_path: Path) -> None:
     text = "::error title=x::y\n"
     reader, writer = os.pipe()
     try:
@@ -56,19 +132,22 @@ def test_a_pipe_gets_no_commands_of_ci_systems_and_a_file_gets_the_text(tmp_path
         os.close(writer)
     for _ in range(2):
         write_output([text], str(tmp_path / "out"))
-        assert (tmp_path / "out").read_text() == text
+        assert (tmp_path / "out").read_text() == for_log(text)
 
 
 def test_a_command_that_breaks_ends_with_the_code_of_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks(*_: object, **__: object) -> None:
-        raise RuntimeError("this was not expected")
+        raise RuntimeError("this was not expected\n::error::x")
 
     monkeypatch.setattr(labfile, "load", breaks)
     assert run(["check", "virtual"]) == INTERNAL
     message = "pinet: internal error, please report it with the lines above: RuntimeError: this was not expected"
-    assert message in capsys.readouterr().err
+    output = capsys.readouterr().err
+    assert message in output
+    assert "Traceback" in output
+    assert "\n::error" not in output
 
 
 def test_a_build_may_have_braces_and_percents_in_its_name(tmp_path: Path) -> None:
@@ -88,3 +167,18 @@ def test_an_internal_error_at_the_end_of_a_run_is_no_failed_test(pytester: pytes
     result = pytester.runpytest_inprocess("-p", "no:labgrid", "-Wignore:Module already imported", "--pinet-lab=virtual")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stderr.fnmatch_lines(["pinet: internal error: KeyError: 'rt'"])
+
+
+def test_an_error_at_the_end_of_a_run_gives_no_command_to_a_ci_system(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(r"def pytest_sessionfinish(): raise RuntimeError('x\n::error::y')")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:labgrid", "-Wignore:Module already imported", "--pinet-lab=virtual")
+    result.stderr.fnmatch_lines(["pinet: internal error: RuntimeError: x", ": :error::y"])
+    result.stderr.no_fnmatch_line("::error*")
+
+
+def test_a_pipe_that_closes_at_the_end_of_a_run_is_no_error_of_pinet(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_sessionfinish(): raise BrokenPipeError()")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_inprocess("-p", "no:labgrid", "-Wignore:Module already imported", "--pinet-lab=virtual")
+    result.stderr.no_fnmatch_line("pinet: internal error*")

@@ -43,6 +43,8 @@ def mistakes() -> list[tuple[str, ...]]:
             if isinstance(param, click.Option) and type(param.type) in BAD_VALUES:
                 given = ["a" for argument in arguments if argument.required]
                 found.append((*words, *given, param.opts[0], BAD_VALUES[type(param.type)]))
+                if isinstance(param.type, click.IntRange):
+                    found.append((*words, *given, param.opts[0], "99999999999999999999"))
             if isinstance(param, click.Option) and not param.is_flag:
                 found.append((*words, param.opts[0]))
     return found
@@ -59,6 +61,13 @@ def test_every_usage_error(words: tuple[str, ...], capsys: pytest.CaptureFixture
     assert hint.startswith("For help, run: pinet")
     # `--bisect` comes first, because the last option of some command lines lacks its value.
     assert run([*words[:1], "--bisect", *words[1:]]) == 132
+
+
+def test_a_calibration_of_years_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["calibrate", "pi4b:onboard/pair", "--lab", "virtual", "--dry-run", "--links", "100", "--boots", "100"]
+    assert run([*words, "--connections", "1000"]) == 4
+    less = "reduce --connections, --links or --boots, or name fewer combinations"
+    assert capsys.readouterr().err.splitlines()[-1] == f"pinet: this takes about 803 days; expected at most 7: {less}"
 
 
 def test_the_walk_found_the_commands() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_pinet.config import port_edit
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, OutputError
 from pytest_pinet.model.lab import PortRef
 from tests.support.doctor_lab import LAB_FILE, lab
 
@@ -36,6 +36,11 @@ def test_the_file_is_replaced_as_a_whole_and_keeps_its_kind(tmp_path: Path) -> N
     assert link.is_symlink()
     assert file.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lab.yaml", "link.yaml"]
+
+
+def test_a_lab_file_on_a_full_disk_is_one_sentence() -> None:
+    with pytest.raises(OutputError, match=r"^cannot write /dev/full: No space left on device$"):
+        port_edit.replace("/dev/full", LAB_FILE)
 
 
 def test_an_invalid_lab_file_is_not_written(tmp_path: Path) -> None:

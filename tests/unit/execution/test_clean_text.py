@@ -10,7 +10,8 @@ import pytest
 
 from pytest_pinet.cli import run
 from pytest_pinet.execution.clean_text import cleaned, for_log
-from tests.support.report_records import result, run_record
+from pytest_pinet.history.history import open_history
+from tests.support.report_records import ONE_GIGABIT, direction, result, run_record
 
 HOSTILE = (
     "\x1b]0;title\x07\x1b[2J\u202elive\u2028::error::broken\n::error file=x::y\n  ::set-output name=a::b\n##[error]z\n"
@@ -80,6 +81,29 @@ def test_each_exit(
     for text in [output.out, output.err, *[path.read_text() for path in tmp_path.glob("out")]]:
         assert not [line for line in text.split("\n") if line.lstrip().startswith("::") or "##[" in line]
         assert not set(text) & set("\x1b\x07\x9b\r\u2028\u202e")
+
+
+@pytest.mark.parametrize("words", [["report", "--page"], ["history", "export"]], ids=lambda words: words[0])
+def test_a_hostile_id_gives_no_command_to_a_ci_system(
+    tmp_path: Path, words: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    traffic = "tcp-P1\n::error::pwn\n##vso[task]x###[y]"
+    record = run_record([result("pi4b:onboard/pair", {"tx": direction(ONE_GIGABIT)}, traffic=traffic)])
+    Path("r.json").write_text(json.dumps(record.dump()))
+    assert run(["history", "import", "--history", "h.db", "r.json"]) == 0
+    for place in ("out", "/dev/stdout"):
+        assert run([*words, "--history", "h.db", "-o", place]) == 0
+        output = capfd.readouterr()
+        for text in (output.out, output.err, Path("out").read_text()):
+            assert not [line for line in text.split("\n") if line.lstrip().startswith("::") or "##[" in line]
+            assert "##vso[" not in text
+        assert "pwn" in (Path("out").read_text() if place == "out" else output.out)
+    if words[0] == "history":
+        assert run(["history", "import", "--history", "copy.db", "out"]) == 0
+        with open_history("h.db") as store, open_history("copy.db") as copy:
+            assert copy.figures() == store.figures()
+            assert traffic in store.figures()[0].id
 
 
 def test_pytest_prints_a_mistake_clean(pytester: pytest.Pytester) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, OutputError
+from pytest_pinet.execution import output_file
 from pytest_pinet.execution.output_file import write_file, writing
 
 ROOT = Path(__file__).parents[3]
@@ -74,15 +76,56 @@ def test_standard_output_gets_the_text_between_other_texts(tmp_path: Path, path:
     assert Path("/dev/stdout").is_symlink()
 
 
+# More than one buffer, from a source that gives each part once.
+LONG = "(b'x' * 999 + b'\\n' for _ in range(100))"
+
+
+def test_a_full_disk_behind_standard_output_is_an_error() -> None:
+    for chunks in ("iter([b'a line'])", LONG):
+        code = WRITE + f"write_file(Path('/dev/stdout'), {chunks})"
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert "OSError: [Errno 28] No space left on device" in done.stderr
+
+
+def test_a_file_behind_standard_output_keeps_what_it_has_if_the_rest_does_not_fit(tmp_path: Path) -> None:
+    out = tmp_path / "log"
+    out.write_text("before\n")
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
+    code = WRITE + limit + f"write_file(Path('/dev/stdout'), {LONG})"
+    with out.open("a") as log:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, stdout=log, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert "OSError: [Errno 27] File too large" in done.stderr
+    assert out.read_text() == "before\n" + ("x" * 999 + "\n") * 4 + "x" * 993
+
+
+def test_a_pipe_that_no_program_reads_is_not_waited_for_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_file, "READER_TIMEOUT_S", 0.1)
+    os.mkfifo(fifo := tmp_path / "fifo")
+    message = f"cannot write {fifo}: no program opened this pipe for reading within 0.1 s; choose another with -o"
+    with pytest.raises(OutputError, match=f"^{re.escape(message)}$"), writing(fifo, "-o"):
+        write_file(fifo, [b"x"])
+    assert fifo.is_fifo()
+
+
 @pytest.mark.parametrize(
-    ("path", "why"),
+    ("path", "why", "kind"),
     [
-        ("/dev/full", "No space left on device"),
-        ("/proc/x/y", "No such file or directory"),
-        ("a\0b", "embedded null byte"),
+        ("/dev/full", "No space left on device", OutputError),
+        ("/proc/x/y", "No such file or directory", ConfigError),
+        ("/proc", "Is a directory", ConfigError),
+        ("/proc/version/x", "/proc/version is no folder", ConfigError),
+        ("a\0b", "embedded null byte", ConfigError),
     ],
 )
-def test_what_cannot_be_written_is_one_sentence(path: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=r"choose another with -o$") as caught, writing(path, "-o"):
+def test_what_cannot_be_written_is_one_sentence(path: str, why: str, kind: type[ConfigError]) -> None:
+    with pytest.raises(ConfigError) as caught, writing(path, "-o"):
         write_file(Path(path), [b"x"])
-    assert why in str(caught.value)
+    assert str(caught.value) == f"cannot write {path}: {why}; choose another with -o"
+    assert type(caught.value) is kind

@@ -48,7 +48,7 @@ BAD = {
     "require": ("-1", "'-1' is not a whole number such as 5"),
     "shards": ("x", "'x' is not a whole number such as 5"),
     "exact": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
-    "boots": ("x", "'x' is not a whole number such as 5"),
+    "boots": ("1000000", "a number of 7 digits is too large; expected at most 6 digits"),
     "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "dry-run": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "acquire-timeout": ("soon", "'soon' is not a duration such as"),
