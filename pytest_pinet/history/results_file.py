@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -142,8 +143,8 @@ def goes_on(head: Path) -> bool:
     return False
 
 
-def results_in(text: str) -> tuple[list[dict[str, object]], int]:
-    """Return the results in the text of a ``results.jsonl``, and the number of incomplete lines.
+def results_in(text: str) -> tuple[Sequence[object], int]:
+    """Return the results (JSON objects) in the text of a ``results.jsonl``, and the number of incomplete lines.
 
     A result that a second board completed has two lines, of which the later one counts. A kill or a full disk cuts a
     line short.

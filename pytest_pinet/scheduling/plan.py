@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pytest_pinet.history.results_file import results_in
 
@@ -107,9 +106,10 @@ def _read(file: Path) -> dict[str, Estimate]:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:  # another user's file, or removed meanwhile
         return found
-    results: list[dict[str, Any]] = results_in(text)[0]
-    for result in results:
+    for result in results_in(text)[0]:
         try:
+            if not isinstance(result, dict):
+                continue
             nodeid, seconds, traffic_s = result["test"], float(result["seconds"]), float(result["traffic_seconds"])
             # A comparison of builds is estimated for one turn.
             turns = len(result["change"]["turns"]) or 1 if result.get("change") else 1
