@@ -10,7 +10,7 @@ import click
 
 from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
 from pytest_pinet.cli.exit_codes import MISTAKE
-from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, print_result, write_output
+from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, unknown
@@ -45,7 +45,7 @@ def history() -> None:
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--lab-name", "lab", metavar="NAME", help="Show only results of the lab with this name.")
-@click.option("--last", type=click.IntRange(min=1), default=200, show_default=True, help="Show at most this many runs.")
+@last_option(200, "Show at most this many runs.")
 @click.option(
     "--matters", type=FiniteRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
     help="Ignore level changes smaller than this.",
@@ -156,9 +156,14 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
 
 
 def _beginning(path: Path) -> str:
+    from pytest_pinet.history.results_file import size_of
+
     try:
+        if not size_of(path):
+            return ""
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline(200)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a valid path"
         expected = "a results.json, a results.jsonl or a file of 'pinet history export'"
-        raise ConfigError(f"{path}: {error.strerror}; expected {expected}") from None
+        raise ConfigError(f"{path}: {why}; expected {expected}") from None

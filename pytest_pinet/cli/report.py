@@ -17,11 +17,12 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.mail_draft import write_mail
-from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, write_output
+from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, last_option, write_output
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.who import TREE_OPTION
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.path_kind import exists, is_folder
 
 if TYPE_CHECKING:
     from pytest_pinet.config.lab_of_file import LabOfFile
@@ -55,10 +56,7 @@ _GATES = 10
     shell_complete=lab_names.lab_files,
     help="The lab file, or the name of a packaged lab. Its accepted baselines are shown.",
 )
-@click.option(
-    "--last", metavar="N", type=click.IntRange(2), default=200, show_default=True,
-    help="The number of runs in each trend.",
-)  # fmt: skip
+@last_option(200, "The number of runs in each trend.", least=2)
 @click.option("--page", is_flag=True, help="Write pytest-pinet's own page even if Allure is installed.")
 @click.option(
     "--email", is_flag=True,
@@ -96,7 +94,7 @@ def report(
     # At its end, Python looks once more.
     atexit.register(gc.freeze)
     click.get_current_context().call_on_close(gc.enable)
-    if results is not None and not results.is_dir():
+    if results is not None and not is_folder(results):
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
     lab = None
     if lab_file is not None:
@@ -150,7 +148,7 @@ def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeri
     from pytest_pinet.report.trends import all_series, series_of_runs
 
     reviewed = load_reviewed(lab) if lab is not None else Reviewed()
-    if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
+    if url.lower() in OFF or (url == DEFAULT_HISTORY and not exists(url)):
         return series_of_runs(Path.cwd(), reviewed, last), []
     with open_history(url, reviewed=reviewed) as history:
         return all_series(history, last), history.gates(_GATES)

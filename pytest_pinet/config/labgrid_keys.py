@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 from pytest_pinet.config.yaml_lines import Document, Path, Template, substitute
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.path_kind import is_file
 from pytest_pinet.model.forms import HOST, MAX_PORT, PLACE, USER, parse_address
 
 # Variables that users and launchers set.
@@ -94,7 +95,7 @@ def _check_imports(imports: object, document: Document) -> None:
     for index, name in enumerate(imports):
         where = document.value(("imports", index))
         if name.endswith(".py"):
-            if not (FilePath(document.file).parent / FilePath(name).expanduser()).is_file():
+            if not is_file(FilePath(document.file).parent / FilePath(name).expanduser()):
                 raise ConfigError(f"imports: there is no file {shown(name)}", where)
         elif not _exists(name, FilePath(document.file)):
             message = f"imports: there is no module {shown(name)}; install its package, or correct the name"

@@ -12,6 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.history.tables import META, METADATA, VERSION, has_table, insert_into
 
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
@@ -108,14 +109,14 @@ def _url_of(text: str) -> URL:
 def _check_file(path: Path, create: bool) -> None:
     if not path.name:
         raise ConfigError(f"--pinet-history: a database in memory is lost when pytest ends; expected {FORM}")
-    if path.is_dir():
+    if is_folder(path):
         raise ConfigError(f"history {path} is a folder; expected {FORM}")
     if create:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"history {path}: {error.strerror}; choose another file with --pinet-history") from None
-    elif not path.exists():
+    elif not exists(path):
         message = f"there is no history {path}; run pytest with a lab, or 'pinet history import results.json'"
         raise ConfigError(f"{message}, or choose another file with --history")
 

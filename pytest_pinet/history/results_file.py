@@ -5,9 +5,12 @@ A killed run leaves its ``run.json`` and the lines of ``results.jsonl``, without
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import os
 import re
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from pydantic import ValidationError
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.model.record.run import RunRecord
 
 # The results.json versions that this module reads.
@@ -22,6 +26,8 @@ KNOWN_SCHEMAS = (1,)
 # The run's own data, written when it began. The results do not contain these data.
 HEAD = "run.json"
 LINES = "results.jsonl"
+# A run of 500 combinations takes about 50 MB.
+MAX_BYTES = 2**30
 
 
 # What only our own parser refuses or changes: NaN and Infinity, numbers that are too large, lone surrogates.
@@ -31,7 +37,10 @@ _SUSPICIOUS = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{19}|\\u[dD][89a-fA-F]")
 def read_run(path: Path) -> RunRecord:
     """Read a ``results.json``. Raises ConfigError if it cannot be read, is no JSON, or is no such file."""
     try:
-        return _parse(path.read_bytes(), str(path))
+        text = content_of(path)
+        # pydantic takes the last value of a key that occurs twice.
+        parse_json(text)
+        return _parse(text, str(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
     except ValueError as error:
@@ -41,9 +50,30 @@ def read_run(path: Path) -> RunRecord:
 def read_whole_run(path: Path) -> RunRecord | None:
     """Read a ``results.json``; None if its run was killed, so that it is missing or cut short. Raises ConfigError."""
     try:
-        return _parse(path.read_bytes(), str(path))
+        return _parse(content_of(path), str(path))
     except (OSError, ValueError):
         return None
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a regular file of a possible size. Raises OSError."""
+    size = size_of(path)
+    if size > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"File with more than {MAX_BYTES // 2**30} GiB", str(path))
+    return path.read_bytes() if size else b""
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a regular file. Raises OSError.
+
+    A fifo would be read for ever, and a device never ends. A file of /proc has 0 bytes here, and must not be read.
+    """
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return found.st_size
 
 
 def _parse(text: bytes, where: str) -> RunRecord:
@@ -86,7 +116,7 @@ def _check_version(version: object, where: str) -> None:
 def first_problem(error: ValidationError) -> str:
     """Return the first wrong value: its path in the file and the reason."""
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
 
 
 def moment(text: str) -> datetime:
@@ -95,6 +125,8 @@ def moment(text: str) -> datetime:
         return in_utc(datetime.fromisoformat(text))
     except OverflowError:
         raise ValueError(f"the time {text} is out of range") from None
+    except ValueError:
+        raise ValueError(f"expected a time such as '2026-11-28T12:00:00+00:00', got {quoted(text)}") from None
 
 
 def in_utc(time: datetime) -> datetime:
@@ -109,11 +141,11 @@ def record_of(lines: Path) -> tuple[RunRecord, int]:
     unusable.
     """
     head = lines.with_name(HEAD)
-    if goes_on(head):
-        raise ConfigError(f"the run of {lines} is still active; wait until it has ended")
     try:
-        run = parse_json(head.read_text(encoding="utf-8"))
-        text = lines.read_text(encoding="utf-8", errors="replace")
+        run = parse_json(content_of(head))
+        if goes_on(head):
+            raise ConfigError(f"the run of {lines} is still active; wait until it has ended")
+        text = content_of(lines).decode(errors="replace")
     except OSError as error:
         raise ConfigError(
             f"{error.filename}: {error.strerror}; expected {HEAD} and {LINES} of one run in a folder"

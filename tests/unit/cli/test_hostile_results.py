@@ -151,6 +151,36 @@ def test_options_and_paths(capsys: pytest.CaptureFixture[str], words: list[str],
     assert says in sentence(capsys, *words)
 
 
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["who", LONG], "expected the name of a driver"),
+        (["who", f"{LONG}/pi4b:x"], "neither the history nor the catalogue knows the driver"),
+        (["who", "pi4b:*", "--history", LONG], f"there is no history {LONG}"),
+        (["who", "e1000e", "--tree", LONG], f"{LONG} is no source tree of the kernel"),
+        (["history", "show", "--history", LONG], f"there is no history {LONG}"),
+        (["history", "import", "r.json", "--history", LONG], f"history {LONG}: unable to open database file"),
+        (["report", "--history", LONG], f"there is no history {LONG}"),
+        (["report", "--allure-results", LONG], f"there is no folder {LONG}"),
+        (["summary", LONG], f"there is no '{LONG}'"),
+        (["status", "--lab", "virtual", "--history", LONG], f"there is no history {LONG}"),
+        (["published", LONG], f"there is no '{LONG}'"),
+        (["init", "pi@host", "--keyfile", LONG, "-o", "x.yaml"], f"--keyfile: there is no file {LONG}"),
+        (["init", "pi@host", "-o", f"{LONG}/x"], f"there is no folder {LONG}"),
+    ],
+)
+def test_a_name_that_is_too_long(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+    assert says in sentence(capsys, *words)
+
+
+def test_a_folder_that_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
+    # For each user but root, the working directory of the first process is closed; for root in a container as well.
+    assert "there is no file" in sentence(capsys, "compare", "/proc/1/cwd/x", "r.json")
+
+
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, str(2**63), DEEP, "{", "01"])
 def test_what_is_no_json_for_us(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|large|nested|Expecting|Extra"):
