@@ -20,6 +20,7 @@ from pytest_pinet.builds.contents import (
     add_package,
     existing,
     files_in,
+    filled,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
 from pytest_pinet.builds.make_output import add_make_output, is_make_output
@@ -86,6 +87,8 @@ def _sysctl_names(value: object) -> object:
         for name, setting in value.items():
             if not _SYSCTL.fullmatch(str(name)):
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(name)}")
+            if isinstance(setting, bool) or setting == "":
+                raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)} for {name}")
             if isinstance(setting, str) and (not setting.isprintable() or isinstance(setting, Template)):
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)}")
     return value
@@ -228,7 +231,11 @@ def _source(parts: BuildContents, section: SourceSection, base: Path, document: 
     """Return the source that the section states; what it does not state, a tool may have described."""
     stated = {key: value for key, value in section.model_dump().items() if value}
     if section.config:
-        stated["config"] = str(existing(base / section.config, document.value(("source", "config")), "configuration"))
+        where = document.value(("source", "config"))
+        config = filled(base / section.config, where, "configuration")
+        if config.is_dir():
+            raise ConfigError(f"configuration {config} is a folder; expected a file such as .config", where)
+        stated["config"] = str(config)
     return replace(parts.source or BuildSource(), **stated)
 
 

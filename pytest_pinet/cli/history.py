@@ -14,6 +14,7 @@ from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange,
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, unknown
+from pytest_pinet.execution.path_kind import exists
 
 
 class ShowFirst(PinetGroup):
@@ -125,6 +126,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     """
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.lines import FORMAT, import_lines
+    from pytest_pinet.history.results_file import HEAD, LINES
     from pytest_pinet.history.save import import_killed, import_results
 
     new = seen = 0
@@ -138,10 +140,13 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
         for path in files:
             added, total = 0, 0
             try:
-                if FORMAT in _beginning(path):
+                beginning = _beginning(path)
+                # A killed run has a file beside its results.
+                is_killed = path.suffix == ".jsonl" and (path.name == LINES or exists(path.with_name(HEAD)))
+                if FORMAT in beginning or (path.suffix == ".jsonl" and not is_killed):
                     with path.open(encoding="utf-8", errors="replace") as file:
                         added, total = import_lines(store, file, str(path), refuse)
-                elif path.suffix == ".jsonl":
+                elif is_killed:
                     (added, left_out), total = import_killed(store, path), 1
                     if left_out:
                         echo(f"{path}: {left_out}", err=True)

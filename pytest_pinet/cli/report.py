@@ -44,8 +44,7 @@ _GATES = 10
     help="Results that pytest wrote with --alluredir. Without it, the report is pytest-pinet's own page.",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", metavar="FILE", default="report.html", type=click.Path(path_type=Path), show_default=True,
-    help="The file to write.",
+    "-o", "--output", "file", metavar="FILE", default="report.html", show_default=True, help="The file to write.",
 )  # fmt: skip
 @HISTORY_OPTION
 @click.option(
@@ -66,7 +65,7 @@ _GATES = 10
 @TREE_OPTION
 def report(
     results: Path | None,
-    output: Path,
+    file: str,
     history_url: str,
     lab_file: str | None,
     last: int,
@@ -80,8 +79,11 @@ def report(
     The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page. A mail is never sent: it is
     written to a file, with places in brackets that only you can fill.
     """
+    if not file:
+        raise ConfigError("-o is empty; expected the name of a file")
+    output = Path(file)
     if email:
-        chosen = click.get_current_context().get_parameter_source("output") is not ParameterSource.DEFAULT
+        chosen = click.get_current_context().get_parameter_source("file") is not ParameterSource.DEFAULT
         write_mail(run, tree, output if chosen else Path("regression.eml"))
         return
     if run is not None or tree is not None:

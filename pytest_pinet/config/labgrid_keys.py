@@ -24,7 +24,10 @@ def _port(value: object) -> None:
 
 
 def _coordinator(value: object) -> None:
-    parse_address(str(value), "", "HOST:PORT such as bench.example.org:20408")
+    form = "HOST:PORT such as bench.example.org:20408"
+    if not isinstance(value, str):
+        raise ValueError(f"expected {form}, got {shown(value)}")
+    parse_address(value, "", form)
 
 
 # The values of labgrid's resources that become words of commands.
@@ -45,9 +48,10 @@ def check_labgrid_keys(document: Document, all_set: bool) -> None:
         elif path[0] == "targets" and len(path) > 2 and (check := _CHECKS.get((str(path[-2]), str(path[-1])))):
             _check(check, value, path, document)
     options = data.get("options")
-    address = options.get("coordinator_address") if isinstance(options, dict) else None
-    if address is not None and not isinstance(address, Template):
-        _check(_coordinator, address, ("options", "coordinator_address"), document)
+    if isinstance(options, dict) and "coordinator_address" in options:
+        address = options["coordinator_address"]
+        if not isinstance(address, Template):
+            _check(_coordinator, address, ("options", "coordinator_address"), document)
     _check_imports(data.get("imports"), document)
 
 

@@ -107,7 +107,7 @@ def _url_of(text: str) -> URL:
 
 
 def _check_file(path: Path, create: bool) -> None:
-    if not path.name:
+    if path == Path():
         raise ConfigError(f"--pinet-history: a database in memory is lost when pytest ends; expected {FORM}")
     if is_folder(path):
         raise ConfigError(f"history {path} is a folder; expected {FORM}")

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.names import quoted
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 
 # The results.json versions that this module reads.
@@ -134,8 +135,8 @@ def in_utc(time: datetime) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def record_of(lines: Path) -> tuple[RunRecord, int]:
-    """Return the record of a killed run from its ``results.jsonl``, and how many lines were incomplete.
+def record_of(lines: Path) -> tuple[RunRecord, list[str]]:
+    """Return the record of a killed run from its ``results.jsonl``, and a sentence about each line that is left out.
 
     The record is always marked as incomplete. Raises ConfigError if the run still goes on, or if ``run.json`` is
     unusable.
@@ -154,9 +155,9 @@ def record_of(lines: Path) -> tuple[RunRecord, int]:
         raise ConfigError(f"{head} is no JSON ({error}); expected the file that a run writes when it begins") from None
     if not isinstance(run, dict) or "started" not in run:
         raise ConfigError(f"{head} lacks the key 'started'; expected the file that a run writes when it begins")
-    results, cut = _results(text)
+    results, left_out = _results(text)
     found = run_of({**run, "results": results, "complete": False}, str(lines))
-    return found.replace(finished=_last_seen(found)), cut
+    return found.replace(finished=_last_seen(found)), left_out
 
 
 def goes_on(head: Path) -> bool:
@@ -172,20 +173,23 @@ def goes_on(head: Path) -> bool:
     return False
 
 
-def _results(text: str) -> tuple[list[dict[str, object]], int]:
-    """Return the complete results, and the number of incomplete lines. A kill or a full disk cuts a line short."""
+def _results(text: str) -> tuple[list[dict[str, object]], list[str]]:
+    """Return the complete results, and a sentence about each other line. A kill or a full disk cuts a line short."""
     results: list[dict[str, object]] = []
-    cut = 0
-    for line in filter(str.strip, text.splitlines()):
+    left_out: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
         try:
             result = parse_json(line)
-        except ValueError:
-            result = None
-        if isinstance(result, dict):
+            if not isinstance(result, dict):
+                raise ValueError("this is no result")
+            ResultRecord.model_validate_json(json.dumps(result), strict=True)
             results.append(result)
-        else:
-            cut += 1
-    return results, cut
+        except ValueError as error:
+            why = first_problem(error) if isinstance(error, ValidationError) else error
+            left_out.append(f"line {number} is left out, because it is incomplete or wrong ({why})")
+    return results, left_out
 
 
 def _last_seen(run: RunRecord) -> str:

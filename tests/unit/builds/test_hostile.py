@@ -58,11 +58,21 @@ def refused(folder: Path, text: str) -> str:
         ('firmware: {"$(reboot)": Image}', "3: firmware '$(reboot)': expected a path of letters"),
         ("firmware: {.: Image}", "3: firmware '.': expected a path of letters"),
         ("overlays: empty", "3: "),
+        ("sysctls: {net.core.x: true}", "3: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got 'true'"),
+        ('sysctls: {net.core.x: ""}', "3: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got ''"),
+        ("source: {config: empty}", "3: configuration "),
+        ("rps: true", "3: rps: 'true' is not 'all', 'off', CPUs such as"),
+        ("rps: [1]", "3: rps: a list is not 'all', 'off', CPUs such as"),
     ],
 )
 def test_settings(tmp_path: Path, line: str, says: str) -> None:
     (tmp_path / "empty").mkdir()
     assert refused(tmp_path, f"{HEAD}{line}\n").removeprefix(str(tmp_path)).startswith(says)
+
+
+def test_a_mask_of_processors_is_no_number(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), "build.yaml": b"kernel: Image\nrps: 0xf\n"})
+    assert load_build(str(tmp_path)).rps == "0xf"
 
 
 def test_a_folder_without_device_trees(tmp_path: Path) -> None:
