@@ -19,7 +19,7 @@ SNMP_VERSIONS = ("1", "2c", "3")
 AUTH_PROTOCOLS = ("md5", "sha", "sha224", "sha256", "sha384", "sha512")
 PRIV_PROTOCOLS = ("des", "3des", "aes", "aes192", "aes256")
 DEFAULT_GROUP_VLANS = range(3900, 4000)
-_RANGE = re.compile(r"(\d{1,4})-(\d{1,4})")
+_RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 
 
 def _number(text: str) -> int:
