@@ -37,9 +37,8 @@ class Database:
         target = _url_of(url)
         shown = target.render_as_string(hide_password=True)
         if target.get_backend_name() == "sqlite":
-            path = Path(target.database or "")
-            shown = str(path)
-            _check_file(path, create)
+            shown = str(Path(target.database or ""))
+            _check_file(target.database or "", create)
         arguments = {"timeout": BUSY_S} if target.get_backend_name() == "sqlite" else {}
         if target.get_backend_name() == "postgresql":
             arguments["connect_timeout"] = 15
@@ -106,8 +105,9 @@ def _url_of(text: str) -> URL:
     return url
 
 
-def _check_file(path: Path, create: bool) -> None:
-    if path == Path():
+def _check_file(file: str, create: bool) -> None:
+    path = Path(file)
+    if not file:
         raise ConfigError(f"--pinet-history: a database in memory is lost when pytest ends; expected {FORM}")
     if is_folder(path):
         raise ConfigError(f"history {path} is a folder; expected {FORM}")
