@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_pinet.builds.cache import unpack_once
 from pytest_pinet.builds.module import is_module
-from pytest_pinet.builds.packed import Unreadable, deb_files, tar_files
+from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_FILES, Unreadable, deb_files, tar_files
 from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest, quoted
+from pytest_pinet.execution.path_kind import is_folder
 from pytest_pinet.model.build import BuildFileRole, BuildSource
 
 # A kernel package has 100 MB.
@@ -24,6 +26,7 @@ _DEVICE_TREE_ENDINGS = {".dtb": BuildFileRole.DEVICE_TREE, ".dtbo": BuildFileRol
 # The device trees in a package that the firmware of a Raspberry Pi can load.
 _PI_TREES = "bcm27", "bcm28"
 OVERLAYS = "overlays"
+_LONGEST_PATH = 400
 CONFIG, CMDLINE = "config.txt", "cmdline.txt"
 # Files beside a compiled kernel that no board reads.
 _BESIDE = ("System.map", "config-", "README", "vmlinux", "Module.symvers", ".")
@@ -91,14 +94,69 @@ def existing(path: Path, where: Where, what: str) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not a valid path"
-        raise ConfigError(f"{quoted(str(path))} cannot be read ({why})", where) from None
+        raise unreadable(path, error, where) from None
+    if path.is_symlink():
+        message = f"{what} {path} is a link to {path.readlink()}, which does not exist; correct the link"
+        raise ConfigError(message, where)
     try:
         near = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
     except OSError:
         raise ConfigError(f"there is no {what} {path}: its folder does not exist", where) from None
     hint = f", did you mean '{path.parent / near}'?" if near else ""
     raise ConfigError(f"there is no {what} {path}{hint}", where)
+
+
+def unreadable(path: Path, error: OSError | ValueError, where: Where) -> ConfigError:
+    """Return the error for a file or folder that the system does not let pinet read."""
+    why = error.strerror if isinstance(error, OSError) else "not a valid path"
+    return ConfigError(f"{quoted(str(path), _LONGEST_PATH)} cannot be read ({why})", where)
+
+
+def filled(path: Path, where: Where, what: str) -> Path:
+    """Return the path like `existing`, if it is no empty file. Raises ConfigError.
+
+    The files of /proc are empty for `stat`. To read some of them takes for ever (/proc/kmsg).
+    """
+    found = existing(path, where, what).stat()
+    if stat.S_ISREG(found.st_mode) and not found.st_size:
+        raise ConfigError(f"{what} {path} is empty; expected a file with at least 1 byte", where)
+    return path
+
+
+def files_in(folder: Path, where: Where) -> list[Path]:
+    """Return all files in a folder and the folders in it, sorted. Raises ConfigError.
+
+    A link to a folder, a link to nothing, a fifo and a device are refused: the board would lack what they stand for.
+    """
+    found: list[Path] = []
+    size = 0
+    for path in _below(folder, where):
+        existing(path, where, "file")
+        found.append(path)
+        size += path.stat().st_size
+        if len(found) > MAX_FILES or size > MAX_ARCHIVE:
+            most = f"{MAX_FILES} files and {MAX_ARCHIVE // 2**30} GiB"
+            raise ConfigError(f"the folder {folder} is too large for a part of a build; at most {most} are read", where)
+    return sorted(found)
+
+
+def _below(folder: Path, where: Where) -> Iterator[Path]:
+    """Yield everything in a folder and the folders in it that is no folder."""
+    for entry in _entries(folder, where):
+        path = folder / entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from _below(path, where)
+        elif is_folder(path):
+            raise ConfigError(f"{path} is a link to a folder, which is not followed; copy the folder here", where)
+        else:
+            yield path
+
+
+def _entries(folder: Path, where: Where) -> list[os.DirEntry[str]]:
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise unreadable(folder, error, where) from None
 
 
 def add_file(parts: BuildContents, path: Path, where: Where) -> bool:
@@ -119,18 +177,25 @@ def add_file(parts: BuildContents, path: Path, where: Where) -> bool:
 
 def add_modules(parts: BuildContents, path: Path, where: Where) -> None:
     """Add a module, or the modules of a folder or an archive. Raises ConfigError."""
-    existing(path, where, "module, folder or archive of modules")
+    filled(path, where, "module, folder or archive of modules")
     if path.is_file() and is_module(path.name):
         parts.add(BuildFileRole.MODULE, [path], where)
-    elif trees := find_trees(path if path.is_dir() else _unpacked(path, where, _tar_of)):
+    elif trees := _trees(path if path.is_dir() else _unpacked(path, where, _tar_of), where):
         parts.add(BuildFileRole.MODULES, trees, where)
-    elif path.is_dir() and (singles := sorted(entry for entry in path.iterdir() if is_module(entry.name))):
+    elif path.is_dir() and (singles := [path / one.name for one in _entries(path, where) if is_module(one.name)]):
         parts.add(BuildFileRole.MODULE, singles, where)
     else:
         raise ConfigError(
             f"{path} contains no modules; expected a folder lib/modules/RELEASE, as 'make modules_install' creates it",
             where,
         )
+
+
+def _trees(folder: Path, where: Where) -> list[Path]:
+    try:
+        return find_trees(folder)
+    except OSError as error:
+        raise unreadable(Path(error.filename or folder), error, where) from None
 
 
 def _tar_of(path: Path) -> Iterable[tuple[str, bytes]]:
@@ -148,12 +213,12 @@ def _unpacked(path: Path, where: Where, files_of: Callable[[Path], Iterable[tupl
 
 def add_device_tree_archive(parts: BuildContents, path: Path, where: Where) -> None:
     """Add the device trees and overlays of an archive of ``make dtbs_install``. Raises ConfigError."""
-    add_device_trees(parts, _unpacked(existing(path, where, "archive of device trees"), where, _tar_of), where)
+    add_device_trees(parts, _unpacked(filled(path, where, "archive of device trees"), where, _tar_of), where)
 
 
 def add_package(parts: BuildContents, path: Path, where: Where) -> None:
     """Add a Debian kernel package: of Debian, of Raspberry Pi OS, or of ``make bindeb-pkg``. Raises ConfigError."""
-    existing(path, where, "package")
+    filled(path, where, "package")
     root = _unpacked(path, where, deb_files)
     boot = sorted((root / "boot").iterdir()) if (root / "boot").is_dir() else []
     kernels = [entry for entry in boot if entry.name.startswith("vmlinuz-") or entry.name in KERNELS]
@@ -178,7 +243,7 @@ def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
     The folder may be flat, or have folders of vendors and of kernel releases (dtbs/RELEASE/broadcom/, overlays/). Of
     device trees for many boards, only the trees for a Raspberry Pi are added.
     """
-    found = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
+    found = files_in(path, where) if path.is_dir() else [path]
     trees: list[Path] = []
     for entry in found:
         # overlays/overlay_map.dtb tells the firmware which overlay fits which model.
@@ -195,7 +260,7 @@ def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
 
 def add_firmware(parts: BuildContents, folder: Path, where: Where) -> None:
     """Add the files that drivers load from /lib/firmware, by their path there."""
-    for entry in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for entry in files_in(folder, where):
         parts.files.append(BuildPart(BuildFileRole.FIRMWARE, entry, where, str(entry.relative_to(folder))))
 
 
@@ -204,8 +269,8 @@ def add_folder(parts: BuildContents, folder: Path) -> None:
     where = Where(str(folder))
     if any((folder / name).is_dir() for name in ("lib", "usr", "modules")):
         add_modules(parts, folder, where)
-    for entry in sorted(folder.iterdir()):
-        name = entry.name
+    for name in [one.name for one in _entries(folder, where)]:
+        entry = folder / name
         existing(entry, where, "file of a build")
         if entry.is_dir():
             if name in (OVERLAYS, "broadcom", "dtbs"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urljoin
@@ -15,16 +14,19 @@ from pytest_pinet.builds.contents import (
     add_device_trees,
     add_modules,
     existing,
+    files_in,
+    filled,
 )
 from pytest_pinet.builds.remote import MAX_METADATA, fetch_files, fetch_metadata
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url
+from pytest_pinet.execution.path_kind import is_file, is_folder
 from pytest_pinet.model.build import BuildFileRole
 
 
 def is_foreign(place: str) -> bool:
     """Return whether a text names a build of TuxMake or KernelCI."""
-    return is_url(place) or place.endswith(".json") or (Path(place) / METADATA).is_file()
+    return is_url(place) or place.endswith(".json") or is_file(Path(place) / METADATA)
 
 
 def add_foreign(parts: BuildContents, place: str, where: Where | None = None) -> None:
@@ -36,8 +38,8 @@ def add_foreign(parts: BuildContents, place: str, where: Where | None = None) ->
         paths = _downloaded({one: one.url or urljoin(base, one.name) for one in _all(found)})
     else:
         file = Path(place) if Path(place).suffix == ".json" else Path(place) / METADATA
-        existing(file, where or Where(place), "build")
-        found = read_artefacts(_read(file), Where(str(file)), place, _beside(file.parent))
+        filled(file, where or Where(place), "build")
+        found = read_artefacts(_read(file), Where(str(file)), place, _beside(file.parent, where or Where(place)))
         local = {one: file.parent / one.name for one in _all(found)}
         absent = {one: one.url for one, path in local.items() if one.url and not path.is_file()}
         paths = local | (_downloaded(absent) if absent else {})
@@ -65,10 +67,11 @@ def _read(file: Path) -> bytes:
     return data
 
 
-def _beside(folder: Path) -> list[str]:
+def _beside(folder: Path, where: Where) -> list[str]:
     """Return the files of a build folder by their path in it, without the content of archives."""
-    below: Iterable[Path] = (folder / "dtbs").rglob("*")
-    return [str(path.relative_to(folder)) for path in (*folder.iterdir(), *below) if path.is_file()]
+    trees = folder / "dtbs"
+    below = files_in(trees, where) if is_folder(trees) else []
+    return [str(path.relative_to(folder)) for path in (*folder.iterdir(), *below) if is_file(path)]
 
 
 def _add(parts: BuildContents, found: Artefacts, paths: dict[Artefact, Path], where: Where) -> None:

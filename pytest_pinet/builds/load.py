@@ -19,6 +19,8 @@ from pytest_pinet.builds.contents import (
     add_modules,
     add_package,
     existing,
+    files_in,
+    filled,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
 from pytest_pinet.builds.make_output import add_make_output, is_make_output
@@ -30,6 +32,7 @@ from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url, shown
+from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
 from pytest_pinet.model.forms import BUILD_NAME
 from pytest_pinet.tuning.values import cpus
@@ -84,6 +87,8 @@ def _sysctl_names(value: object) -> object:
         for name, setting in value.items():
             if not _SYSCTL.fullmatch(str(name)):
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(name)}")
+            if isinstance(setting, bool) or setting == "":
+                raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)} for {name}")
             if isinstance(setting, str) and (not setting.isprintable() or isinstance(setting, Template)):
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)}")
     return value
@@ -158,7 +163,7 @@ def load_build(path: str) -> Build:
 
     Raises ConfigError: one sentence with file and line.
     """
-    one_place = is_url(path) or Path(path).exists()
+    one_place = is_url(path) or exists(path)
     paths = [path] if one_place else [part.strip() for part in path.split(",") if part.strip()]
     if not paths:
         raise ConfigError(f"no build is named; expected {WHAT}")
@@ -180,7 +185,7 @@ def load_build(path: str) -> Build:
     else:
         parts = BuildContents("+".join(_report_name(Path(one)) for one in paths), Where(paths[0]))
         for one in paths:
-            if Path(one).is_dir() and not find_trees(Path(one)) and any(Path(one).rglob("*.dtb*")):
+            if Path(one).is_dir() and not find_trees(Path(one)) and _has_device_trees(Path(one)):
                 add_device_trees(parts, Path(one), Where(one))
             elif Path(one).is_dir():
                 add_modules(parts, Path(one), Where(one))
@@ -188,6 +193,10 @@ def load_build(path: str) -> Build:
                 # The content shows whether the file is a kernel.
                 parts.add(BuildFileRole.KERNEL, [Path(one)], Where(one))
     return validate_build(parts)
+
+
+def _has_device_trees(folder: Path) -> bool:
+    return any(file.suffix.startswith(".dtb") for file in files_in(folder, Where(str(folder))))
 
 
 def _foreign_name(parts: BuildContents, place: str) -> str:
@@ -222,7 +231,11 @@ def _source(parts: BuildContents, section: SourceSection, base: Path, document: 
     """Return the source that the section states; what it does not state, a tool may have described."""
     stated = {key: value for key, value in section.model_dump().items() if value}
     if section.config:
-        stated["config"] = str(existing(base / section.config, document.value(("source", "config")), "configuration"))
+        where = document.value(("source", "config"))
+        config = filled(base / section.config, where, "configuration")
+        if config.is_dir():
+            raise ConfigError(f"configuration {config} is a folder; expected a file such as .config", where)
+        stated["config"] = str(config)
     return replace(parts.source or BuildSource(), **stated)
 
 

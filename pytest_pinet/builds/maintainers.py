@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_pinet.catalogue.maintainers import Owner, parse_contacts, shipped_owners
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
+from pytest_pinet.execution.path_kind import is_file
 from pytest_pinet.execution.shell import last_line
 
 TIMEOUT_S = 120.0
@@ -30,7 +31,7 @@ class KernelTree:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        if not (folder / "MAINTAINERS").is_file() or not (folder / SCRIPT).is_file():
+        if not is_file(folder / "MAINTAINERS") or not is_file(folder / SCRIPT):
             raise ConfigError(
                 f"{folder} is no source tree of the kernel; expected a folder with MAINTAINERS and {SCRIPT}"
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +12,7 @@ from pytest_pinet.builds.contents import BuildContents, existing
 from pytest_pinet.builds.tree import find_trees, is_release
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.path_kind import is_file
 from pytest_pinet.model.build import BuildFileRole
 
 _RELEASE = "include/config/kernel.release"
@@ -23,7 +23,7 @@ _LISTS = ("modules.order", "modules.builtin", "modules.builtin.modinfo")
 
 def is_make_output(folder: Path) -> bool:
     """Return whether ``make`` has built, or begun to build, a kernel in this folder."""
-    return (folder / _RELEASE).is_file()
+    return is_file(folder / _RELEASE)
 
 
 def add_make_output(parts: BuildContents, folder: Path) -> None:
@@ -33,14 +33,14 @@ def add_make_output(parts: BuildContents, folder: Path) -> None:
     this build.
     """
     where = Where(str(folder))
-    image = next((folder / name for name in _IMAGES if (folder / name).is_file()), None)
+    image = next((folder / name for name in _IMAGES if is_file(folder / name)), None)
     if image is None:
         raise ConfigError(
             f"{folder} has no kernel image; expected {_IMAGES[0]}, as `make Image modules` leaves it", where
         )
     parts.add(BuildFileRole.KERNEL, [existing(image, where, "kernel")], where)
     modules = _modules(folder)
-    missing = next((name for name in modules if not _is_file(folder / name)), None)
+    missing = next((name for name in modules if not is_file(folder / name)), None)
     if missing is not None:
         raise ConfigError(f"{folder / missing} is not built, but modules.order lists it; run `make modules`", where)
     if not modules:
@@ -82,12 +82,7 @@ def _modules(folder: Path) -> list[str]:
 def _built(folder: Path, listed: PurePosixPath) -> str:
     # The tree has a folder kernel/ of its own, with modules such as kernel/configs.ko.
     place = str(listed).removeprefix("kernel/")
-    return place if not _is_file(folder / listed) and _is_file(folder / place) else str(listed)
-
-
-def _is_file(path: Path) -> bool:
-    # Before Python 3.14, Path.is_file raises OSError for a name that is too long.
-    return os.path.isfile(path)  # noqa: PTH113
+    return place if not is_file(folder / listed) and is_file(folder / place) else str(listed)
 
 
 def _installed(folder: Path, release: str, modules: list[str]) -> Iterator[tuple[str, bytes]]:
@@ -99,4 +94,4 @@ def _installed(folder: Path, release: str, modules: list[str]) -> Iterator[tuple
 
 
 def _lists(folder: Path) -> list[str]:
-    return [name for name in _LISTS if (folder / name).is_file()]
+    return [name for name in _LISTS if is_file(folder / name)]

@@ -22,6 +22,8 @@ ZSTD_TIMEOUT_S = 120
 MAX_BYTES = 2**29
 # All files of an archive. A kernel package has 400 MB.
 MAX_ARCHIVE = 2**32
+# The files of a folder. All drivers' firmware has 4,000 files, and the modules of a kernel are as many.
+MAX_FILES = 20_000
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 

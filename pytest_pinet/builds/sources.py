@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
 
 # What a packet and the measurement of an exact gate can execute. The rest of a kernel tree has ten times as many files.
@@ -51,7 +52,7 @@ def _tree_above(file: BuildFile) -> Path | None:
 
 
 def _is_tree(folder: Path) -> bool:
-    return all((folder / name).exists() for name in ("MAINTAINERS", "Kbuild", "net/core"))
+    return all(exists(folder / name) for name in ("MAINTAINERS", "Kbuild", "net/core"))
 
 
 def find_functions(folders: Collection[Path], names: Collection[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -13,7 +14,8 @@ from pydantic import TypeAdapter
 
 from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.module import is_module, name_of, read_module
-from pytest_pinet.builds.packed import Unreadable
+from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_FILES, Unreadable
+from pytest_pinet.execution.path_kind import is_folder
 from pytest_pinet.model.build import ModuleId
 
 # Modules that a system uses without any device: protocols, queueing, checksums of packets.
@@ -34,7 +36,7 @@ def find_trees(root: Path) -> list[Path]:
     """Return the folders below ``root`` that hold the modules of one kernel each: ``lib/modules/RELEASE``."""
     found = []
     for base in (root / "lib/modules", root / "usr/lib/modules", root / "modules", root):
-        if base.is_dir():
+        if is_folder(base):
             found += [path for path in sorted(base.iterdir()) if _is_tree(path)]
         if found:
             break
@@ -48,9 +50,9 @@ def is_release(text: str) -> bool:
 
 def _is_tree(path: Path) -> bool:
     return (
-        path.is_dir()
-        and is_release(path.name)
-        and any((path / part).is_dir() for part in ("kernel", "updates", "extra"))
+        is_release(path.name)
+        and is_folder(path)
+        and any(is_folder(path / part) for part in ("kernel", "updates", "extra"))
     )
 
 
@@ -80,15 +82,20 @@ def hash_tree(tree: Path) -> tuple[dict[str, str], str, int]:
     hashes: dict[str, str] = {}
     size = 0
     for path in _files(tree):
+        name = path.relative_to(tree)
+        if not path.is_file():
+            raise OSError(errno.EINVAL, f"{name} is not a regular file")
+        size += path.stat().st_size
+        if len(hashes) == MAX_FILES or size > MAX_ARCHIVE:
+            raise OSError(errno.E2BIG, f"more than {MAX_FILES} files or {MAX_ARCHIVE // 2**30} GiB")
         data = path.read_bytes()
-        size += len(data)
-        hashes[str(path.relative_to(tree))] = hashlib.sha256(data).hexdigest()
+        hashes[str(name)] = hashlib.sha256(data).hexdigest()
     return hashes, hashlib.sha256(json.dumps(sorted(hashes.items())).encode()).hexdigest(), size
 
 
 def _files(tree: Path) -> list[Path]:
     # "build" and "source" are links into the kernel's source or build folder.
-    return sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(path for path in tree.rglob("*") if not path.is_symlink() and not path.is_dir())
 
 
 def required_modules(

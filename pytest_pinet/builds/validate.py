@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from pytest_pinet.builds.built_in import BuiltInParameters, built_in_parameters
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.config_txt import LONGEST_LINE
-from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart
+from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart, filled, unreadable
 from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
 from pytest_pinet.builds.module import PARAMETER_KEYS, names_parameter, read_module
 from pytest_pinet.builds.packed import Unreadable
@@ -133,12 +133,16 @@ def _check_magic(module: ModuleId, kernel: KernelId | None, path: str, where: Wh
 
 
 def _file(part: BuildPart) -> BuildFile:
-    data_of = part.path
+    data_of = filled(part.path, part.where, str(part.role))
     if not data_of.is_file():
         raise ConfigError(f"{data_of} is not a file", part.where)
     if part.role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY) and not _is_device_tree(_read(part)):
         raise ConfigError(f"{data_of} is not a compiled device tree; expected the output of dtc", part.where)
-    return BuildFile(part.role, _name(part), str(data_of), sha256_of(data_of), data_of.stat().st_size)
+    name = _name(part)
+    try:
+        return BuildFile(part.role, name, str(data_of), sha256_of(data_of), data_of.stat().st_size)
+    except OSError as error:
+        raise unreadable(data_of, error, part.where) from None
 
 
 def _is_device_tree(data: bytes) -> bool:
@@ -267,6 +271,6 @@ def no_parameter(module: str, parameter: str, has: Iterable[str]) -> str:
 
 def _read(part: BuildPart) -> bytes:
     try:
-        return Path(part.path).read_bytes()
+        return filled(part.path, part.where, str(part.role)).read_bytes()
     except OSError as error:
-        raise ConfigError(f"{part.path} cannot be read ({error.strerror})", part.where) from None
+        raise unreadable(part.path, error, part.where) from None

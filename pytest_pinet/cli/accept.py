@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, print_change
+from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, last_option, print_change
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 
@@ -35,13 +35,7 @@ NOTHING = 1
     metavar="TEXT",
     help="Use only runs of builds whose version contains this text, such as 6.12.25.",
 )
-@click.option(
-    "--last",
-    type=click.IntRange(1, MOST_RUNS),
-    default=200,
-    show_default=True,
-    help="Use at most this many latest runs.",
-)
+@last_option(200, "Use at most this many latest runs.")
 @click.option(
     "--least", type=click.IntRange(1, MOST_RUNS), default=5, show_default=True,
     help="The fewest runs that make a baseline. The gate ignores baselines of fewer than 5 runs.",

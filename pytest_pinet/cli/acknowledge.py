@@ -10,7 +10,7 @@ from typing import TypeVar
 import click
 
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, print_change
+from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, last_option, print_change
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 
@@ -25,10 +25,7 @@ NOTHING = 1
 @click.option("--owner", required=True, metavar="NAME", help="Who works on the loss.")
 @click.option("--until", required=True, metavar="DATE", help="The last day on which it counts as known: 2026-12-31.")
 @click.option("--link", required=True, metavar="URL", help="Where the loss is tracked.")
-@click.option(
-    "--last", type=click.IntRange(2, MOST_RUNS), default=1000, show_default=True,
-    help="Use at most this many latest runs of each result.",
-)  # fmt: skip
+@last_option(1000, "Use at most this many latest runs of each result.", least=2)
 @click.option("--dry-run", is_flag=True, help="Print the changes, and write nothing.")
 def acknowledge(
     lab_file: str,

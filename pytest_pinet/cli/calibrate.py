@@ -18,6 +18,7 @@ from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
 from pytest_pinet.execution.output_file import writing
+from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.model.traffic import Direction
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def check_writable(path: Path) -> None:
     """Check before any measurement that the result can be written. Raises ConfigError."""
     from pytest_pinet.config.calibration import read_calibration
 
-    if path.exists():
+    if exists(path):
         read_calibration(path)
         if not os.access(path, os.W_OK):
             raise ConfigError(f"cannot write the calibration to {path}; make the file writable")

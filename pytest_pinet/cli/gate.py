@@ -20,6 +20,7 @@ from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
 from pytest_pinet.errors import ConfigError, OutputError, PinetError
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.change_verdict import SKIP, STOP
 
 # pytest and the session take a second to import, and the help needs neither.
@@ -40,8 +41,6 @@ SPELLED = {
 OPTIONS = ("--against", "--lab", "--boots", "--exact", "--yes", "--bisect", "--help")
 # What an exact gate runs if no test is named.
 EXACT_SUITE = ("--pyargs", "pytest_pinet.suites.test_exact")
-# The longest name of a file on Linux (NAME_MAX).
-_LONGEST_NAME = 255
 
 
 @renamed({"--baseline": "--against"})
@@ -131,8 +130,7 @@ def _names_tests(words: Sequence[str]) -> bool:
     for before, word in zip(("", *words), words, strict=False):
         is_value = before.startswith("--") and "=" not in before
         path = Path(word.partition("::")[0])
-        # For a longer name, ``exists`` raises an error.
-        if len(word) <= _LONGEST_NAME and path.exists() and (path.suffix == ".py" or (path.is_dir() and not is_value)):
+        if exists(path) and (path.suffix == ".py" or (is_folder(path) and not is_value)):
             return True
     return "--pyargs" in words
 

@@ -10,10 +10,11 @@ import click
 
 from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
 from pytest_pinet.cli.exit_codes import MISTAKE
-from pytest_pinet.cli.options import HISTORY_OPTION, MOST_RUNS, OUTPUT_OPTION, FiniteRange, print_result, write_output
+from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, unknown
+from pytest_pinet.execution.path_kind import exists
 
 
 class ShowFirst(PinetGroup):
@@ -45,9 +46,7 @@ def history() -> None:
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--lab-name", "lab", metavar="NAME", help="Show only results of the lab with this name.")
-@click.option(
-    "--last", type=click.IntRange(1, MOST_RUNS), default=200, show_default=True, help="Show at most this many runs."
-)
+@last_option(200, "Show at most this many runs.")
 @click.option(
     "--matters", type=FiniteRange(min=0, max=100), default=1.0, show_default=True, metavar="PERCENT",
     help="Ignore level changes smaller than this.",
@@ -127,6 +126,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     """
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.lines import FORMAT, import_lines
+    from pytest_pinet.history.results_file import HEAD, LINES
     from pytest_pinet.history.save import import_killed, import_results
 
     new = seen = 0
@@ -140,10 +140,13 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
         for path in files:
             added, total = 0, 0
             try:
-                if FORMAT in _beginning(path):
+                beginning = _beginning(path)
+                # A killed run has a file beside its results.
+                is_killed = path.suffix == ".jsonl" and (path.name == LINES or exists(path.with_name(HEAD)))
+                if FORMAT in beginning or (path.suffix == ".jsonl" and not is_killed):
                     with path.open(encoding="utf-8", errors="replace") as file:
                         added, total = import_lines(store, file, str(path), refuse)
-                elif path.suffix == ".jsonl":
+                elif is_killed:
                     (added, left_out), total = import_killed(store, path), 1
                     if left_out:
                         echo(f"{path}: {left_out}", err=True)
@@ -158,9 +161,14 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
 
 
 def _beginning(path: Path) -> str:
+    from pytest_pinet.history.results_file import size_of
+
     try:
+        if not size_of(path):
+            return ""
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline(200)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a valid path"
         expected = "a results.json, a results.jsonl or a file of 'pinet history export'"
-        raise ConfigError(f"{path}: {error.strerror}; expected {expected}") from None
+        raise ConfigError(f"{path}: {why}; expected {expected}") from None

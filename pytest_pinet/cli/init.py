@@ -14,6 +14,7 @@ from pytest_pinet.cli.exit_codes import LAB_ERROR
 from pytest_pinet.cli.options import print_lines
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
+from pytest_pinet.execution.path_kind import is_file
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _wishes(name: str, peer: str | None, interfaces: Sequence[str], speed: str |
 
     with mistake_in("--name"):
         NAME.check(name)
-    if keyfile is not None and not Path(keyfile).expanduser().is_file():
+    if keyfile is not None and not is_file(Path(keyfile).expanduser()):
         raise ConfigError(f"--keyfile: there is no file {keyfile}")
     return Wishes(
         name,

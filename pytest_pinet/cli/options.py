@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -24,10 +25,11 @@ from pytest_pinet.execution.output_file import write_file, writing
 DEFAULT_HISTORY = ".pinet/history.db"
 # For calls of pytest. It cannot rewrite the assertions of modules that `pinet` has imported, and none of them needs it.
 QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
-# The most runs that a command reads, and the most that --least can ask for.
+# The most runs that --last and --least can ask for: more than a history has. No database takes a number above 2**63.
 MOST_RUNS = 1_000_000
 # Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
 _INTERVAL_S = 10.0
+F = TypeVar("F", bound=Callable[..., object])
 
 LAB_OPTION = click.option(
     "--lab", "lab_file", metavar="FILE", default=lab_names.lab_of_user, show_default=f"{lab_names.DEFAULT_LAB}",
@@ -51,6 +53,13 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
+
+
+def last_option(default: int, text: str, least: int = 1) -> Callable[[F], F]:
+    """Return the option ``--last``: the number of runs to read from the history."""
+    return click.option(
+        "--last", metavar="N", type=click.IntRange(least, MOST_RUNS), default=default, show_default=True, help=text
+    )
 
 
 def print_hints(words: Sequence[str], accepted: Sequence[str]) -> None:

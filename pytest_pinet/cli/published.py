@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -27,13 +26,17 @@ def published(runs: tuple[str, ...], output: str | None, complete: bool) -> None
     Exit code: 0 if no result is off; 1 if a result is off, unless the source itself doubts its value.
     """
     from pytest_pinet.catalogue.published import published as published_values
-    from pytest_pinet.history.results_file import read_run
+    from pytest_pinet.cli.run_selection import read_results, results_file
     from pytest_pinet.published.table import EMULATED, page, rows, summary, table
     from pytest_pinet.report.sentences import scale_text
 
-    paths = [Path(run) for run in runs or (LATEST,)]
-    files = [path / "results.json" if path.is_dir() else path for path in paths]
-    read = sorted(map(read_run, files), key=lambda run: run.started)
+    read = []
+    for run in runs or (LATEST,):
+        path = results_file(run)
+        if path is None:
+            raise ConfigError(f"there is no {run!r}; expected a results.json or a run folder such as {LATEST}")
+        read.append(read_results(path))
+    read.sort(key=lambda run: run.started)
     kinds, labs = {run.figures for run in read}, {run.lab for run in read}
     if len(kinds) > 1 or len(labs) > 1:
         which = " and ".join(sorted(kinds if len(kinds) > 1 else labs))

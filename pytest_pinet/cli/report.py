@@ -17,11 +17,12 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.mail_draft import write_mail
-from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, MOST_RUNS, write_output
+from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, last_option, write_output
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.who import TREE_OPTION
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.path_kind import exists, is_folder
 
 if TYPE_CHECKING:
     from pytest_pinet.config.lab_of_file import LabOfFile
@@ -43,8 +44,7 @@ _GATES = 10
     help="Results that pytest wrote with --alluredir. Without it, the report is pytest-pinet's own page.",
 )  # fmt: skip
 @click.option(
-    "-o", "--output", metavar="FILE", default="report.html", type=click.Path(path_type=Path), show_default=True,
-    help="The file to write.",
+    "-o", "--output", "file", metavar="FILE", default="report.html", show_default=True, help="The file to write.",
 )  # fmt: skip
 @HISTORY_OPTION
 @click.option(
@@ -55,10 +55,7 @@ _GATES = 10
     shell_complete=lab_names.lab_files,
     help="The lab file, or the name of a packaged lab. Its accepted baselines are shown.",
 )
-@click.option(
-    "--last", metavar="N", type=click.IntRange(2, MOST_RUNS), default=200, show_default=True,
-    help="The number of runs in each trend.",
-)  # fmt: skip
+@last_option(200, "The number of runs in each trend.", least=2)
 @click.option("--page", is_flag=True, help="Write pytest-pinet's own page even if Allure is installed.")
 @click.option(
     "--email", is_flag=True,
@@ -68,7 +65,7 @@ _GATES = 10
 @TREE_OPTION
 def report(
     results: Path | None,
-    output: Path,
+    file: str,
     history_url: str,
     lab_file: str | None,
     last: int,
@@ -82,8 +79,11 @@ def report(
     The report is made by Allure 3 or 2 if installed, else it is pytest-pinet's own page. A mail is never sent: it is
     written to a file, with places in brackets that only you can fill.
     """
+    if not file:
+        raise ConfigError("-o is empty; expected the name of a file")
+    output = Path(file)
     if email:
-        chosen = click.get_current_context().get_parameter_source("output") is not ParameterSource.DEFAULT
+        chosen = click.get_current_context().get_parameter_source("file") is not ParameterSource.DEFAULT
         write_mail(run, tree, output if chosen else Path("regression.eml"))
         return
     if run is not None or tree is not None:
@@ -96,7 +96,7 @@ def report(
     # At its end, Python looks once more.
     atexit.register(gc.freeze)
     click.get_current_context().call_on_close(gc.enable)
-    if results is not None and not results.is_dir():
+    if results is not None and not is_folder(results):
         raise ConfigError(f"--allure-results: there is no folder {results}; expected the folder of pytest --alluredir")
     lab = None
     if lab_file is not None:
@@ -150,7 +150,7 @@ def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeri
     from pytest_pinet.report.trends import all_series, series_of_runs
 
     reviewed = load_reviewed(lab) if lab is not None else Reviewed()
-    if url.lower() in OFF or (url == DEFAULT_HISTORY and not Path(url).exists()):
+    if url.lower() in OFF or (url == DEFAULT_HISTORY and not exists(url)):
         return series_of_runs(Path.cwd(), reviewed, last), []
     with open_history(url, reviewed=reviewed) as history:
         return all_series(history, last), history.gates(_GATES)

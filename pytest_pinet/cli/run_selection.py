@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.path_kind import exists, is_file, is_folder
 from pytest_pinet.history.compare import RunSet
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import points_of
-from pytest_pinet.history.results_file import LINES, read_run, record_of, run_of
+from pytest_pinet.history.results_file import LINES, content_of, read_run, record_of, run_of
 from pytest_pinet.model.record.run import RunRecord
 
 if TYPE_CHECKING:
@@ -31,24 +34,21 @@ def results_file(what: str) -> Path | None:
     if not what.strip():
         raise ConfigError(f"the name of a run is empty; expected {FORM}")
     path = Path(what)
-    try:
-        is_folder, is_file = path.is_dir(), path.exists()
-    except OSError:
-        # The text is too long for a path.
-        return None
-    if is_folder:
-        found = next((path / name for name in ("results.json", LINES) if (path / name).exists()), None)
+    if is_folder(path):
+        found = next((path / name for name in ("results.json", LINES) if exists(path / name)), None)
         if found is None:
             raise ConfigError(f"{what} has no results.json; expected a run folder such as {LATEST}")
         return found
-    if is_file and not path.is_file():
+    if exists(path) and not is_file(path):
         raise ConfigError(f"{what} is not a regular file; expected {FORM}")
-    return path if is_file else None
+    return path if is_file(path) else None
 
 
 def read_results(path: Path) -> RunRecord:
     """Read a whole results.json, or the remains of a killed run. Raises ConfigError."""
-    record = record_of(path)[0] if path.name == LINES else read_run(path)
+    record, left_out = record_of(path) if path.name == LINES else (read_run(path), [])
+    for sentence in left_out:
+        echo(f"pinet: {path}: {sentence}", err=True)
     # Refuse impossible values.
     points_of(record, where=str(path))
     return record
@@ -68,7 +68,7 @@ def side_of(what: str, history_url: str) -> RunSet:
 
 def _from_history(store: HistoryStore, what: str) -> RunSet:
     name, _, back = what.partition("~")
-    if name == "latest" and (not back or back.isdigit()):
+    if name == "latest" and re.fullmatch("[0-9]{0,6}", back):
         number = int(back or 0)
         runs = store.runs(number + 1)
         if len(runs) <= number:
@@ -100,7 +100,7 @@ def latest_change(runs: Path) -> tuple[RunRecord, Path] | None:
     """
     for path in sorted(runs.glob("*/results.json"), reverse=True):
         try:
-            data = parse_json(path.read_bytes())
+            data = parse_json(content_of(path))
         except (OSError, ValueError):
             # The file of a killed run.
             continue

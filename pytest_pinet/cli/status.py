@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, print_result
+from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, last_option, print_result
 
 OPEN = 1
 # The newest gates say which builds were judged since a loss began.
@@ -19,10 +19,7 @@ _GATES = 5
 @LAB_OPTION
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
-@click.option(
-    "--last", type=click.IntRange(2, MOST_RUNS), default=1000, show_default=True,
-    help="Use at most this many latest runs of each result.",
-)  # fmt: skip
+@last_option(1000, "Use at most this many latest runs of each result.", least=2)
 @click.option("--json", "as_json", is_flag=True, help="Print the losses as JSON.")
 def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_json: bool) -> None:
     """List which results of a lab lost goodput and did not recover: size, age, cause and owner.

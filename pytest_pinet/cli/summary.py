@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,7 @@ from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, OUTPUT_OPTION, print_lines, write_output
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.path_kind import exists, is_file
 
 if TYPE_CHECKING:
     from pytest_pinet.model.record.run import RunRecord
@@ -63,8 +63,8 @@ def _losses(run: RunRecord, history_url: str) -> list[str]:
     from pytest_pinet.report.losses import read_losses, short_lines
 
     file = configured("lab") or run.lab_file
-    no_history = history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not Path(history_url).exists())
-    if no_history or not (is_name(file) or Path(file).is_file()):
+    no_history = history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not exists(history_url))
+    if no_history or not (is_name(file) or is_file(file)):
         return []
     today = datetime.now(UTC).date()
     try:

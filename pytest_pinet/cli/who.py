@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +14,7 @@ from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, print_result
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
+from pytest_pinet.execution.path_kind import exists
 
 if TYPE_CHECKING:
     from pytest_pinet.builds.maintainers import KernelTree
@@ -41,7 +43,7 @@ def who(history_url: str, tree: Path | None, as_json: bool, what: str) -> None:
     from pytest_pinet.execution.names import is_url
 
     kernel = KernelTree(tree) if tree is not None else None
-    if is_url(what) or Path(what).exists():
+    if is_url(what) or os.path.lexists(what):
         owners = _owners_of_build(what, kernel)
     else:
         owners = [owner_of(driver, kernel) for driver in _drivers(what, history_url)]
@@ -108,7 +110,7 @@ def _drivers_of_history(what: str, history_url: str) -> list[str]:
     from pytest_pinet.cli.options import DEFAULT_HISTORY
     from pytest_pinet.history.history import OFF, open_history
 
-    if history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not Path(history_url).exists()):
+    if history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not exists(history_url)):
         return []
     drivers: dict[str, None] = {}
     with open_history(history_url) as store:

@@ -17,6 +17,7 @@ from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.path_kind import exists
 
 WHAT = "a file of acknowledged losses (a list under the key 'acknowledged')"
 HEADER = (
@@ -70,7 +71,7 @@ class Acknowledgement(AcknowledgedEntry):
 
 def read_acknowledged(path: Path) -> dict[str, Acknowledgement]:
     """Return the acknowledged losses of a file by ID; none if the file does not exist. Raises ConfigError."""
-    if not path.exists():
+    if not exists(path):
         return {}
     file, document = read_section(path, WHAT, AcknowledgedFile)
     found: dict[str, Acknowledgement] = {}

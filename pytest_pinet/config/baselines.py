@@ -15,6 +15,7 @@ from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.model.quantities import Bitrate
 
@@ -100,8 +101,8 @@ class AcceptedBaseline(BaselineEntry):
 def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
     """Return all baselines of the lab's folder by ID; none if the default folder is missing. Raises ConfigError."""
     folder = lab.baselines
-    if not folder.is_dir():
-        if lab.baselines_where is None and not folder.exists():
+    if not is_folder(folder):
+        if lab.baselines_where is None and not exists(folder):
             return {}
         message = f"pinet.baselines: the folder '{folder}' does not exist; expected a folder with files of baselines"
         raise ConfigError(message, lab.baselines_where)

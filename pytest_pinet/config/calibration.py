@@ -17,6 +17,7 @@ from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Share, Tolerance
@@ -121,7 +122,7 @@ def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
     """Return the lab's calibrations by metric ID; none if the lab was never calibrated. Raises ConfigError."""
     found: dict[str, Calibration] = {}
     for path in (lab.packaged_calibration, lab.calibration):
-        found |= read_calibration(path) if path is not None and path.exists() else {}
+        found |= read_calibration(path) if path is not None and exists(path) else {}
     return found
 
 
@@ -142,6 +143,6 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
 
 def write_calibration(path: Path, calibrations: Iterable[Calibration]) -> None:
     """Write these calibrations, and keep the file's other IDs. Raises ConfigError, also for a file that is broken."""
-    entries = dict(read_calibration(path)) if path.exists() else {}
+    entries = dict(read_calibration(path)) if exists(path) else {}
     entries.update((own.id, own) for own in calibrations)
     write_entries(path, entries_text("calibration", [entries[name] for name in sorted(entries)], HEADER))

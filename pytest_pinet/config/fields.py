@@ -117,10 +117,12 @@ def _registered(group: Extension) -> AfterValidator:
 
 def _ports(value: object) -> object:
     """Return the ports of a range such as ``p1-p16``. Other values go on to the list's own check."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and _ends(value[0]) is not None:
+        raise ValueError(f"a list with the one port {shown(value[0])}; write a range of ports without brackets")
     if not isinstance(value, str):
         return value
     ends = _ends(value)
-    if ends is None:
+    if ends is None or "," in value:
         raise ValueError(f"expected a list of ports or a range such as 'p1-p16', got {shown(value)}")
     prefix, first, last = ends
     if len(first) > 6 or len(last) > 6 or not 0 <= int(last) - int(first) < MAX_PORTS:

@@ -27,7 +27,8 @@ def read_text(path: str | Path, what: str, origin: str = "") -> str:
         if status.st_size > MAX_BYTES:
             megabytes = status.st_size / 1e6
             raise ConfigError(f"{megabytes:.1f} MB is too large for {what}; at most 1 MiB is read", where)
-        content = Path(path).read_bytes()
+        # Files of /proc are empty for `stat`. To read some of them takes for ever.
+        content = Path(path).read_bytes() if status.st_size else b""
     except FileNotFoundError:
         raise ConfigError(_missing(Path(path), f"{what}; {origin}" if origin else what), where) from None
     except (OSError, ValueError) as error:

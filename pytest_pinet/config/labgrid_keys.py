@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 from pytest_pinet.config.yaml_lines import Document, Path, Template, substitute
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
+from pytest_pinet.execution.path_kind import is_file
 from pytest_pinet.model.forms import HOST, MAX_PORT, PLACE, USER, parse_address
 
 # Variables that users and launchers set.
@@ -23,7 +24,10 @@ def _port(value: object) -> None:
 
 
 def _coordinator(value: object) -> None:
-    parse_address(str(value), "", "HOST:PORT such as bench.example.org:20408")
+    form = "HOST:PORT such as bench.example.org:20408"
+    if not isinstance(value, str):
+        raise ValueError(f"expected {form}, got {shown(value)}")
+    parse_address(value, "", form)
 
 
 # The values of labgrid's resources that become words of commands.
@@ -44,9 +48,10 @@ def check_labgrid_keys(document: Document, all_set: bool) -> None:
         elif path[0] == "targets" and len(path) > 2 and (check := _CHECKS.get((str(path[-2]), str(path[-1])))):
             _check(check, value, path, document)
     options = data.get("options")
-    address = options.get("coordinator_address") if isinstance(options, dict) else None
-    if address is not None and not isinstance(address, Template):
-        _check(_coordinator, address, ("options", "coordinator_address"), document)
+    if isinstance(options, dict) and "coordinator_address" in options:
+        address = options["coordinator_address"]
+        if not isinstance(address, Template):
+            _check(_coordinator, address, ("options", "coordinator_address"), document)
     _check_imports(data.get("imports"), document)
 
 
@@ -94,7 +99,7 @@ def _check_imports(imports: object, document: Document) -> None:
     for index, name in enumerate(imports):
         where = document.value(("imports", index))
         if name.endswith(".py"):
-            if not (FilePath(document.file).parent / FilePath(name).expanduser()).is_file():
+            if not is_file(FilePath(document.file).parent / FilePath(name).expanduser()):
                 raise ConfigError(f"imports: there is no file {shown(name)}", where)
         elif not _exists(name, FilePath(document.file)):
             message = f"imports: there is no module {shown(name)}; install its package, or correct the name"

@@ -10,6 +10,7 @@ from pytest_pinet.config.schema import SwitchSection
 from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import quoted, unknown
+from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.forms import DEVICE, NAME, snmp_address, ssh_address
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.quantities import parse_duration
@@ -18,7 +19,7 @@ SNMP_VERSIONS = ("1", "2c", "3")
 AUTH_PROTOCOLS = ("md5", "sha", "sha224", "sha256", "sha384", "sha512")
 PRIV_PROTOCOLS = ("des", "3des", "aes", "aes192", "aes256")
 DEFAULT_GROUP_VLANS = range(3900, 4000)
-_RANGE = re.compile(r"(\d{1,4})-(\d{1,4})")
+_RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 
 
 def _number(text: str) -> int:
@@ -45,6 +46,14 @@ def _line(text: str) -> str:
     return text
 
 
+def _keyfile(text: str) -> str:
+    if not text.strip() or text.startswith("-"):
+        raise ValueError(f"expected the path of a key, got {quoted(text)}")
+    if exists(text) and not is_file(text):
+        raise ValueError(f"expected the path of a key, but {quoted(text)} is not a regular file")
+    return _line(text)
+
+
 def _one_of(accepted: Collection[str]) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in accepted:
@@ -60,17 +69,19 @@ _VLAN_SETTINGS = {"default_vlan": _number, "group_vlans": _vlan_range, "counter_
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "cli": {
         "address": ssh_address,
-        **dict.fromkeys(("username", "password", "secret", "keyfile", "families"), _line),
+        **dict.fromkeys(("username", "password", "secret", "families"), _line),
+        "keyfile": _keyfile,
         "family": NAME.check,
         "timeout": seconds,
         **_VLAN_SETTINGS,
     },
     "fixed": {},
-    "linux": {"address": ssh_address, "default_group": DEVICE.check, "keyfile": _line, **_VLAN_SETTINGS},
+    "linux": {"address": ssh_address, "default_group": DEVICE.check, "keyfile": _keyfile, **_VLAN_SETTINGS},
     "snmp": {
         "address": snmp_address,
         "version": _one_of(SNMP_VERSIONS),
-        **dict.fromkeys(("community", "write_community", "user", "keyfile"), _line),
+        **dict.fromkeys(("community", "write_community", "user"), _line),
+        "keyfile": _keyfile,
         "proxy": ssh_address,
         "auth_protocol": _one_of(AUTH_PROTOCOLS),
         "auth_key": _line,
@@ -131,7 +142,17 @@ def _check(key: str, text: str, check: Callable[[str], object], path: tuple[str,
     if isinstance(text, Template) and key not in _VLAN_SETTINGS:
         return
     with mistake_in(".".join((*path, key)), document.value((*path, key))):
+        # YAML reads yes, no, on and off as true and false. Only a key for a yes or no has such a value.
+        if isinstance(_written(document, (*path, key)), bool) and key != "read_only":
+            raise ValueError(f"expected a text in quotes, got {text}")
         check(text)
+
+
+def _written(document: Document, path: tuple[str, ...]) -> object:
+    value = document.data
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -> None:

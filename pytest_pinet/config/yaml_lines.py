@@ -98,8 +98,11 @@ def parse(text: str, file: str) -> Document:
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, file) from None
     except yaml.reader.ReaderError as error:
-        # ``position`` counts characters in one parser and bytes in the other, so no line is given.
-        raise ConfigError(f"this is not YAML: {error.reason}", Where(file)) from None
+        # ``position`` counts characters in one parser and bytes in the other.
+        found = yaml.reader.Reader.NON_PRINTABLE.search(text)
+        line = None if found is None else text.count("\n", 0, found.start()) + 1
+        shown_as = "" if found is None else f": {found[0].encode('unicode_escape').decode()}"
+        raise ConfigError(f"this is not YAML: {error.reason}{shown_as}", Where(file, line)) from None
     reader = _Reader(file)
     data = None if root is None else reader.value(root, ())
     return Document(file, data, reader.key_lines, reader.value_lines)
@@ -211,10 +214,13 @@ class _Reader:
         if not node.tag.startswith(TAG):
             raise ConfigError(f"unknown tag {quoted(node.tag)}; accepted: {TEMPLATE}", self._where(node))
         try:
-            return _TYPED[node.tag](node)
+            value = _TYPED[node.tag](node)
         except (ValueError, KeyError, IndexError):
             # A text, or it looks like a number but is none (0b_): the schema refuses a text in place of a number.
             return str(node.value)
+        # Of 0x10, 010, 1_000 and 10:20, the text is meant: a port, a mask of CPUs, a password.
+        is_digits = not isinstance(value, int) or isinstance(value, bool) or str(value) == node.value
+        return value if is_digits else str(node.value)
 
 
 def _line(node: yaml.Node) -> int:

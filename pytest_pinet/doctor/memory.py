@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.doctor.finding import Finding, Status
+from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.history.history import OFF, open_history
 from pytest_pinet.history.points import OutOfService, Suspicion
 from pytest_pinet.history.suspicions import odd_in, standing
@@ -57,4 +57,4 @@ def _suspected(store: HistoryStore, lab: str) -> dict[str, str]:
 
 
 def _exists(url: str) -> bool:
-    return url.strip().lower() not in OFF and ("://" in url or Path(url).exists())
+    return url.strip().lower() not in OFF and ("://" in url or exists(url))

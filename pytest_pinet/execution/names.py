@@ -11,10 +11,10 @@ SMALL = 8
 LONGEST = 80
 
 
-def quoted(text: str) -> str:
+def quoted(text: str, longest: int = LONGEST) -> str:
     """Return any text in quotes, on one line, cut if it is long."""
     line = "".join(c if c.isprintable() else " " for c in text)
-    return f"'{line}'" if len(line) <= LONGEST else f"'{line[:LONGEST]}...'"
+    return f"'{line}'" if len(line) <= longest else f"'{line[:longest]}...'"
 
 
 def is_url(text: str) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from pytest_pinet.errors import ConfigError, OutputError
+from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.history.tables import META, METADATA, VERSION, has_table, insert_into
 
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
@@ -38,9 +39,8 @@ class Database:
         target = _url_of(url)
         shown = target.render_as_string(hide_password=True)
         if target.get_backend_name() == "sqlite":
-            path = Path(target.database or "")
-            shown = str(path)
-            _check_file(path, create)
+            shown = str(Path(target.database or ""))
+            _check_file(target.database or "", create)
         arguments = {"timeout": BUSY_S} if target.get_backend_name() == "sqlite" else {}
         if target.get_backend_name() == "postgresql":
             arguments["connect_timeout"] = 15
@@ -109,17 +109,18 @@ def _url_of(text: str) -> URL:
     return url
 
 
-def _check_file(path: Path, create: bool) -> None:
-    if not path.name:
+def _check_file(file: str, create: bool) -> None:
+    path = Path(file)
+    if not file:
         raise ConfigError(f"--pinet-history: a database in memory is lost when pytest ends; expected {FORM}")
-    if path.is_dir():
+    if is_folder(path):
         raise ConfigError(f"history {path} is a folder; expected {FORM}")
     if create:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"history {path}: {error.strerror}; choose another file with --pinet-history") from None
-    elif not path.exists():
+    elif not exists(path):
         message = f"there is no history {path}; run pytest with a lab, or 'pinet history import results.json'"
         raise ConfigError(f"{message}, or choose another file with --history")
 

@@ -6,11 +6,13 @@ import hashlib
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.history.gates import gate_of, metric_id
 from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
 from pytest_pinet.history.results_file import broken, moment
@@ -38,10 +40,19 @@ def points_of(
     try:
         run, points = _points(record, folder, alternated)
         for point in points:
-            check_point(point)
+            with _named(point.figure):
+                check_point(point)
         return run, points
     except (ValueError, OverflowError) as error:
         raise ConfigError(broken(where, str(error))) from None
+
+
+@contextmanager
+def _named(figure: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{quoted(figure)}: {error}") from None
 
 
 def check_point(point: Point) -> None:
@@ -56,8 +67,10 @@ def check_point(point: Point) -> None:
     for rate in rates:
         if rate is not None and not -MAX_BPS < rate < MAX_BPS:
             raise ValueError(f"a rate of {rate:g} bit/s")
-    if (point.goodput_bps or 0) < 0 or not 0 < point.scale <= 1:
-        raise ValueError(f"a goodput of {point.goodput_bps} bit/s at a scale of {point.scale:g}")
+    if (point.goodput_bps or 0) < 0:
+        raise ValueError(f"a goodput of {point.goodput_bps:g} bit/s")
+    if not 0 < point.scale <= 1:
+        raise ValueError(f"a scale of {point.scale:g}")
 
 
 def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun, list[Point]]:
@@ -81,7 +94,9 @@ def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun
         of_b = result.comparison is not None or (result.change is not None and result.exact is None)
         if of_b and not alternated:
             continue
-        for point in _of_result(result, common, started):
+        with _named(result.id):
+            found = list(_of_result(result, common, started))
+        for point in found:
             if of_b:
                 point["figure"] += OF_B
             seen[point["figure"]] += 1
@@ -147,11 +162,8 @@ def newest(points: Iterable[Point]) -> list[Point]:
 
 
 def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
-    goodput = direction.goodput_bps
-    if not math.isfinite(goodput) or goodput < 0:
-        raise ValueError(f"a goodput of {goodput} bit/s")
     return {
-        "goodput_bps": goodput,
+        "goodput_bps": direction.goodput_bps,
         "interval_bps": direction.interval_bps,
         "limit_bps": direction.limit_bps,
         "rule": direction.rule,

@@ -5,10 +5,12 @@ A killed run leaves its ``run.json`` and the lines of ``results.jsonl``, without
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import os
 import re
-from collections.abc import Sequence
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from pydantic import ValidationError
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.names import quoted
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 
 # The results.json versions that this module reads.
@@ -25,6 +29,8 @@ HEAD = "run.json"
 LINES = "results.jsonl"
 # The keys that are the same in both lines of a result that a second board completed.
 _OF_ONE = ("test", "id", "started")
+# A run of 500 combinations takes about 50 MB.
+MAX_BYTES = 2**30
 
 
 # What only our own parser refuses or changes: NaN and Infinity, numbers that are too large, lone surrogates.
@@ -34,7 +40,10 @@ _SUSPICIOUS = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}|\d{19}|\\u[dD][89a-fA-F]")
 def read_run(path: Path) -> RunRecord:
     """Read a ``results.json``. Raises ConfigError if it cannot be read, is no JSON, or is no such file."""
     try:
-        return _parse(path.read_bytes(), str(path))
+        text = content_of(path)
+        # pydantic takes the last value of a key that occurs twice.
+        parse_json(text)
+        return _parse(text, str(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; expected a results.json") from None
     except ValueError as error:
@@ -44,9 +53,30 @@ def read_run(path: Path) -> RunRecord:
 def read_whole_run(path: Path) -> RunRecord | None:
     """Read a ``results.json``; None if its run was killed, so that it is missing or cut short. Raises ConfigError."""
     try:
-        return _parse(path.read_bytes(), str(path))
+        return _parse(content_of(path), str(path))
     except (OSError, ValueError):
         return None
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a regular file of a possible size. Raises OSError."""
+    size = size_of(path)
+    if size > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"File with more than {MAX_BYTES // 2**30} GiB", str(path))
+    return path.read_bytes() if size else b""
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a regular file. Raises OSError.
+
+    A fifo would be read for ever, and a device never ends. A file of /proc has 0 bytes here, and must not be read.
+    """
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return found.st_size
 
 
 def _parse(text: bytes, where: str) -> RunRecord:
@@ -89,7 +119,7 @@ def _check_version(version: object, where: str) -> None:
 def first_problem(error: ValidationError) -> str:
     """Return the first wrong value: its path in the file and the reason."""
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
 
 
 def moment(text: str) -> datetime:
@@ -98,6 +128,8 @@ def moment(text: str) -> datetime:
         return in_utc(datetime.fromisoformat(text))
     except OverflowError:
         raise ValueError(f"the time {text} is out of range") from None
+    except ValueError:
+        raise ValueError(f"expected a time such as '2026-11-28T12:00:00+00:00', got {quoted(text)}") from None
 
 
 def in_utc(time: datetime) -> datetime:
@@ -105,18 +137,18 @@ def in_utc(time: datetime) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def record_of(lines: Path) -> tuple[RunRecord, int]:
-    """Return the record of a killed run from its ``results.jsonl``, and how many lines were incomplete.
+def record_of(lines: Path) -> tuple[RunRecord, list[str]]:
+    """Return the record of a killed run from its ``results.jsonl``, and a sentence about each line that is left out.
 
     The record is always marked as incomplete. Raises ConfigError if the run still goes on, or if ``run.json`` is
     unusable.
     """
     head = lines.with_name(HEAD)
-    if goes_on(head):
-        raise ConfigError(f"the run of {lines} is still active; wait until it has ended")
     try:
-        run = parse_json(head.read_text(encoding="utf-8"))
-        text = lines.read_text(encoding="utf-8", errors="replace")
+        run = parse_json(content_of(head))
+        if goes_on(head):
+            raise ConfigError(f"the run of {lines} is still active; wait until it has ended")
+        text = content_of(lines).decode(errors="replace")
     except OSError as error:
         raise ConfigError(
             f"{error.filename}: {error.strerror}; expected {HEAD} and {LINES} of one run in a folder"
@@ -125,9 +157,9 @@ def record_of(lines: Path) -> tuple[RunRecord, int]:
         raise ConfigError(f"{head} is no JSON ({error}); expected the file that a run writes when it begins") from None
     if not isinstance(run, dict) or "started" not in run:
         raise ConfigError(f"{head} lacks the key 'started'; expected the file that a run writes when it begins")
-    results, cut = results_in(text)
+    results, left_out = results_in(text, checked=True)
     found = run_of({**run, "results": results, "complete": False}, str(lines))
-    return found.replace(finished=_last_seen(found)), cut
+    return found.replace(finished=_last_seen(found)), left_out
 
 
 def goes_on(head: Path) -> bool:
@@ -143,26 +175,31 @@ def goes_on(head: Path) -> bool:
     return False
 
 
-def results_in(text: str) -> tuple[Sequence[object], int]:
-    """Return the results (JSON objects) in the text of a ``results.jsonl``, and the number of incomplete lines.
+def results_in(text: str, checked: bool = False) -> tuple[list[dict[str, object]], list[str]]:
+    """Return the results (JSON objects) in the text of a ``results.jsonl``, and a sentence about each other line.
 
     A result that a second board completed has two lines, of which the later one counts. A kill or a full disk cuts a
-    line short.
+    line short. ``checked``: each result must also be whole.
     """
     results: list[dict[str, object]] = []
-    cut = 0
-    for line in filter(str.strip, text.splitlines()):
+    left_out: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
         try:
             result = parse_json(line)
-        except ValueError:
-            result = None
-        if not isinstance(result, dict):
-            cut += 1
+            if not isinstance(result, dict):
+                raise ValueError("this is no result")
+            if checked:
+                ResultRecord.model_validate_json(json.dumps(result), strict=True)
+        except ValueError as error:
+            why = first_problem(error) if isinstance(error, ValidationError) else error
+            left_out.append(f"line {number} is left out, because it is incomplete or wrong ({why})")
             continue
         if result.get("second_board") is not None:
             results = [one for one in results if any(one.get(key) != result.get(key) for key in _OF_ONE)]
         results.append(result)
-    return results, cut
+    return results, left_out
 
 
 def _last_seen(run: RunRecord) -> str:

@@ -38,17 +38,16 @@ def keep_run(url: str | None, run: RunRecord, folder: Path) -> str | None:
 
 
 def import_killed(store: HistoryStore, path: Path) -> tuple[bool, str]:
-    """Store a killed run from its ``results.jsonl``. Return whether it is new, and a note about incomplete lines.
+    """Store a killed run from its ``results.jsonl``. Return whether it is new, and a note on lines that are left out.
 
     If a ``results.json`` exists, the run ended after all, and that file is stored. Raises ConfigError.
     """
     whole = path.with_name("results.json")
     if whole.exists():
         return import_results(store, whole), ""
-    record, cut = record_of(path)
+    record, left_out = record_of(path)
     run, points = points_of(record, str(path.parent.absolute()), str(path))
-    lines = f"{cut} incomplete line{'s' if cut > 1 else ''} left out" if cut else ""
-    return store.add(run, points), lines
+    return store.add(run, points), "; ".join(left_out)
 
 
 def import_results(store: HistoryStore, path: Path) -> bool:

@@ -9,13 +9,14 @@ from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.output_file import writing
+from pytest_pinet.execution.path_kind import is_folder
 
 
 def check_free(file: str) -> None:
     """Check that a file does not exist, before any work is done for it. Raises ConfigError."""
     if os.path.lexists(file):
         raise _exists(file)
-    if not Path(file).parent.is_dir():
+    if not is_folder(Path(file).parent):
         raise ConfigError(f"cannot write {file}: there is no folder {Path(file).parent}")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.path_kind import is_file, is_folder
 from pytest_pinet.execution.shell import last_line
 
 RUNNER = "run_kselftest.sh"
@@ -33,15 +34,15 @@ FORM = f"a kernel tree, or installed selftests: a folder with {RUNNER}, or an ar
 def packed(source: str, collection: str, machine: str) -> Iterator[Path]:
     """Yield a tar archive with the selftests for a board of this machine (``uname -m``). Raises ConfigError."""
     path = Path(source)
-    if path.is_file():
+    if is_file(path):
         yield path
         return
     with TemporaryDirectory(prefix="pinet-kselftest-") as temporary:
         folder = path
-        if (path / _SELFTESTS / "Makefile").is_file():
+        if is_file(path / _SELFTESTS / "Makefile"):
             folder = Path(temporary) / "install"
             _install(path, collection, machine, folder)
-        if not (folder / RUNNER).is_file():
+        if not is_file(folder / RUNNER):
             raise ConfigError(f"{source} has no selftests; expected {FORM}")
         archive = Path(temporary) / "kselftest.tar"
         with tarfile.open(archive, "w", dereference=True) as tar:
@@ -50,7 +51,7 @@ def packed(source: str, collection: str, machine: str) -> Iterator[Path]:
 
 
 def _install(tree: Path, collection: str, machine: str, folder: Path) -> None:
-    if not (tree / _SELFTESTS / collection).is_dir():
+    if not is_folder(tree / _SELFTESTS / collection):
         raise ConfigError(f"{tree / _SELFTESTS} has no collection {collection}")
     for command in ("make", "rsync"):
         if shutil.which(command) is None:

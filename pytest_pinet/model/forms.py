@@ -56,10 +56,12 @@ BOARD_PATH = Form(
     "a path of letters, digits and '._+@,=-' below its folder",
 )
 USER = Form(re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}"), "the name of a user such as 'pi'")
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+# Without a letter it is an IPv4 address, or a number: a mistake.
 _HOST = (
     r"\[[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,15})?\]"
     r"|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]{0,40}(?:%[A-Za-z0-9_.-]{1,15})?"
-    r"|[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
+    rf"|{_BYTE}(?:\.{_BYTE}){{3}}|(?![0-9._]+(?:e[0-9]+)?(?:[:/]|\Z))[A-Za-z0-9][A-Za-z0-9._-]{{0,252}}"
 )
 HOST = Form(re.compile(_HOST), "a host such as '192.0.2.5' or 'pi4b-1.example.org'")
 _ADDRESS = re.compile(

@@ -27,11 +27,14 @@ FRACTION_FORM = "a share such as '95%' or a number from 0 to 1"
 SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
 CPU_FORM = "a part of a core for each Gbit/s such as '40%'"
+# A whole core for 1 Mbit/s.
+MOST_CPU = 100_000
 
 
 def _number(text: str, form: str, factor: float = 1.0) -> float:
     try:
-        value = float(text) * factor
+        # Python also reads digits of other scripts, and 1_000.
+        value = float(text if text.isascii() and "_" not in text else "") * factor
     except ValueError:
         raise ValueError(f"{text!r} is not {form}") from None
     if not math.isfinite(value):
@@ -126,7 +129,10 @@ class CpuCost:
         stripped = text.strip()
         if not stripped.endswith("%"):
             raise ValueError(f"{text!r} is not {CPU_FORM}")
-        return cls(_number(stripped[:-1].strip(), CPU_FORM))
+        percent = _number(stripped[:-1].strip(), CPU_FORM)
+        if percent > MOST_CPU:
+            raise ValueError(f"{text!r} is more than any traffic takes; expected {CPU_FORM}, at most {MOST_CPU}%")
+        return cls(percent)
 
     def __str__(self) -> str:
         return f"{self.percent:.4g}% of a core per Gbit/s"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.history.history import OFF, open_history
 from pytest_pinet.history.points import OutOfService, Suspicion
 from pytest_pinet.history.suspicions import after_run, standing
@@ -39,7 +40,7 @@ class BoardMemory:
 
         A suspected board is used; see `noted`.
         """
-        if self._url is None or ("://" not in self._url and not Path(self._url).exists()):
+        if self._url is None or ("://" not in self._url and not exists(self._url)):
             return
         try:
             with open_history(self._url) as store:

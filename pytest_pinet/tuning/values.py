@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pytest_pinet.execution.names import quoted
+from pytest_pinet.execution import names
 from pytest_pinet.model.quantities import parse_size
 
 # A value is part of an id. So it has no character that is special to a shell, to pytest or in a path, and no "+",
@@ -21,8 +21,9 @@ SWITCH_FORM = "'on' or 'off'"
 
 
 def shown(value: object) -> str:
-    """Return the value as error messages quote it."""
-    return quoted(value) if isinstance(value, str) else repr(value)
+    """Return the value as error messages quote it. The words of YAML stand for other values than numbers and texts."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else names.shown(value)
 
 
 def text(value: object, form: str) -> str:

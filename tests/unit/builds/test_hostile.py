@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds import packed
+from pytest_pinet.builds import contents, packed
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
 from tests.support import build_files as made
@@ -58,11 +58,21 @@ def refused(folder: Path, text: str) -> str:
         ('firmware: {"$(reboot)": Image}', "3: firmware '$(reboot)': expected a path of letters"),
         ("firmware: {.: Image}", "3: firmware '.': expected a path of letters"),
         ("overlays: empty", "3: "),
+        ("sysctls: {net.core.x: true}", "3: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got 'true'"),
+        ('sysctls: {net.core.x: ""}', "3: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got ''"),
+        ("source: {config: empty}", "3: configuration "),
+        ("rps: true", "3: rps: 'true' is not 'all', 'off', CPUs such as"),
+        ("rps: [1]", "3: rps: a list is not 'all', 'off', CPUs such as"),
     ],
 )
 def test_settings(tmp_path: Path, line: str, says: str) -> None:
     (tmp_path / "empty").mkdir()
     assert refused(tmp_path, f"{HEAD}{line}\n").removeprefix(str(tmp_path)).startswith(says)
+
+
+def test_a_mask_of_processors_is_no_number(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), "build.yaml": b"kernel: Image\nrps: 0xf\n"})
+    assert load_build(str(tmp_path)).rps == "0xf"
 
 
 def test_a_folder_without_device_trees(tmp_path: Path) -> None:
@@ -95,6 +105,94 @@ def test_fifos_and_devices(tmp_path: Path, line: str, special: str) -> None:
     assert refused(tmp_path, f"{line}\n").endswith(f"{name} is not a regular file")
     with pytest.raises(ConfigError, match="is not a regular file"):
         load_build(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["kernel: f", "modules: f.ko", "modules: f.tar", "deb: f.deb", f"{HEAD}initramfs: f", f"{HEAD}firmware: {{x: f}}"]
+    + [f"{HEAD}{key}: f.dtb" for key in ("device_trees", "overlays")]
+    + ["artefacts: f.json"],
+)
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("/proc/self/mem", "is empty; expected a file with at least 1 byte"),
+        ("/proc/kmsg", "is empty; expected a file with at least 1 byte"),
+        ("nowhere", "is a link to nowhere, which does not exist; correct the link"),
+        ("SELF", "cannot be read (Too many levels of symbolic links)"),
+    ],
+)
+def test_files_of_proc_and_broken_links(tmp_path: Path, line: str, target: str, says: str) -> None:
+    name = line.rpartition(" ")[2].strip("}")
+    (tmp_path / name).symlink_to(name if target == "SELF" else target)
+    message = refused(tmp_path, f"{line}\n")
+    assert message.startswith(f"{1 + line.count(chr(10))}: ")
+    assert message.endswith(says)
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        load_build(str(tmp_path / name))
+
+
+# A file of the loopback interface that no process can read; `stat` says that it has 4096 bytes.
+@pytest.mark.parametrize(
+    "line", ["kernel: f", f"{HEAD}initramfs: f", f"{HEAD}firmware: {{x: f}}", f"{HEAD}overlays: f.dtbo"]
+)
+def test_a_file_that_the_system_cannot_read(tmp_path: Path, line: str) -> None:
+    name = line.rpartition(" ")[2].strip("}")
+    (tmp_path / name).symlink_to("/sys/class/net/lo/speed")
+    assert refused(tmp_path, f"{line}\n").endswith(f"{name}' cannot be read (Invalid argument)")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (os.mkfifo, "is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
+        (lambda path: path.symlink_to("nowhere"), "is a link to nowhere, which does not exist; correct the link"),
+        (lambda path: path.symlink_to(path), "cannot be read (Too many levels of symbolic links)"),
+        (lambda path: path.symlink_to("/tmp"), "is a link to a folder, which is not followed; copy the folder here"),
+    ],
+    ids=["fifo", "device", "dangling", "loop", "folder"],
+)
+@pytest.mark.parametrize("kind", ["firmware", "overlays", "dtbs"])
+def test_what_a_folder_has_and_a_board_cannot_get(
+    tmp_path: Path, kind: str, make: Callable[[Path], None], says: str
+) -> None:
+    folder = tmp_path / "deep" / kind
+    made.write(folder / "inner", {"good.dtbo": made.device_tree()})
+    assert load_build(str(folder.parent)).files
+    make(folder / "inner" / "bad.dtbo")
+    with pytest.raises(ConfigError, match=re.escape(says)) as caught:
+        load_build(str(folder.parent))
+    assert "bad.dtbo" in str(caught.value)
+    key = "firmware: {x: deep/firmware}" if kind == "firmware" else f"overlays: deep/{kind}"
+    message = refused(tmp_path, f"{HEAD}{key}\n")
+    assert message.startswith("3: ")
+    assert message.endswith(says)
+
+
+def test_a_fifo_in_a_tree_of_modules(tmp_path: Path) -> None:
+    made.write(tmp_path, made.tree())
+    os.mkfifo(next(tmp_path.rglob("*.ko")).with_name("zz.ko"))
+    assert refused(tmp_path, "kernel: Image\nmodules: lib\n").endswith("zz.ko is not a regular file)")
+
+
+@pytest.mark.parametrize("key", ["firmware: {x: many}", "overlays: many"])
+def test_too_many_files(tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "MAX_FILES", 3)
+    made.write(tmp_path / "many", {f"{n}.dtbo": made.device_tree() for n in range(3)})
+    assert "too large" not in refused(tmp_path, f"{HEAD}{key}\ncmdline: prefix.a=1 os_prefix=1\nconfig: [kernel=x]\n")
+    made.write(tmp_path / "many", {"3.dtbo": made.device_tree()})
+    message = refused(tmp_path, f"{HEAD}{key}\n")
+    assert message.endswith("many is too large for a part of a build; at most 3 files and 4 GiB are read")
+
+
+@pytest.mark.parametrize("key", ["firmware: {x: many}", "overlays: many"])
+def test_too_many_bytes(tmp_path: Path, key: str) -> None:
+    (tmp_path / "many").mkdir()
+    for n in range(5):
+        with (tmp_path / "many" / f"{n}.dtbo").open("wb") as file:
+            file.truncate(900 << 20)
+    assert refused(tmp_path, f"{HEAD}{key}\n").endswith("at most 20000 files and 4 GiB are read")
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if "\0" not in text and "," not in text and text])
@@ -155,7 +253,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_broken_packages(tmp_path: Path, broken: Callable[[bytes], bytes]) -> None:
     (tmp_path / "x.deb").write_bytes(broken(GOOD))
-    with pytest.raises(ConfigError, match=r"x\.deb (cannot be unpacked: |contains no kernel)"):
+    with pytest.raises(ConfigError, match=r"x\.deb (cannot be unpacked: |contains no kernel|is empty; expected)"):
         load_build(str(tmp_path / "x.deb"))
 
 

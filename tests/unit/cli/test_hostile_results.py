@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.store import HistoryStore
 from tests.support.gate_records import gated_run
-from tests.support.history_records import day, kept
+from tests.support.history_records import day, keep, kept
 
 DEEP = "[" * 100_000 + "]" * 100_000
 Edit = Callable[[dict[str, Any]], object]
@@ -56,6 +57,7 @@ EDITS: dict[str, Edit] = {
     "verdict unknown": lambda data: way(data).update(verdict="good"),
     "verdict missing": lambda data: way(data).pop("verdict"),
     "directions a list": lambda data: data["results"][0].update(directions=[1]),
+    "time no time": lambda data: data.update(started="2026-13-45T99:00"),
     "time out of range": lambda data: data.update(started="0001-01-01T00:00:00+23:59"),
     "exit status huge": lambda data: data.update(exitstatus=10**30),
     "results a mapping": lambda data: data.update(results={}),
@@ -63,7 +65,7 @@ EDITS: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-@pytest.mark.parametrize("command", ["summary", "compare", "export", "import"])
+@pytest.mark.parametrize("command", ["summary", "compare", "export", "import", "published"])
 def test_a_broken_results_file_is_refused(capsys: pytest.CaptureFixture[str], edit: Edit, command: str) -> None:
     data = day(1).dump()
     edit(data)
@@ -72,6 +74,7 @@ def test_a_broken_results_file_is_refused(capsys: pytest.CaptureFixture[str], ed
     words = {
         "summary": ["summary", path], "compare": ["compare", path, path],
         "export": ["export", path, "--format", "openmetrics"], "import": ["history", "import", path],
+        "published": ["published", path],
     }[command]  # fmt: skip
     assert path in sentence(capsys, *words)
 
@@ -159,10 +162,122 @@ def test_a_lone_surrogate_of_an_import_becomes_text(capsys: pytest.CaptureFixtur
         (["summary", "a\0b"], "there is no 'a"),
         (["summary", "/dev/zero"], "/dev/zero is not a regular file"),
         (["export", "", "--format", "openmetrics"], "the name of a run is empty"),
+        (["report", "-o", ""], "-o is empty; expected the name of a file"),
+        *[
+            ([*words, "--last", "99999999999999999999"], "--last': 99999999999999999999 is not in the range")
+            for words in (
+                ["history", "show"],
+                ["report"],
+                ["status"],
+                ["accept", "--reason", "x"],
+                ["acknowledge", "x", "--owner", "a", "--until", "2099-01-01", "--link", "https://a/b"],
+            )
+        ],
     ],
 )
 def test_options_and_paths(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
     assert says in sentence(capsys, *words)
+
+
+@pytest.mark.parametrize("command", ["summary", "compare", "export", "import", "published"])
+def test_a_key_that_occurs_twice(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    Path("r.json").write_text(json.dumps(day(1).dump())[:-1] + ', "results": []}')
+    words = {
+        "summary": ["summary", "r.json"], "compare": ["compare", "r.json", "r.json"],
+        "export": ["export", "r.json", "--format", "ktap"], "import": ["history", "import", "r.json"],
+        "published": ["published", "r.json"],
+    }[command]  # fmt: skip
+    assert "r.json is no JSON (the key 'results' occurs twice in one object)" in sentence(capsys, *words)
+
+
+@pytest.mark.parametrize("name", ["latest~-1", "latest~1~1", "latest~" + "9" * 30, "latest~\u0663", "latest~x"])
+def test_runs_that_no_history_has(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    keep([day(1)])
+    assert f"has no run and no build '{name}'" in sentence(capsys, "compare", name, "latest")
+
+
+@pytest.mark.parametrize("special", ["fifo", "device", "loop", "folder", "proc", "nothing"])
+@pytest.mark.parametrize("name", ["r.json", "results.jsonl", "run/results.json"])
+def test_what_is_no_regular_file(capsys: pytest.CaptureFixture[str], special: str, name: str) -> None:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    if special == "fifo":
+        os.mkfifo(path)
+    elif special == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to({"device": "/dev/zero", "loop": path.name, "proc": "/proc/kmsg", "nothing": "none"}[special])
+    for given in (name, "run") if name.startswith("run/") else (name,):
+        for words in (["summary"], ["compare", name], ["published"], ["merge"], ["export", "--format", "ktap"]):
+            assert code_of(*words, given) == 4
+            message = capsys.readouterr().err
+            assert message.startswith("pinet: ")
+            assert "Traceback" not in message
+    assert name in sentence(capsys, "history", "import", name)
+
+
+BAD_LINES = {
+    "no json": "x", "list": "[]", "nan": '{"id": NaN}', "deep": DEEP, "empty": "{}", "type": '{"id": 5}',
+    "twice": '{"id": "a", "id": "b"}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD_LINES.values(), ids=BAD_LINES)
+def test_the_rest_of_a_killed_run_is_kept(capsys: pytest.CaptureFixture[str], bad: str) -> None:
+    data = day(1).dump()
+    result = json.dumps(data.pop("results")[0])
+    Path("run.json").write_text(json.dumps(data))
+    Path("results.jsonl").write_text("\n".join([result, bad, result]))
+    says = "results.jsonl: line 2 is left out, because it is incomplete or wrong ("
+    assert run(["history", "import", "results.jsonl"]) == 0
+    assert capsys.readouterr().err.startswith(says)
+    with HistoryStore.open(".pinet/history.db") as store:
+        (stored,) = store.runs()
+        assert len(store.points_of(stored.id)) == 2
+    assert run(["summary", "results.jsonl"]) == 0
+    output = capsys.readouterr()
+    assert output.err.startswith(f"pinet: {says}")
+    assert "2 measured: 2 pass" in output.out
+
+
+def test_an_export_without_its_first_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("h.jsonl").write_text("\n".join(exported(1)[1:]))
+    assert "h.jsonl:1: no heading; expected lines of" in sentence(capsys, "history", "import", "h.jsonl")
+
+
+@pytest.mark.parametrize("url", ["/", "."])
+def test_a_folder_as_a_history(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert "is a folder" in sentence(capsys, "history", "--history", url)
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["who", LONG], "expected the name of a driver"),
+        (["who", f"{LONG}/pi4b:x"], "neither the history nor the catalogue knows the driver"),
+        (["who", "pi4b:*", "--history", LONG], f"there is no history {LONG}"),
+        (["who", "e1000e", "--tree", LONG], f"{LONG} is no source tree of the kernel"),
+        (["history", "show", "--history", LONG], f"there is no history {LONG}"),
+        (["history", "import", "r.json", "--history", LONG], f"history {LONG}: unable to open database file"),
+        (["report", "--history", LONG], f"there is no history {LONG}"),
+        (["report", "--allure-results", LONG], f"there is no folder {LONG}"),
+        (["summary", LONG], f"there is no '{LONG}'"),
+        (["status", "--lab", "virtual", "--history", LONG], f"there is no history {LONG}"),
+        (["published", LONG], f"there is no '{LONG}'"),
+        (["init", "pi@host", "--keyfile", LONG, "-o", "x.yaml"], f"--keyfile: there is no file {LONG}"),
+        (["init", "pi@host", "-o", f"{LONG}/x"], f"there is no folder {LONG}"),
+    ],
+)
+def test_a_name_that_is_too_long(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+    assert says in sentence(capsys, *words)
+
+
+def test_a_folder_that_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
+    # For each user but root, the working directory of the first process is closed; for root in a container as well.
+    assert "there is no file" in sentence(capsys, "compare", "/proc/1/cwd/x", "r.json")
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, str(2**63), DEEP, "{", "01"])

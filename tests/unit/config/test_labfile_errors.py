@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.config.labfile import load
+from pytest_pinet.config.yaml_lines import parse
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.lab import Lab
 
@@ -97,7 +98,7 @@ def test_no_nodes(tmp_path: Path) -> None:
         ("[1, 2]\n", f"lab.yaml:1: {EXPECTED}, got a list"),
         ("targets: {}\n", f"lab.yaml: the key 'pinet' is missing; {EXPECTED}"),
         (b"targets: {}\n\xff\xfe\n", f"lab.yaml:2: byte 0xff is not UTF-8 text; {EXPECTED}"),
-        ("targets: {}\nx: \x00\n", "lab.yaml: this is not YAML: control characters are not allowed"),
+        ("targets: {}\nx: \x00\n", "lab.yaml:2: this is not YAML: control characters are not allowed: \\x00"),
         ("a: [1, 2\n", "lab.yaml:2: this is not YAML: while parsing a flow sequence from line 1 on, did not find"),
         ("x" * 10_000_000, "lab.yaml: 10.0 MB is too large for a lab file (a labgrid environment with a 'pinet' key)"),
         ("x-a: " + "[" * 500_000, "lab.yaml:1: this is nested more than 40 levels deep"),
@@ -106,6 +107,21 @@ def test_no_nodes(tmp_path: Path) -> None:
 )
 def test_other_texts_are_refused_as_lab_file(content: str | bytes, message: str, tmp_path: Path) -> None:
     assert refused(content, tmp_path).startswith(message)
+
+
+@pytest.mark.parametrize(("character", "shown"), [("\x01", "\\x01"), ("\x7f", "\\x7f"), ("\x9b", "\\x9b")])
+def test_a_control_character_has_its_line(character: str, shown: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(f'a: "\u00e9"\nb: 2\nc: "{character}"\n', "y.yaml")
+    message = str(caught.value)
+    assert message.startswith("y.yaml:3: this is not YAML: ")
+    assert message.endswith(f": {shown}")
+
+
+@pytest.mark.parametrize("text", ["0x10", "010", "1_000", "10:20:30:40:50:10", "+5", "0b1"])
+def test_a_number_that_is_not_written_as_its_digits_stays_as_it_is(text: str) -> None:
+    assert parse(f"a: {text}\n", "y.yaml").data == {"a": text}
+    assert parse("a: 10\nb: -5\nc: true\n", "y.yaml").data == {"a": 10, "b": -5, "c": True}
 
 
 def test_aliases_that_expand_without_end(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def test_what_a_killed_run_left_is_kept_as_an_interrupted_run() -> None:
     path = left_by(day(3), '{"id": "pi4b:onbo')
     done = imported(path)
     assert done.stdout == "1 run read, 1 of them new\n"
-    assert done.stderr == f"{path}: 1 incomplete line left out\n"
+    why = "Unterminated string starting at: line 1 column 8 (char 7)"
+    assert done.stderr == f"{path}: line 2 is left out, because it is incomplete or wrong ({why})\n"
     with open_history(".pinet/history.db") as history:
         (run,) = history.runs()
         (point,) = history.trend(FIGURE).points
@@ -103,8 +104,8 @@ def test_a_run_that_goes_on_is_refused_until_it_is_killed(tmp_path: Path) -> Non
             record_of(tmp_path / "results.jsonl")
         process.send_signal(signal.SIGKILL)
         process.wait(10)
-    record, cut = record_of(tmp_path / "results.jsonl")
-    assert (record.run, len(record.results), cut) == ("night-4", 1, 0)
+    record, left_out = record_of(tmp_path / "results.jsonl")
+    assert (record.run, len(record.results), left_out) == ("night-4", 1, [])
 
 
 def test_a_run_that_ended_after_all_is_that_of_its_results() -> None:

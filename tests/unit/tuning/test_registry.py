@@ -85,7 +85,7 @@ def test_nothing_in_an_id_needs_quoting() -> None:
         ({"cmdline": "x"}, "unknown tuning 'cmdline', did you mean 'kernel'?"),
         ({"mtu": "jumbo"}, "mtu: 'jumbo' is not a number of bytes such as 1500 or 9000"),
         ({"mtu": 10}, "mtu: 10 is not a number of bytes such as 1500 or 9000: from 68 to 65535"),
-        ({"mtu": True}, "mtu: True is not a number of bytes such as 1500 or 9000"),
+        ({"mtu": True}, "mtu: 'true' is not a number of bytes such as 1500 or 9000"),
         ({"rps": "3-1"}, "rps: '3-1' is not 'all', 'off', CPUs such as '0-3' or '1,3', or a mask such as '0xf'"),
         ({"tso": "maybe"}, "tso: 'maybe' is not 'on' or 'off'"),
         ({"kernel": "root=/dev/x"}, "kernel: 'root=/dev/x' is not a kernel parameter such as 'pci=pcie_bus_perf'"),
