@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +22,9 @@ from pytest_pinet.execution.clean_text import cleaned, for_log
 from pytest_pinet.execution.names import nearest, quoted
 from pytest_pinet.execution.output_file import write_file, writing
 
+if TYPE_CHECKING:
+    from click.decorators import FC
+
 DEFAULT_HISTORY = ".pinet/history.db"
 # For calls of pytest. It cannot rewrite the assertions of modules that `pinet` has imported, and none of them needs it.
 QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
@@ -29,7 +32,6 @@ QUIET = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
 MOST_RUNS = 1_000_000
 # Without a terminal, such as in the log of a CI job, one line of progress in this time is enough.
 _INTERVAL_S = 10.0
-F = TypeVar("F", bound=Callable[..., object])
 
 LAB_OPTION = click.option(
     "--lab", "lab_file", metavar="FILE", default=lab_names.lab_of_user, show_default=f"{lab_names.DEFAULT_LAB}",
@@ -55,7 +57,7 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-def last_option(default: int, text: str, least: int = 1) -> Callable[[F], F]:
+def last_option(default: int, text: str, least: int = 1) -> Callable[[FC], FC]:
     """Return the option ``--last``: the number of runs to read from the history."""
     return click.option(
         "--last", metavar="N", type=click.IntRange(least, MOST_RUNS), default=default, show_default=True, help=text

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -175,7 +176,7 @@ def goes_on(head: Path) -> bool:
     return False
 
 
-def results_in(text: str, checked: bool = False) -> tuple[list[dict[str, object]], list[str]]:
+def results_in(text: str, checked: bool = False) -> tuple[Sequence[object], list[str]]:
     """Return the results (JSON objects) in the text of a ``results.jsonl``, and a sentence about each other line.
 
     A result that a second board completed has two lines, of which the later one counts. A kill or a full disk cuts a

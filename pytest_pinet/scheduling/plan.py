@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -108,11 +108,9 @@ def _read(file: Path) -> dict[str, Estimate]:
         return found
     for result in results_in(text)[0]:
         try:
-            nodeid, seconds, traffic_s = (
-                result["test"],
-                float(str(result["seconds"])),
-                float(str(result["traffic_seconds"])),
-            )
+            if not isinstance(result, dict):
+                continue
+            nodeid, seconds, traffic_s = result["test"], float(result["seconds"]), float(result["traffic_seconds"])
             # A comparison of builds is estimated for one turn.
             turns = len(result["change"]["turns"]) or 1 if result.get("change") else 1
         except (ValueError, KeyError, TypeError):

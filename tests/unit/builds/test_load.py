@@ -434,7 +434,7 @@ def test_two_kernels_are_refused(tmp_path: Path) -> None:
         ("rps: second\n", "1: rps: 'second' is not 'all', 'off', CPUs such as '0-3' or '1,3', or a mask such as '0xf'"),
         ("irq: 0-1\n", "1: irq: expected one CPU such as 1, got '0-1'"),
         ("irq: true\n", "1: irq: expected one CPU such as 1, got 'true'"),
-        ("rps: true\n", "1: rps: True is not 'all', 'off'"),
+        ("rps: true\n", "1: rps: 'true' is not 'all', 'off'"),
         ("cmdline: pinet.build=1\n", "1: cmdline: pinet.build is reserved: pinet sets it when it deploys the build"),
         ("cmdline: " + "x" * 1100 + "\n", "1: cmdline: longer than 1024 characters, which the firmware does not pass"),
         ("firmware: {../../etc/passwd: build.yaml}\n", "1: firmware '../../etc/passwd' must be a path below"),
