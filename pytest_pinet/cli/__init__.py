@@ -91,10 +91,7 @@ def pinet() -> None:
 
     Exit codes of a single command are in its help.
     """
-    try:
-        Path.cwd()
-    except OSError as error:
-        raise ConfigError(f"the current folder cannot be used: {error.strerror}; change to another folder") from None
+    _check_current_folder()
 
 
 # A shell that completes a command line sets this variable.
@@ -105,6 +102,13 @@ def main() -> None:
     """Run the command. An error is printed as a message."""
     _open_closed_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _check_current_folder() -> None:
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"the current folder cannot be used: {error.strerror}; change to another folder") from None
 
 
 def _open_closed_streams() -> None:
@@ -134,6 +138,8 @@ def run(words: list[str]) -> int:
         register()
     try:
         try:
+            if COMPLETE in os.environ:
+                _check_current_folder()
             done = pinet.main(words, prog_name="pinet", standalone_mode=False, color=colour())
         finally:
             # pytest leaves text in the buffer. At the end of Python, a full disk would be a traceback.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli import graph, run
+from pytest_pinet.cli import COMPLETE, graph, run
 from pytest_pinet.cli.exit_codes import INTERNAL, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import write_output
 from pytest_pinet.config import labfile
@@ -118,6 +118,10 @@ def test_a_removed_current_folder_is_one_sentence(
     gone.rmdir()
     assert run(words) == MISTAKE
     message = "pinet: the current folder cannot be used: No such file or directory; change to another folder\n"
+    assert capsys.readouterr() == ("", message)
+    monkeypatch.setenv(COMPLETE, "bash_complete")
+    monkeypatch.setenv("COMP_LINE", "pinet graph pi")
+    assert run([]) == MISTAKE
     assert capsys.readouterr() == ("", message)
 
 

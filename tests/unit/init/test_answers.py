@@ -49,3 +49,8 @@ def test_defaults_are_taken_only_with_yes() -> None:
     with pytest.raises(ConfigError, match=r"a thing: give it with --thing$"):
         Answers(is_terminal=True, takes_defaults=True).text("a thing", str, "--thing")
     assert not Answers(is_terminal=False).agrees("Install?")
+
+
+def test_names_from_a_board_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    Answers(is_terminal=True).say("eth0\x07\n::error::x")
+    assert capsys.readouterr().err == "eth0\\x07\n: :error::x\n"
