@@ -88,12 +88,14 @@ def quota() -> Iterator[None]:
             time.sleep(0.1)
 
 
-@pytest.mark.soak(
-    "A gate whose machine loses a tenth of each processor passes, or each other result says what took the time.",
-    runs=4,
-    minutes=30,
+def statement(thief: Callable[[], AbstractContextManager[None]], how: str) -> object:
+    sentence = f"A gate whose machine loses a tenth of each processor {how} passes, or each other result says why."
+    return pytest.param(thief, marks=pytest.mark.soak(sentence, runs=2, minutes=15))
+
+
+@pytest.mark.parametrize(
+    "thief", [statement(quota, "by a quota"), statement(real_time_programs, "to real-time programs")]
 )
-@pytest.mark.parametrize("thief", [quota, real_time_programs])
 def test_a_gate_beside_a_thief(
     thief: Callable[[], AbstractContextManager[None]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -11,6 +11,15 @@ from tools.site.troubleshooting import Group, section
 ERRORS = ("ConfigError",)
 MISTAKES = (
     Group(
+        "A file, a disk or a pipe takes no more",
+        ("OutputError",),
+        ("execution/output_file.py", "history/database.py"),
+        "The disk or the quota is full, the program that reads the pipe has ended, or standard output is closed. The "
+        "exit code is 74.",
+        "Free some space, or write to another place. What was written before is kept; a file that `-o` names is "
+        "replaced only when all of it is written.",
+    ),
+    Group(
         "A file cannot be read or written",
         ERRORS,
         ("config/file_text.py", "config/entries.py", "execution/output_file.py", "cli/options.py"),
@@ -158,7 +167,8 @@ MISTAKES = (
 
 def mistakes() -> str:
     """Return a section for each group, with its messages."""
-    found = [one for one in messages() if one.error in ERRORS]
+    errors = {error for group in MISTAKES for error in group.errors}
+    found = [one for one in messages() if one.error in errors]
     sections = []
     for group in MISTAKES:
         sections.append(section(group, [one for one in found if group.has(one)]))
