@@ -70,8 +70,8 @@ def baseline(draw: Callable[[], Session], days: int = DAYS, profile: str = "stan
 
     The runs of a day are spread evenly over its boots, and have the connections of this profile.
 
-    A run of the first day has the connections of the shortest pass (one), since nothing limits it yet. A later run has
-    at least as many as any verdict on this link needs: one on a quiet link, up to ten on a rough one. Runs that lie
+    A run of the first day has the connections of the profile's shortest pass (one, soak: two), since nothing limits it
+    yet. A later run has at least as many as any verdict on this link needs: up to ten on a rough one. Runs that lie
     within slow starts are left out, as in `pinet accept`.
     """
     runs: list[_Run] = []

@@ -262,7 +262,7 @@ def _missed(missed: Sequence[Cell]) -> list[str]:
     return [
         "The rule errs in 1 % of its gates by design where days differ much, so chance lifts some cells above 1 %.",
         f"Cells above 10 of 600: {len(over)}. Cells whose 95 % interval lies above 1 %: {len(sure)}. Three gates share",
-        "a baseline, so wrong verdicts come in groups. One of these cells was counted again with other seeds on",
+        "a baseline, so wrong verdicts come in groups. One cell was counted again with other seeds on",
         f"{again['date']}: {again['link']}, {again['change']}:",
         f"{other} wrong.",
         "",

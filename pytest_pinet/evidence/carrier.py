@@ -75,9 +75,10 @@ def carrier_events(
     events: list[Event] = []
     down: CarrierReading | None = None
 
-    def add_drop(begin: CarrierReading, end: CarrierReading, how: str, more: str = "") -> None:
+    def add_drop(begin: CarrierReading, end: CarrierReading, how: str, more: str = "", times: int = 1) -> None:
         text = f"link dropped{how} at {wall(begin.uptime_s):%H:%M:%S}, {port_name}{more}"
-        events.append(Event(EventKind.LINK_DOWN, begin.uptime_s - started_s, end.uptime_s - begin.uptime_s, text))
+        lasted = end.uptime_s - begin.uptime_s
+        events.append(Event(EventKind.LINK_DOWN, begin.uptime_s - started_s, lasted, text, times))
 
     for before, after in pairwise(readings):
         if after.began_anew(before):
@@ -95,7 +96,8 @@ def carrier_events(
             down = None
         elif after.carrier and changes >= 2:
             often = "" if changes < 4 else f" {changes // 2} times"
-            add_drop(before, after, f"{often} for less than {after.uptime_s - before.uptime_s:.1f} s")
+            how = f"{often} for less than {after.uptime_s - before.uptime_s:.1f} s"
+            add_drop(before, after, how, times=changes // 2)
     if readings and not readings[-1].carrier:
         begin, last = down or readings[0], readings[-1]
         add_drop(begin, last, "", f", and stayed down for the last {last.uptime_s - begin.uptime_s:.1f} s")

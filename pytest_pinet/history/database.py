@@ -87,7 +87,7 @@ class Database:
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
             why = said[0] if said else type(error).__name__
             if why == _FULL:
-                raise OutputError(f"history {self.shown}: {why}; choose another with --history") from error
+                raise OutputError(f"history {self.shown}: {why}; free some space, or choose another history") from error
             raise ConfigError(f"history {self.shown}: {why}; expected {FORM} with --pinet-history") from error
 
     def close(self) -> None:

@@ -153,8 +153,9 @@ def noise_of(values: Sequence[float], cuts: Sequence[int]) -> tuple[float, float
     # A short series says little about the correlation, so the estimate is pulled towards the usual value.
     known = len(rest) + _WORTH
     alike = (alike * len(rest) + _USUALLY_ALIKE * _WORTH) / known
-    # The upper bound of the estimate: its standard error is sqrt((1 - r^2) / n) (Bartlett 1946). Too low a
-    # correlation makes a day like the day before look like a level, too high a one hides no step within one run.
+    # The upper bound of the estimate: its standard error is sqrt((1 - r^2) / n) (Bartlett 1946). If the
+    # correlation is too low, neighbouring days that are alike look like a level. If it is too high, only reports of
+    # small changes come later.
     alike = min(max(alike, 0.0), _MOST_ALIKE)
     alike = min(alike + _UPPER * math.sqrt((1 - alike * alike) / known), _MOST_ALIKE)
     # Runs that resemble each other differ less from the mean of a short level than from their long-run mean.

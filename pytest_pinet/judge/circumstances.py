@@ -94,13 +94,14 @@ def excused(
 ) -> DirectionJudgement:
     """Make a value below its limit invalid, not a failure, if an end was busy or peers cannot reach the limit.
 
-    A busy end is also said to be the likely reason of an inconclusive result.
+    A busy end is also said to be the likely reason of an inconclusive result. A ladder that lost too much at every rate
+    is invalid, too, if an end was busy.
     ``capacities`` are the values of this flow's peers; for the sum of several flows, one value for all peers. Other
     failures stay.
     """
     limit = found.limit
     if circumstances.lossy_ladder and found.reason == circumstances.lossy_ladder:
-        return excused_if_busy(found, circumstances.busy)
+        return replace(excused_if_busy(found, circumstances.busy), state="") if circumstances.busy else found
     if found.verdict is Verdict.INCONCLUSIVE and circumstances.busy:
         return replace(found, reason="; ".join([found.reason, *first_lines(one.text for one in circumstances.busy)]))
     if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:

@@ -100,7 +100,7 @@ class DaySpread:
         days = f"{self.seen} day{'' if self.seen == 1 else 's'}"
         differ = percent(self.bound(error_rate))
         if not self.dated:
-            days = "unknown days (counts as 1 day; accept a new one with 'pinet accept')"
+            days = f"unknown days (counts as {days}; accept a new one with 'pinet accept')"
         if self.rests_on_prior:
             return f"baseline of {days}, assumes days differ by less than {differ}"
         return f"baseline of {days}, which allow a difference of {differ}"

@@ -183,8 +183,8 @@ def gating(baseline: Baseline | None) -> Baseline | None:
 def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baseline | None) -> DirectionJudgement:
     """Make a pass improved if it is certainly better than the baseline by more than the tolerance.
 
-    It takes a baseline of ENOUGH_DAYS days: one or two may have shown the lower of two levels only, and to call such a
-    link improved has no hurry.
+    It takes a baseline of ENOUGH_DAYS days: one or two days may have shown only the lower of two levels. A late
+    "improved" does no harm.
     """
     if baseline is None or judged.interval is None or judged.verdict is not Verdict.PASS:
         return judged

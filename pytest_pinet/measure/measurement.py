@@ -232,6 +232,11 @@ def of_dropped_link(link: Link, traffic: Traffic, profile: str, started: datetim
         started=started,
         seconds=(datetime.now(UTC) - started).total_seconds(),
     )
+    if isinstance(traffic, HttpTraffic):
+        none = HttpRecord(
+            size_bytes=traffic.size, connections=traffic.streams, requests_per_s=0.0, failed={}, rounds=()
+        )
+        parts = replace(parts, http=none)
     unread: list[str] = []
     # Without its link, an end perhaps does not answer.
     with suppress(LabError):

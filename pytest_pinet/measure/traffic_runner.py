@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from types import TracebackType
 
 from pytest_pinet.errors import InvalidMeasurement, LinkError, TrafficError
@@ -192,9 +193,10 @@ class Runs:
         return Try(fresh, started, seconds, flows, ran, tuple(events), broken, evidence, dropped=dropped)
 
     def _seen(self, clock: float) -> tuple[list[Event], tuple[int, ...]]:
-        """Return the events at all ends since this time, and the end of each event that is a dropped link."""
+        """Return the events at all ends since this time, and the end of each drop of a link."""
         seen = [(index, event) for index, one in self._observers.items() for event in one.events(clock)]
-        return [event for _, event in seen], tuple(i for i, event in seen if event.kind is EventKind.LINK_DOWN)
+        drops = [(index,) * event.times for index, event in seen if event.kind is EventKind.LINK_DOWN]
+        return [event for _, event in seen], tuple(chain.from_iterable(drops))
 
     def _progress(self, traffic: Traffic, number: int) -> Callable[[float], None] | None:
         """Return a function that reports the goodput at the receivers of the counted flows, as it is judged."""

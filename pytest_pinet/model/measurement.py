@@ -26,13 +26,14 @@ class Event:
     """An event during traffic.
 
     ``start_s`` counts from the start of the traffic, ``seconds`` is its length. ``text`` is a sentence for readers
-    (``link dropped for 2.1 s at 14:03:07, sw1/p5``).
+    (``link dropped for 2.1 s at 14:03:07, sw1/p5``). ``times`` counts drops that were too short to be seen one by one.
     """
 
     kind: EventKind
     start_s: float
     seconds: float
     text: str
+    times: int = 1
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,11 @@ class PlainMeasuring:
                 with self.recorder.hooks.measurement(call, job):
                     record = self._measured(call, job, raw)
             except DroppedLink as error:
+                if not isinstance(job, Traffic):
+                    # Two states of a test are no history of the board.
+                    raise
                 # A failure as any other: with settings, for a second board, and for what is known of this board.
-                traffic = job.traffic if isinstance(job, StateComparison) else job
-                assert isinstance(traffic, Traffic)
-                record = measurement.of_dropped_link(call.link, traffic, call.profile.name, started, error)
+                record = measurement.of_dropped_link(call.link, job, call.profile.name, started, error)
                 if evidence := evidence_of(error):
                     raw["evidence.txt"] = evidence
         record = self._results.with_files(call.item, record, raw)

@@ -51,7 +51,7 @@ def confirm(
                 found = measure(link)
         except PinetError as error:
             text = f"no value from {end}: {first_line(error)}"
-            text = f"{failed.text}; {text}" if failed is not None else f"a second board gave no verdict: {text}"
+            text = f"{failed.text}; {text}" if failed is not None else f"no second board gave a verdict: {text}"
             failed = SecondBoardRecord(end=end, verdict=Verdict.ERROR, text=text)
             continue
         return compared(str(combination.dut), str(combination.dut.interface.port), end, found)

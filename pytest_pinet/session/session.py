@@ -229,6 +229,9 @@ class PinetSession:
             call.item.stash[TROUBLE_KEY] = True
             self.access.check(call.link.combination)
             raise
+        if record.verdict is Verdict.FAIL and not record.directions and not record.has_no_rate:
+            # The link dropped: the next test must not take for granted that the ends still answer.
+            call.item.stash[TROUBLE_KEY] = True
         record = self.results.finished(call.item, record)
         call.item.stash[RESULTS_KEY].append(record)
         # Boards of an emulated lab are made by software: a second one would say the same.

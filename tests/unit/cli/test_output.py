@@ -103,7 +103,7 @@ def test_a_history_on_a_full_disk_has_the_code_of_output(
     monkeypatch.setattr(database, "_PRAGMAS", ["max_page_count=4"])
     path = tmp_path / "h.db"
     assert run(["history", "import", "--history", str(path), RUN]) == OUTPUT
-    message = f"pinet: history {path}: database or disk is full; choose another with --history\n"
+    message = f"pinet: history {path}: database or disk is full; free some space, or choose another history\n"
     assert capsys.readouterr().err == message
 
 

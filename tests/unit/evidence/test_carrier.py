@@ -68,6 +68,7 @@ def test_a_blink_between_two_lines_is_known_by_its_count() -> None:
     assert event.text == "link dropped for less than 0.1 s at 14:03:00, sw1/p5"
     (event,) = events(line(0), line(1, changes=7))
     assert "link dropped 3 times for less than" in event.text
+    assert event.times == 3
 
 
 def test_a_link_that_stays_down_or_was_down_is_reported() -> None:

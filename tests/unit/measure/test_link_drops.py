@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
@@ -18,8 +19,11 @@ from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.measure import link_drops
+from pytest_pinet.measure.measurement import of_dropped_link
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.measurement import Event, EventKind, Measurement
+from pytest_pinet.model.traffic import Direction, HttpTraffic
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.doctor_lab import lab
 from tests.support.link_stand_in import TX, flow, link, one_try
@@ -185,6 +189,20 @@ def test_other_failures_of_the_traffic_are_the_lab_s(
 ) -> None:
     found = traffic_fails(runs_with(tmp_path, (True, True)), own, others)
     assert found.type is TrafficError
+
+
+def test_drops_that_were_too_short_to_be_seen_one_by_one_count_each(tmp_path: Path) -> None:
+    runs = runs_with(tmp_path, (True, True))
+    runs._observers = {0: cast(Observer, Watched(replace(drop(0.1), times=3))), 1: cast(Observer, Watched())}
+    assert runs._seen(0.0)[1] == (0, 0, 0)
+
+
+def test_the_record_of_a_dropped_link_names_the_requests_that_were_measured(tmp_path: Path) -> None:
+    """Then it has the parameters of the other results of this traffic."""
+    requests = HttpTraffic(Direction.TX, size=1000, streams=4)
+    found = of_dropped_link(link(tmp_path), requests, "standard", datetime.now(UTC), DroppedLink("it dropped"))
+    assert found.http is not None
+    assert (found.verdict, found.http.size_bytes, found.http.rounds) == (Verdict.FAIL, 1000, ())
 
 
 def test_several_drops_in_one_connection_are_counted_in_the_message(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ pinet:
             {"b:onboard", "c:onboard", "d:onboard"},
             ["b:onboard", "c:onboard", "d:onboard"],
             "error",
-            "a second board gave no verdict: no value from b:onboard: b:onboard has no link; no value from c:onboard: "
+            "no second board gave a verdict: no value from b:onboard: b:onboard has no link; no value from c:onboard: "
             "c:onboard has no link; no value from d:onboard: d:onboard has no link",
         ),
     ],
