@@ -188,6 +188,8 @@ def test_an_abort_of_the_run_ends_the_wait(shell: ConsoleShell) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
+    # Ctrl-C would end a shell that is still starting.
+    shell.run("true")
     shell.watch = interrupt
     with pytest.raises(KeyboardInterrupt):
         shell.run("sleep 1000", timeout_s=60)
