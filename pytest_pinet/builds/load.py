@@ -41,6 +41,8 @@ FILE = "build.yaml"
 WHAT = "a build (build.yaml, a folder or URL, a .deb, Image,modules.tar.xz or module.ko)"
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
+# Python and YAML read these numbers, the kernel refuses them.
+_UNDERSCORES = re.compile(r"[-+]?(?:0x[0-9a-f]*(?:_[0-9a-f]*)+|[0-9]+(?:_[0-9]*)+)", re.IGNORECASE)
 _CONFIG_FORM = "a list of lines for config.txt such as 'dtparam=eee=off'"
 _SYSCTL_FORM = "a mapping such as 'net.ipv4.tcp_sack: 0'"
 
@@ -91,7 +93,13 @@ def _sysctl_names(value: object) -> object:
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)} for {name}")
             if isinstance(setting, str) and (not setting.isprintable() or isinstance(setting, Template)):
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)}")
+            _check_numbers(str(setting))
     return value
+
+
+def _check_numbers(text: str) -> None:
+    if any(_UNDERSCORES.fullmatch(word) for word in re.split(r"[\s,]", text)):
+        raise ValueError(f"expected numbers without '_', which the kernel cannot read, got {shown(text)}")
 
 
 def _commit(value: str) -> str:
@@ -106,6 +114,7 @@ def _option(value: object) -> str:
         text = "1" if value else "0"
     if not isinstance(text, str) or not re.fullmatch(r"[!-~]{1,200}", text):
         raise ValueError(f"expected a value without spaces such as 100 or '100,100', got {shown(value)}")
+    _check_numbers(text)
     return text
 
 
