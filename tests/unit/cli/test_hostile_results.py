@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -284,3 +285,11 @@ def test_a_folder_that_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_no_json_for_us(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|large|nested|Expecting|Extra"):
         parse_json(text)
+
+
+def test_one_repeated_key_among_many_is_found_at_once() -> None:
+    names = [*range(20_000), 7]
+    begin = time.process_time()
+    with pytest.raises(ValueError, match="the key '7' occurs twice in one object"):
+        parse_json("{" + ", ".join(f'"{name}": 1' for name in names) + "}")
+    assert time.process_time() - begin < 2
