@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,6 @@ from pytest_pinet.builds.contents import (
     add_modules,
     add_package,
     existing,
-    files_in,
     filled,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
@@ -205,7 +205,7 @@ def load_build(path: str) -> Build:
 
 
 def _has_device_trees(folder: Path) -> bool:
-    return any(file.suffix.startswith(".dtb") for file in files_in(folder, Where(str(folder))))
+    return any(name.endswith((".dtb", ".dtbo")) for _, _, names in os.walk(folder) for name in names)
 
 
 def _foreign_name(parts: BuildContents, place: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -264,6 +265,15 @@ def test_device_trees_beside_an_image(tmp_path: Path) -> None:
     made.write(tmp_path, {"Image": made.image(), "dtbs/broadcom/bcm2712-rpi-5-b.dtb": made.device_tree()})
     build = load_build(f"{tmp_path}/Image,{tmp_path}/dtbs")
     assert [file.name for file in build.of(BuildFileRole.DEVICE_TREE)] == ["bcm2712-rpi-5-b.dtb"]
+
+
+def test_a_folder_of_modules_beside_an_image_may_have_what_no_board_reads(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), "out/lan78xx.ko": made.module("lan78xx")})
+    (tmp_path / "out/.#lan78xx.c").symlink_to("me@here.123")
+    (tmp_path / "out/src").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "out/log")
+    build = load_build(f"{tmp_path}/Image,{tmp_path}/out")
+    assert [file.name for file in build.of(BuildFileRole.MODULE)] == ["lan78xx.ko"]
 
 
 def test_device_trees_of_two_kernels_in_one_folder_are_a_mistake(tmp_path: Path) -> None:
