@@ -21,18 +21,18 @@ from pytest_pinet.builds.contents import (
     add_package,
     existing,
     filled,
+    trees_in,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
 from pytest_pinet.builds.make_output import add_make_output, is_make_output
 from pytest_pinet.builds.module import is_name
-from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url, shown
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
 from pytest_pinet.model.forms import BUILD_NAME
 from pytest_pinet.tuning.values import cpus
@@ -180,12 +180,12 @@ def load_build(path: str) -> Build:
         if not is_url(one):
             existing(Path(one), Where(one), "file or folder")
     first = Path(paths[0])
-    if len(paths) == 1 and not (first / FILE).is_file() and is_foreign(paths[0]):
+    if len(paths) == 1 and not is_file(first / FILE) and is_foreign(paths[0]):
         parts = BuildContents("", Where(paths[0]))
         add_foreign(parts, paths[0])
         parts.name = _foreign_name(parts, paths[0])
     elif len(paths) == 1 and first.is_dir():
-        if (first / FILE).is_file():
+        if is_file(first / FILE):
             return _of_yaml(first / FILE)
         parts = BuildContents(first.resolve().name, Where(str(first)))
         (add_make_output if is_make_output(first) else add_folder)(parts, first)
@@ -194,7 +194,7 @@ def load_build(path: str) -> Build:
     else:
         parts = BuildContents("+".join(_report_name(Path(one)) for one in paths), Where(paths[0]))
         for one in paths:
-            if Path(one).is_dir() and not find_trees(Path(one)) and _has_device_trees(Path(one)):
+            if Path(one).is_dir() and not trees_in(Path(one), Where(one)) and _has_device_trees(Path(one)):
                 add_device_trees(parts, Path(one), Where(one))
             elif Path(one).is_dir():
                 add_modules(parts, Path(one), Where(one))
