@@ -276,6 +276,13 @@ def test_a_name_that_is_too_long(capsys: pytest.CaptureFixture[str], words: list
     assert says in sentence(capsys, *words)
 
 
+@pytest.mark.parametrize("name", ["all.jsonl", "r.json"])
+def test_an_empty_file_is_not_imported(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    Path(name).touch()
+    message = f"pinet: {name} is empty; expected a file of 'pinet history export' or a results.json"
+    assert sentence(capsys, "history", "import", name) == message
+
+
 def test_a_folder_that_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
     # For each user but root, the working directory of the first process is closed; for root in a container as well.
     assert "there is no file" in sentence(capsys, "compare", "/proc/1/cwd/x", "r.json")
