@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import require_any_pi
 from pytest_pinet.errors import BuildError, ConfigError
+from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
@@ -163,7 +164,7 @@ def _exact_options(new: str, against: str | None, boots: int | None, origin: Cal
 
 def _path_of(against: str | None) -> str | None:
     """Return the path of the known-good build; None for the words RUNNING and ACCEPTED if no file has this name."""
-    return None if against in (RUNNING, ACCEPTED) and not Path(against).exists() else against
+    return None if against in (RUNNING, ACCEPTED) and not exists(against) else against
 
 
 def _load(path: str, origin: str) -> Build:

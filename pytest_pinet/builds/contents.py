@@ -142,7 +142,7 @@ def files_in(folder: Path, where: Where) -> list[Path]:
 
 def _below(folder: Path, where: Where) -> Iterator[Path]:
     """Yield everything in a folder and the folders in it that is no folder."""
-    for entry in _entries(folder, where):
+    for entry in entries_in(folder, where):
         path = folder / entry.name
         if entry.is_dir(follow_symlinks=False):
             yield from _below(path, where)
@@ -152,7 +152,8 @@ def _below(folder: Path, where: Where) -> Iterator[Path]:
             yield path
 
 
-def _entries(folder: Path, where: Where) -> list[os.DirEntry[str]]:
+def entries_in(folder: Path, where: Where) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, sorted. Raises ConfigError."""
     try:
         return sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
@@ -180,9 +181,9 @@ def add_modules(parts: BuildContents, path: Path, where: Where) -> None:
     filled(path, where, "module, folder or archive of modules")
     if path.is_file() and is_module(path.name):
         parts.add(BuildFileRole.MODULE, [path], where)
-    elif trees := _trees(path if path.is_dir() else _unpacked(path, where, _tar_of), where):
+    elif trees := trees_in(path if path.is_dir() else _unpacked(path, where, _tar_of), where):
         parts.add(BuildFileRole.MODULES, trees, where)
-    elif path.is_dir() and (singles := [path / one.name for one in _entries(path, where) if is_module(one.name)]):
+    elif path.is_dir() and (singles := [path / one.name for one in entries_in(path, where) if is_module(one.name)]):
         parts.add(BuildFileRole.MODULE, singles, where)
     else:
         raise ConfigError(
@@ -191,7 +192,8 @@ def add_modules(parts: BuildContents, path: Path, where: Where) -> None:
         )
 
 
-def _trees(folder: Path, where: Where) -> list[Path]:
+def trees_in(folder: Path, where: Where) -> list[Path]:
+    """Return the trees of modules in a folder. Raises ConfigError."""
     try:
         return find_trees(folder)
     except OSError as error:
@@ -267,9 +269,9 @@ def add_firmware(parts: BuildContents, folder: Path, where: Where) -> None:
 def add_folder(parts: BuildContents, folder: Path) -> None:
     """Add all files of a folder. The name of each file says what it is. Raises ConfigError for unknown names."""
     where = Where(str(folder))
-    if any((folder / name).is_dir() for name in ("lib", "usr", "modules")):
+    if any(is_folder(folder / name) for name in ("lib", "usr", "modules")):
         add_modules(parts, folder, where)
-    for name in [one.name for one in _entries(folder, where)]:
+    for name in [one.name for one in entries_in(folder, where)]:
         entry = folder / name
         existing(entry, where, "file of a build")
         if entry.is_dir():

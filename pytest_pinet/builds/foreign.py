@@ -13,6 +13,7 @@ from pytest_pinet.builds.contents import (
     add_device_tree_archive,
     add_device_trees,
     add_modules,
+    entries_in,
     existing,
     files_in,
     filled,
@@ -41,7 +42,7 @@ def add_foreign(parts: BuildContents, place: str, where: Where | None = None) ->
         filled(file, where or Where(place), "build")
         found = read_artefacts(_read(file), Where(str(file)), place, _beside(file.parent, where or Where(place)))
         local = {one: file.parent / one.name for one in _all(found)}
-        absent = {one: one.url for one, path in local.items() if one.url and not path.is_file()}
+        absent = {one: one.url for one, path in local.items() if one.url and not is_file(path)}
         paths = local | (_downloaded(absent) if absent else {})
     _add(parts, found, paths, where or Where(place))
 
@@ -71,7 +72,8 @@ def _beside(folder: Path, where: Where) -> list[str]:
     """Return the files of a build folder by their path in it, without the content of archives."""
     trees = folder / "dtbs"
     below = files_in(trees, where) if is_folder(trees) else []
-    return [str(path.relative_to(folder)) for path in (*folder.iterdir(), *below) if is_file(path)]
+    beside = [folder / entry.name for entry in entries_in(folder, where)]
+    return [str(path.relative_to(folder)) for path in (*beside, *below) if is_file(path)]
 
 
 def _add(parts: BuildContents, found: Artefacts, paths: dict[Artefact, Path], where: Where) -> None:
@@ -82,4 +84,4 @@ def _add(parts: BuildContents, found: Artefacts, paths: dict[Artefact, Path], wh
         path = existing(paths[one], where, "device tree")
         (add_device_tree_archive if path.name.endswith(TARS) else add_device_trees)(parts, path, where)
     config = paths[found.config] if found.config is not None else None
-    parts.source = replace(found.source, config=str(config) if config is not None and config.is_file() else "")
+    parts.source = replace(found.source, config=str(config) if config is not None and is_file(config) else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,20 +20,19 @@ from pytest_pinet.builds.contents import (
     add_modules,
     add_package,
     existing,
-    files_in,
     filled,
+    trees_in,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
 from pytest_pinet.builds.make_output import add_make_output, is_make_output
 from pytest_pinet.builds.module import is_name
-from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url, shown
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
 from pytest_pinet.model.forms import BUILD_NAME
 from pytest_pinet.tuning.values import cpus
@@ -41,6 +41,8 @@ FILE = "build.yaml"
 WHAT = "a build (build.yaml, a folder or URL, a .deb, Image,modules.tar.xz or module.ko)"
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
+# Python and YAML read these numbers, the kernel refuses them.
+_UNDERSCORES = re.compile(r"[-+]?(?:0x[0-9a-f]*(?:_[0-9a-f]*)+|[0-9]+(?:_[0-9]*)+)", re.IGNORECASE)
 _CONFIG_FORM = "a list of lines for config.txt such as 'dtparam=eee=off'"
 _SYSCTL_FORM = "a mapping such as 'net.ipv4.tcp_sack: 0'"
 
@@ -91,7 +93,13 @@ def _sysctl_names(value: object) -> object:
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)} for {name}")
             if isinstance(setting, str) and (not setting.isprintable() or isinstance(setting, Template)):
                 raise ValueError(f"expected {_SYSCTL_FORM}, got {shown(setting)}")
+            _check_numbers(str(setting))
     return value
+
+
+def _check_numbers(text: str) -> None:
+    if any(_UNDERSCORES.fullmatch(word) for word in re.split(r"[\s,]", text)):
+        raise ValueError(f"expected numbers without '_', which the kernel cannot read, got {shown(text)}")
 
 
 def _commit(value: str) -> str:
@@ -106,6 +114,7 @@ def _option(value: object) -> str:
         text = "1" if value else "0"
     if not isinstance(text, str) or not re.fullmatch(r"[!-~]{1,200}", text):
         raise ValueError(f"expected a value without spaces such as 100 or '100,100', got {shown(value)}")
+    _check_numbers(text)
     return text
 
 
@@ -171,12 +180,12 @@ def load_build(path: str) -> Build:
         if not is_url(one):
             existing(Path(one), Where(one), "file or folder")
     first = Path(paths[0])
-    if len(paths) == 1 and not (first / FILE).is_file() and is_foreign(paths[0]):
+    if len(paths) == 1 and not is_file(first / FILE) and is_foreign(paths[0]):
         parts = BuildContents("", Where(paths[0]))
         add_foreign(parts, paths[0])
         parts.name = _foreign_name(parts, paths[0])
     elif len(paths) == 1 and first.is_dir():
-        if (first / FILE).is_file():
+        if is_file(first / FILE):
             return _of_yaml(first / FILE)
         parts = BuildContents(first.resolve().name, Where(str(first)))
         (add_make_output if is_make_output(first) else add_folder)(parts, first)
@@ -185,7 +194,7 @@ def load_build(path: str) -> Build:
     else:
         parts = BuildContents("+".join(_report_name(Path(one)) for one in paths), Where(paths[0]))
         for one in paths:
-            if Path(one).is_dir() and not find_trees(Path(one)) and _has_device_trees(Path(one)):
+            if Path(one).is_dir() and not trees_in(Path(one), Where(one)) and _has_device_trees(Path(one)):
                 add_device_trees(parts, Path(one), Where(one))
             elif Path(one).is_dir():
                 add_modules(parts, Path(one), Where(one))
@@ -196,7 +205,7 @@ def load_build(path: str) -> Build:
 
 
 def _has_device_trees(folder: Path) -> bool:
-    return any(file.suffix.startswith(".dtb") for file in files_in(folder, Where(str(folder))))
+    return any(name.endswith((".dtb", ".dtbo")) for _, _, names in os.walk(folder) for name in names)
 
 
 def _foreign_name(parts: BuildContents, place: str) -> str:

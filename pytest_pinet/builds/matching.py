@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pytest_pinet.builds.module import name_of
@@ -100,7 +101,7 @@ def _settings(
         key = f"{module}.{parameter}"
         now = running.parameters.get(key)
         # Most drivers hide their parameters.
-        if now is not None and _YES.get(wanted, wanted) != _YES.get(now.strip(), now.strip()):
+        if now is not None and _values(wanted) != _values(now):
             yield f"option {key}", wanted, now.strip(), _one_line(old.parameters.get(key)) if before else None
     for name, wanted in build.sysctls:
         now = _one_line(running.sysctls.get(name))
@@ -158,7 +159,19 @@ def _listed(kind: str, names: Sequence[str], why: str) -> list[str]:
 
 def sysctl_holds(wanted: str, now: str) -> bool:
     """Return whether a sysctl has the requested value. The kernel separates several numbers with tabs."""
-    return now.split() == wanted.split()
+    return [*map(_plain, now.split())] == [*map(_plain, wanted.split())]
+
+
+def _values(option: str) -> list[str]:
+    return [_plain(_YES.get(one, one)) for one in option.strip().split(",")]
+
+
+def _plain(word: str) -> str:
+    """Return a number as most drivers and the kernel print it. They also read 0x10 and 010."""
+    try:
+        return str(int(word, 8 if re.fullmatch("-?0[0-7]+", word) else 0))
+    except ValueError:
+        return word
 
 
 def missing_modules(build: Build, running: RunningBuild) -> list[str]:

@@ -119,12 +119,14 @@ def _open_closed_streams() -> None:
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            # Both have the lowest free numbers.
-            reader, writer = os.pipe()
-            os.close(writer)
-            os.set_inheritable(reader, True)
-            # If standard error is closed, the exit code must say enough.
-            number = os.open(os.devnull, os.O_WRONLY) if name == "stderr" else reader
+            # Each gets the lowest free number, which is its own.
+            if name == "stderr":
+                # The exit code must say enough.
+                number = os.open(os.devnull, os.O_WRONLY)
+            else:
+                number, writer = os.pipe()
+                os.close(writer)
+            os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 

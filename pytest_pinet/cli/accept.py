@@ -14,6 +14,7 @@ from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, last_option, print_change
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.path_kind import exists
 
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
@@ -160,7 +161,7 @@ def _changed(
         by_file.setdefault(path, {})[one.id] = one
     changes = []
     for path, new in sorted(by_file.items()):
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        before = path.read_text(encoding="utf-8") if exists(path) else ""
         kept = {one.id: one for one in read_baselines(path)} if before else {}
         changes.append((path, before, baselines_text((kept | new).values())))
         if not dry_run:

@@ -13,6 +13,7 @@ from pytest_pinet.cli.command import PinetCommand
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, last_option, print_change
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, Where, mistake_in
+from pytest_pinet.execution.path_kind import exists
 
 T = TypeVar("T")
 NOTHING = 1
@@ -78,7 +79,7 @@ def acknowledge(
         for one in losses
     }
     path = lab.baselines / ACKNOWLEDGED
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = path.read_text(encoding="utf-8") if exists(path) else ""
     after = acknowledged_text([*(dict(reviewed.acknowledged) | new).values()])
     print_change(path, before, after)
     for one in losses:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -118,7 +119,7 @@ def calibrate(
         echo(f"{combination.id}: {each}", err=True)
     if (days := total_s / 86400) > _MOST_DAYS:
         less = "reduce --connections, --links or --boots, or name fewer combinations"
-        raise ConfigError(f"this takes about {days:.0f} days; expected at most {_MOST_DAYS}: {less}")
+        raise ConfigError(f"this takes up to {math.ceil(days)} days; expected at most {_MOST_DAYS}: {less}")
     echo(f"this takes about {_duration(total_s)} and writes {lab.calibration}", err=True)
     check_writable(lab.calibration)
     if dry_run:

@@ -143,6 +143,9 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
                 beginning = _beginning(path)
                 # A killed run has a file beside its results.
                 is_killed = path.suffix == ".jsonl" and (path.name == LINES or exists(path.with_name(HEAD)))
+                if not beginning and not is_killed:
+                    expected = "a file of 'pinet history export' or a results.json"
+                    raise ConfigError(f"{path} is empty; expected {expected}")
                 if FORMAT in beginning or (path.suffix == ".jsonl" and not is_killed):
                     with path.open(encoding="utf-8", errors="replace") as file:
                         added, total = import_lines(store, file, str(path), refuse)

@@ -117,7 +117,7 @@ def _registered(group: Extension) -> AfterValidator:
 
 def _ports(value: object) -> object:
     """Return the ports of a range such as ``p1-p16``. Other values go on to the list's own check."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and _ends(value[0]) is not None:
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and _is_range(value[0]):
         raise ValueError(f"a list with the one port {shown(value[0])}; write a range of ports without brackets")
     if not isinstance(value, str):
         return value
@@ -129,6 +129,15 @@ def _ports(value: object) -> object:
         raise ValueError(f"expected an ascending range of at most {MAX_PORTS} ports, got {shown(value)}")
     width = len(first) if first.startswith("0") else 1
     return [f"{prefix}{number:0{width}}" for number in range(int(first), int(last) + 1)]
+
+
+def _is_range(text: str) -> bool:
+    """Return whether the text can only be a range: ``p1-p16``. A switch may have a port ``1-1`` or ``lan-1-2``."""
+    if (ends := _ends(text)) is None:
+        return False
+    prefix, first, last = ends
+    has_two_names = prefix != "" and "-" not in prefix and f"-{prefix}" in text
+    return has_two_names or int(last) - int(first) >= MAX_PORTS
 
 
 def _ends(text: str) -> tuple[str, str, str] | None:

@@ -219,8 +219,8 @@ class _Reader:
             # A text, or it looks like a number but is none (0b_): the schema refuses a text in place of a number.
             return str(node.value)
         # Of 0x10, 010, 1_000 and 10:20, the text is meant: a port, a mask of CPUs, a password.
-        is_digits = not isinstance(value, int) or isinstance(value, bool) or str(value) == node.value
-        return value if is_digits else str(node.value)
+        is_rewritten = isinstance(value, int) and not isinstance(value, bool) and str(value) != node.value
+        return str(node.value) if is_rewritten else value
 
 
 def _line(node: yaml.Node) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 
 from pytest_pinet.execution.names import quoted
 
@@ -33,8 +34,8 @@ def parse_json(text: str | bytes) -> object:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {quoted(max(names, key=names.count))} occurs twice in one object")
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {quoted(twice)} occurs twice in one object")
     return found
 
 

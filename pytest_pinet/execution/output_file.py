@@ -42,7 +42,9 @@ def reason(error: Exception) -> str:
         return str(error)
     if isinstance(error, FileExistsError):
         return f"{error.filename} is no folder"
-    return "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
+    if error.errno == errno.EBADF:
+        return "it is closed, or open only for reading"
+    return error.strerror or str(error)
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:

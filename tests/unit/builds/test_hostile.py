@@ -8,7 +8,8 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pytest_pinet.builds import contents, packed
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
 from tests.support import build_files as made
+from tests.support.foreign_builds import tuxmake_folder
 from tests.support.hostile import HOSTILE
 
 HEAD = "kernel: Image\nmodules: modules.tar\n"
@@ -262,3 +264,32 @@ def test_all_streams_that_follow_each_other_are_unpacked(pack: Callable[[bytes],
     assert packed.unpacked(pack(b"a") + pack(b"b")) == b"ab"
     with pytest.raises(packed.Unreadable, match="truncated"):
         packed.unpacked(pack(b"a")[:-5])
+
+
+@contextmanager
+def closed_to_us(folder: Path, mode: int) -> Iterator[None]:
+    """Nothing is closed for root, so this process becomes another user. Folders above the current one are closed."""
+    user = os.geteuid()
+    folder.chmod(mode)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"), [("closed", 0o444), ("closed", 0o111), ("Image,closed", 0o444), ("Image,closed", 0o111)]
+)
+@pytest.mark.parametrize("name", ["a.ko", "metadata.json"])
+def test_a_closed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, mode: int, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
+    made.write(tmp_path, {"Image": made.image()})
+    tuxmake_folder(tmp_path / "closed") if name == "metadata.json" else made.write(tmp_path, {f"closed/{name}": b"x"})
+    with closed_to_us(tmp_path / "closed", mode), pytest.raises(ConfigError) as caught:
+        load_build(text)
+    message = str(caught.value)
+    assert re.search("closed.* cannot be read|closed contains no modules", message), message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -266,6 +267,15 @@ def test_device_trees_beside_an_image(tmp_path: Path) -> None:
     assert [file.name for file in build.of(BuildFileRole.DEVICE_TREE)] == ["bcm2712-rpi-5-b.dtb"]
 
 
+def test_a_folder_of_modules_beside_an_image_may_have_what_no_board_reads(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), "out/lan78xx.ko": made.module("lan78xx")})
+    (tmp_path / "out/.#lan78xx.c").symlink_to("me@here.123")
+    (tmp_path / "out/src").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "out/log")
+    build = load_build(f"{tmp_path}/Image,{tmp_path}/out")
+    assert [file.name for file in build.of(BuildFileRole.MODULE)] == ["lan78xx.ko"]
+
+
 def test_device_trees_of_two_kernels_in_one_folder_are_a_mistake(tmp_path: Path) -> None:
     names = (f"dtbs/{release}/broadcom/bcm2711-rpi-4-b.dtb" for release in ("6.12.1", "6.12.2"))
     made.write(tmp_path, {"Image": made.image(), **dict.fromkeys(names, made.device_tree())})
@@ -408,6 +418,13 @@ def test_two_kernels_are_refused(tmp_path: Path) -> None:
     assert "a build can have only one kernel, but has two" in refused(f"{tmp_path}/Image,{tmp_path}/b/Image")
 
 
+def test_hexadecimal_and_octal_values_and_names_with_underscores_stay_as_they_are_written(tmp_path: Path) -> None:
+    text = "options: {e1000e: {debug: 0x10}}\nsysctls: {net.core.default_qdisc: fq_codel, net.core.rmem_max: 0x34000}\n"
+    build = of_yaml(tmp_path, text)
+    assert build.options == (("e1000e", "debug", "0x10"),)
+    assert build.sysctls == (("net.core.default_qdisc", "fq_codel"), ("net.core.rmem_max", "0x34000"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -431,6 +448,12 @@ def test_two_kernels_are_refused(tmp_path: Path) -> None:
         ("options: {e1000e: {a b: 1}}\n", "1: options: expected a parameter of e1000e such as 'debug', got 'a b'"),
         ("options: {e1000e: {debug: 1 2}}\n", "1: options.e1000e.debug: expected a value without spaces such as 100"),
         ("sysctls: {tcp_sack: 0}\n", "1: sysctls: expected a mapping such as 'net.ipv4.tcp_sack: 0', got 'tcp_sack'"),
+        (
+            "sysctls: {net.core.rmem_max: 1_000_000}\n",
+            "1: sysctls: expected numbers without '_', which the kernel cannot read, got '1_000_000'",
+        ),
+        ("sysctls: {net.ipv4.tcp_rmem: '4096 0x8_0 1'}\n", "1: sysctls: expected numbers without '_'"),
+        ("options: {e1000e: {debug: '1,1_0'}}\n", "1: options.e1000e.debug: expected numbers without '_'"),
         ("rps: second\n", "1: rps: 'second' is not 'all', 'off', CPUs such as '0-3' or '1,3', or a mask such as '0xf'"),
         ("irq: 0-1\n", "1: irq: expected one CPU such as 1, got '0-1'"),
         ("irq: true\n", "1: irq: expected one CPU such as 1, got 'true'"),

@@ -110,6 +110,26 @@ def test_options_and_sysctls_are_compared() -> None:
     assert mismatches(build, replace(good, sysctls={}), booted=False) == ["the kernel has no sysctl net.ipv4.tcp_rmem"]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "now", "is_equal"),
+    [
+        ("0x10", "16", True),
+        ("010", "8", True),
+        ("16", "0x00000010", True),
+        ("0x10", "10", False),
+        ("08", "8", False),
+        ("fq_codel", "fq_codel", True),
+    ],
+)
+def test_numbers_are_compared_by_value(wanted: str, now: str, is_equal: bool) -> None:
+    build = Build("set", options=(("e1000e", "debug", wanted),), sysctls=(("net.core.rmem_max", wanted),))
+    found = running(None, parameters={"e1000e.debug": f"{now}\n"}, sysctls={"net.core.rmem_max": now})
+    assert len(mismatches(build, found, booted=False)) == (0 if is_equal else 2)
+    lists = Build("set", options=(("e1000e", "debug", f"1,{wanted}"),), sysctls=(("net.a", f"1 {wanted}"),))
+    found = running(None, parameters={"e1000e.debug": f"1,{now}"}, sysctls={"net.a": f"1\t{now}"})
+    assert len(mismatches(lists, found, booted=False)) == (0 if is_equal else 2)
+
+
 def test_a_value_that_the_kernel_changed_to_a_third_value_is_named_and_a_kept_one_is_an_error() -> None:
     build = Build("set", options=(("e1000e", "debug", "99"),), sysctls=(("net.core.somaxconn", "4096"),))
     before = running(None, parameters={"e1000e.debug": "0"}, sysctls={"net.core.somaxconn": "128"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,13 @@ def test_a_name_that_is_too_long(capsys: pytest.CaptureFixture[str], words: list
     assert says in sentence(capsys, *words)
 
 
+@pytest.mark.parametrize("name", ["all.jsonl", "r.json"])
+def test_an_empty_file_is_not_imported(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    Path(name).touch()
+    message = f"pinet: {name} is empty; expected a file of 'pinet history export' or a results.json"
+    assert sentence(capsys, "history", "import", name) == message
+
+
 def test_a_folder_that_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
     # For each user but root, the working directory of the first process is closed; for root in a container as well.
     assert "there is no file" in sentence(capsys, "compare", "/proc/1/cwd/x", "r.json")
@@ -284,3 +292,11 @@ def test_a_folder_that_is_closed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_no_json_for_us(text: str) -> None:
     with pytest.raises(ValueError, match=r"JSON|large|nested|Expecting|Extra"):
         parse_json(text)
+
+
+def test_one_repeated_key_among_many_is_found_at_once() -> None:
+    names = [*range(20_000), 7]
+    begin = time.process_time()
+    with pytest.raises(ValueError, match="the key '7' occurs twice in one object"):
+        parse_json("{" + ", ".join(f'"{name}": 1' for name in names) + "}")
+    assert time.process_time() - begin < 2

@@ -50,8 +50,15 @@ def test_a_closed_pipe_is_one_sentence(words: list[str]) -> None:
 def test_a_closed_standard_output_is_one_sentence(words: list[str]) -> None:
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "", *PINET, *words], cwd=ROOT, capture_output=True, check=False)
     path, advice = ("/dev/stdout", "; choose another with -o") if "-o" in words else ("the output", "")
-    message = f"pinet: cannot write {path}: standard output is closed{advice}\n"
+    message = f"pinet: cannot write {path}: it is closed, or open only for reading{advice}\n"
     assert (done.returncode, done.stderr.decode()) == (OUTPUT, message)
+
+
+def test_programs_that_pinet_starts_can_write_to_a_closed_standard_error() -> None:
+    code = "import subprocess; from pytest_pinet import cli; cli._open_closed_streams(); "
+    code += "print(subprocess.run(['sh', '-c', 'echo x >&2'], check=False).returncode)"
+    closed = ["sh", "-c", 'exec "$@" <&- 2>&-', "", sys.executable, "-c", code]
+    assert subprocess.run(closed, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout == "0\n"
 
 
 def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path) -> None:

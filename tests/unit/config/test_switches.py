@@ -40,6 +40,13 @@ def test_defaults_of_switch_settings(tmp_path: Path) -> None:
     assert group_vlans(many) == range(3800, 4000)
 
 
+@pytest.mark.parametrize("port", ["ge-0-1", "1-1", "lan-1-2", "p1-2", "ge-1-ge-2"])
+def test_a_switch_may_have_one_port_with_a_name_like_a_range(tmp_path: Path, port: str) -> None:
+    text = LAB.format(backend="fixed", ports=f"[{port}]", settings="").replace("sw/p1", f"sw/{port}")
+    (tmp_path / "lab.yaml").write_text(text)
+    assert load(str(tmp_path / "lab.yaml")).switches["sw"].ports == (port,)
+
+
 def test_a_switch_that_can_only_be_read(tmp_path: Path) -> None:
     assert switch(tmp_path, "address: x; read_only: true").is_wired_by_hand
     assert not switch(tmp_path, "address: x; read_only: false").is_wired_by_hand

@@ -114,6 +114,14 @@ def test_a_pipe_that_no_program_reads_is_not_waited_for_without_an_end(
     assert fifo.is_fifo()
 
 
+def test_a_file_that_is_open_for_reading_is_named() -> None:
+    with Path("/etc/passwd").open() as file:
+        path = f"/dev/fd/{file.fileno()}"
+        message = f"^cannot write {path}: it is closed, or open only for reading$"
+        with pytest.raises(OutputError, match=message), writing(path):
+            write_file(Path(path), [b"x"])
+
+
 @pytest.mark.parametrize(
     ("path", "why", "kind"),
     [

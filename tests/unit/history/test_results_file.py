@@ -31,6 +31,16 @@ def test_a_file_that_is_cut_short_is_that_of_a_killed_run(tmp_path: Path) -> Non
         read_run(path)
 
 
+def test_a_key_that_occurs_twice_is_refused_by_both(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    # A number of 19 digits, such as a session, is left out: this rule does not depend on one.
+    text = json.dumps(day(1).dump()).replace("0" * 31, "a" * 31)
+    path.write_text(text.replace('{"', '{"schema": 1, "', 1))
+    assert read_whole_run(path) is None
+    with pytest.raises(ConfigError, match=r"is no JSON \(the key 'schema' occurs twice in one object\)"):
+        read_run(path)
+
+
 def test_a_wrong_value_is_named_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     broken = day(1).dump()
