@@ -292,4 +292,4 @@ def test_a_closed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: 
     with closed_to_us(tmp_path / "closed", mode), pytest.raises(ConfigError) as caught:
         load_build(text)
     message = str(caught.value)
-    assert re.search("closed.* cannot be read|closed contains no modules", message), message
+    assert re.search("closed.* cannot be read|closed contains no modules", message)
