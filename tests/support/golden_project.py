@@ -206,7 +206,7 @@ build_measuring.connections_per_boot = lambda *_: 1
 # A boot every ten seconds, because the times of the boots are part of the judgement: drift is removed by them.
 boots.MadeBoot = lambda node, number, side, _, made=boots.MadeBoot: made(node, number, side, 10.0 * number)
 
-# No traffic crosses the links: what their counters show are a few ARP packets, at any moment.
+# No traffic crosses the links: what their counters show are a few packets of the kernels themselves, at any moment.
 records._costs_of_end = lambda *_: {{}}
 
 PING = {PING!r}
