@@ -104,6 +104,8 @@ def _await_client(
 ) -> None:
     """Wait for the end of the client, or for an early end of the server. Raises SshError or TrafficError."""
     orphan_since: float | None = None
+    # The output of a slow board is held back until the board has read what it reads at the end of the traffic.
+    orphan_s = ORPHAN_S + (SLOW_CLOCK_S if run.client.at_end else 0.0)
 
     def ended() -> bool:
         nonlocal orphan_since
@@ -111,7 +113,7 @@ def _await_client(
             return True
         if server[1].poll() is not None and orphan_since is None:
             orphan_since = time.monotonic()
-        return orphan_since is not None and time.monotonic() > orphan_since + ORPHAN_S
+        return orphan_since is not None and time.monotonic() > orphan_since + orphan_s
 
     def hanging(late_s: float) -> TrafficError:
         states = [_state(client[0], "-c", run.port), _state(server[0], "-s", run.port)]

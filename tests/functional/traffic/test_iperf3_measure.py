@@ -92,6 +92,14 @@ def test_an_end_reads_after_the_traffic_and_before_its_report(ends: Ends, direct
     assert text.index("pinet: report\n{") > text.index(f"pinet: ended\n{ours}-1\n")
 
 
+@pytest.mark.parametrize("slow", ["dut-1", "peer-1"])
+def test_an_end_that_reads_slowly_after_the_traffic_is_waited_for(ends: Ends, slow: str) -> None:
+    words = {name: f"sleep {2.5 if name == slow else 0}; echo {name}" for name in ends.spawned}
+    measurement = ends.measure(TCP, at_end=words)
+    assert measurement.at_end == {"dut": "dut-1\n", "peer": "peer-1\n"}
+    assert measurement.flows[Direction.TX].goodput.bps == pytest.approx(20e6, rel=ROOM)
+
+
 @pytest.mark.parametrize("direction", list(Direction))
 def test_udp(ends: Ends, direction: Direction) -> None:
     measurement = ends.measure(replace(TCP, direction=direction, udp=True, length=1400))
