@@ -178,7 +178,7 @@ def _remains(cells: Sequence[Cell], missing: int) -> str:
     sure, few = targets(cells)
     missed = [cell for cell in sure if cell.wrong > TARGET]
     open_cells, above = _undecided(cells)
-    few_wrong = len(sure) - len([cell for cell in sure if _is_over(cell)])
+    few_wrong = sum(not _is_over(cell) for cell in sure)
     lines = [
         f"**At most 10 of 600 verdicts are wrong in {few_wrong} of {len(sure)} cells, and at most 1 % in",
         f"{len(sure) - len(missed)} of them**, where the baseline spans eight days, or the days of the link differ by",

@@ -219,9 +219,9 @@ def decide(
         return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
 
     standing = _stand(usable, limit, noise, fresh_link, zone)
-    known_levels = _fresh_levels(standing, usable)
-    if levels is not None:
-        known_levels = _on_levels(standing, usable, limit, levels, error_rate)
+    known_levels = (
+        _fresh_levels(standing, usable) if levels is None else _on_levels(standing, usable, limit, levels, error_rate)
+    )
     if known_levels is not None:
         standing = known_levels.standing
     in_the_end = standing.n + more
@@ -302,8 +302,7 @@ class _OnLevels:
 def _on_levels(
     standing: _Standing, usable: Sequence[_Seen], limit: Bitrate, levels: TwoLevels, error_rate: float
 ) -> _OnLevels:
-    own, bound = standing.level, math.log(limit.bps)
-    values = [math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None]
+    own, bound, values = standing.level, math.log(limit.bps), _levels_of(usable)
     found = explanations(values, levels, error_rate)
     each = levels.unit is Unit.CONNECTION or levels.shows_both(values, found[0])
     if not each:
@@ -345,12 +344,16 @@ def _on_levels(
 
 def _fresh_levels(standing: _Standing, usable: Sequence[_Seen]) -> _OnLevels | None:
     """Return the levels on which the connections of this run fall although its baseline has one level or is missing."""
-    found = split([math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None], Unit.CONNECTION)
+    found = split(_levels_of(usable), Unit.CONNECTION)
     if found is None:
         return None
     low, high = (Bitrate(math.exp(level)) for level in (found.low, found.high))
     text = f"connections on two levels, {low} and {high}: {found.lower} of {found.count} on the lower one"
     return _OnLevels(standing, text, other_share=True)
+
+
+def _levels_of(usable: Sequence[_Seen]) -> list[float]:
+    return [math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None]
 
 
 def _had_link(usable: Sequence[_Seen]) -> bool:
