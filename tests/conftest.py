@@ -1,19 +1,23 @@
-"""Options for the runs of pytest that tests start, and the smoke tests that CI must not lose."""
+"""Options for the runs of pytest that tests start, and skipped tests, which CI does not accept."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 import pytest
 
 from tests.support.inner_run import WITHOUT_HYPOTHESIS
 
 # .ci/run sets it to ``fails``.
-SKIPPED_SMOKE = "PINET_SKIPPED_SMOKE"
-# What CI cannot install: Debian's index can be without the build scripts of its newest kernel for days, and nothing
-# installs Allure 2.
-MAY_BE_MISSING = ("Debian's packages of kernel ", "no Allure 2")
+SKIPPED = "PINET_SKIPPED"
+# Beginnings of the reasons for which CI may skip a test. Each needs something that a new Debian cannot have.
+MAY_BE_MISSING = (
+    "actionlint is not installed",  # no package of Debian or PyPI has it
+)
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,16 +27,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """In CI, a smoke test that is skipped fails: without it, a family of features is not tested at all."""
-    report = yield
-    if report.skipped and isinstance(report.longrepr, tuple) and item.get_closest_marker("smoke") is not None:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI, a test that is skipped fails."""
+    return _not_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """In CI, a module that is skipped fails."""
+    return _not_skipped((yield))
+
+
+def _not_skipped(report: Report) -> Report:
+    """Make a skip a failure, unless its reason is listed: else nobody sees that a test is never run."""
+    if os.environ.get(SKIPPED) == "fails" and report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if os.environ.get(SKIPPED_SMOKE) == "fails" and not reason.startswith(MAY_BE_MISSING):
+        if not reason.startswith(MAY_BE_MISSING):
             report.outcome = "failed"
-            report.longrepr = f"{SKIPPED_SMOKE}=fails, and this smoke test was skipped: {reason}"
+            report.longrepr = f"{SKIPPED}=fails, and this test was skipped: {reason}"
     return report
 
 

@@ -113,9 +113,9 @@ class _Tree:
         with locked(cache()):
             boards = Apt(cache() / "apt", print)
             boards.update()
-            # Name the version: these headers do not fit sources of another version.
-            names = [f"{name}={version}" for name in (f"linux-headers-{release}", common, f"linux-source-{series}")]
-            *headers, source = [boards.fetch(name) for name in names]
+            *headers, source = [
+                _fetch(boards, name, version) for name in (f"linux-headers-{release}", common, f"linux-source-{series}")
+            ]
             for package in headers:
                 _run("dpkg-deb", "-x", package, root)
             # Programs that run during the build belong to the build machine. This link names their package.
@@ -123,7 +123,7 @@ class _Tree:
             scripts = (build / "scripts").readlink().parent.name
             machine = Apt(cache() / "apt-build", print, _run("dpkg", "--print-architecture").strip())
             machine.update()
-            _run("dpkg-deb", "-x", machine.fetch(f"{scripts}={version}"), root)
+            _run("dpkg-deb", "-x", _fetch(machine, scripts, version), root)
         makefile = build / "Makefile"
         makefile.write_text(makefile.read_text().replace("/usr/src/", f"{self._base}/usr/src/"))
         _run("dpkg-deb", "-x", source, root / "source")
@@ -133,6 +133,17 @@ class _Tree:
         shutil.rmtree(root / "source")
         # It has 140 MB, of which 1 MB is kept.
         source.unlink()
+
+
+def _fetch(apt: Apt, name: str, version: str) -> Path:
+    """Fetch a package in the version of the boards' kernel, or else the newest. Raises LabError.
+
+    Debian publishes each architecture by itself, so its index may lack this version of one package for some days.
+    """
+    try:
+        return apt.fetch(f"{name}={version}")
+    except LabError:
+        return apt.fetch(name)
 
 
 def _build(tree: _Tree, driver: str, patch: bytes, target: Path) -> None:

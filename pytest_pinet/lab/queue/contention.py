@@ -66,6 +66,9 @@ def _resolved(address: str) -> str:
     """Return ``host:port`` of a coordinator, the same for all names of its host; if unresolved, the address itself."""
     host, _, port = address.rpartition(":") if address.rpartition(":")[2].isdecimal() else (address, "", "")
     port = port or _COORDINATOR_PORT
+    if host.lower() == "localhost":
+        # RFC 6761, section 6.3. A container's /etc/hosts may lack the name.
+        return f"{THIS_HOST}:{port}"
     try:
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)
     except OSError:

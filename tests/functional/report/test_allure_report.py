@@ -12,7 +12,6 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,6 @@ from pytest_pinet.report.allure.tool import Allure, find_allure
 from tests.support.browser import browser
 from tests.support.gate_project import PINET, SLOW_ON_PURPOSE, GateLab, NewProject, Project
 
-pytestmark = [
-    pytest.mark.smoke,
-    pytest.mark.skipif(find_spec("allure_pytest") is None, reason="allure-pytest is not installed"),
-]
 MATRIX = """
 import pytest
 
@@ -114,10 +109,12 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(kept) if kept else tmp_path_factory.mktemp("pictures")
 
 
+@pytest.mark.smoke
 def test_the_gate_is_what_it_is_without_allure(runs: Runs) -> None:
     assert [one.ret for one in runs.ended] == [0, 1]
 
 
+@pytest.mark.smoke
 def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     assert found["status"] == "failed"
@@ -136,6 +133,7 @@ def test_a_result_tells_all_that_was_done_and_found(runs: Runs) -> None:
     assert pictures | {f"switch and NIC counters {TX}", f"evidence {TX}", "client.json"} <= names
 
 
+@pytest.mark.smoke
 def test_a_tuned_result_tells_what_was_set_and_taken_back(runs: Runs) -> None:
     found = runs.result("tcp-P2 tx")
     assert found["name"].startswith("pi3b:onboard/pair/congestion=reno · tcp-P2 tx ")
@@ -147,6 +145,7 @@ def test_a_tuned_result_tells_what_was_set_and_taken_back(runs: Runs) -> None:
     assert order == sorted(order)
 
 
+@pytest.mark.smoke
 def test_no_password_is_in_what_leaves_the_lab(runs: Runs, gate_lab: GateLab) -> None:
     password = gate_lab.environment["LG_CONSOLE_PASSWORD"]
     texts = [path.read_text(errors="replace") for path in (runs.project.path / "res").iterdir()]
@@ -154,11 +153,13 @@ def test_no_password_is_in_what_leaves_the_lab(runs: Runs, gate_lab: GateLab) ->
     assert not [text for text in texts if password in text]
 
 
+@pytest.mark.smoke
 def test_what_measured_nothing_is_not_green(runs: Runs) -> None:
     assert runs.result("test_nothing")["status"] == "unknown"
     assert runs.result("test_absent")["status"] == "skipped"
 
 
+@pytest.mark.smoke
 def test_the_trend_holds_all_runs_so_far(runs: Runs) -> None:
     found = runs.result("tcp-P1 tx")
     (source,) = (one["source"] for one in found["attachments"] if one["name"] == f"trend {TX}")
@@ -166,6 +167,7 @@ def test_the_trend_holds_all_runs_so_far(runs: Runs) -> None:
     assert base64.b64encode(b"<svg").decode()[:5] in found["descriptionHtml"]
 
 
+@pytest.mark.smoke
 def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from_elsewhere(
     runs: Runs, pictures: Path
 ) -> None:
@@ -214,6 +216,7 @@ def test_allure_3_shows_values_history_steps_and_pictures_and_loads_nothing_from
         assert seen.left_the_machine() == []
 
 
+@pytest.mark.smoke
 def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
     """Check the data of a multi-file report, which Allure's own history would have extended."""
     allure = tool(3)
@@ -239,6 +242,7 @@ def test_made_again_the_report_counts_no_run_twice(runs: Runs) -> None:
         assert [one["status"] for one in test["history"]] == ["passed"]
 
 
+@pytest.mark.slow
 def test_allure_2_shows_the_same_results_and_their_history(runs: Runs, pictures: Path) -> None:
     runs.report(tool(2), "report2.html")
     page = runs.project.path / "report2.html"

@@ -43,6 +43,15 @@ def test_all_names_of_a_coordinator_give_the_same_key() -> None:
     assert lab_key(lab, "not a name:1") == "not a name:1"
 
 
+def test_localhost_is_this_host_where_no_file_and_no_server_has_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(host: str, port: int, type: int) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    contention._resolved.cache_clear()
+    monkeypatch.setattr("socket.getaddrinfo", unknown)
+    assert lab_key(replace(virtual_lab(), launcher=None), "localhost:20408") == "this host:20408"
+
+
 def test_a_name_of_this_host_on_the_network_is_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
     contention._resolved.cache_clear()
     found = (socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.1.1", 20408))
