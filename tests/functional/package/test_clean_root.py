@@ -35,7 +35,6 @@ assert subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip() 
 assert pathlib.Path("Makefile").stat().st_mode & 0o444 == 0o444
 assert not pathlib.Path(sys.argv[2]).exists(), "files of the machine"
 assert len([one for one in pathlib.Path("/proc").iterdir() if one.name.isdigit()]) < 10, "processes of the machine"
-assert pathlib.Path("/proc/1/root/etc/hostname").read_text() == "clean-root\\n"
 assert os.environ["PINET_PASSED_ON"] == "1" and "KEPT_BACK" not in os.environ
 sys.exit(7)
 """

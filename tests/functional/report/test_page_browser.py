@@ -110,6 +110,7 @@ def test_the_page_is_readable_at_any_width_and_loads_nothing_from_elsewhere(page
         assert seen.complaints() == []
 
 
+@pytest.mark.smoke
 def test_boards_out_of_view_are_named(page: Path) -> None:
     hint = (
         "const hint = [...document.querySelectorAll('main p')].find(e => e.textContent.startsWith('Scroll the'));"
