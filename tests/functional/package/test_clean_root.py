@@ -1,4 +1,4 @@
-"""``tools/clean-root`` runs a command in a new Debian: it shares nothing with this machine, and leaves nothing behind."""
+"""``tools/clean-root`` runs a command in a new Debian, which shares nothing with this machine, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parents[3] / "tools" / "clean-root"
+CHECKOUT = Path(__file__).parents[3]
+TOOL = str(CHECKOUT / "tools" / "clean-root")
 # Unpacking a minimal Debian takes some 20 s on an idle machine.
 TIMEOUT_S = 300
 
@@ -43,10 +44,10 @@ sys.exit(7)
 @pytest.mark.smoke
 @pytest.mark.skipif(os.geteuid() != 0, reason="a new root needs root")
 def test_a_command_sees_a_new_debian_and_its_exit_status_is_passed_on(before: set[Path], tmp_path: Path) -> None:
-    head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=TOOL.parent, text=True).strip()
+    head = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, text=True).strip()
     environment = {**os.environ, "PINET_PASSED_ON": "1", "KEPT_BACK": "1"}
 
-    argv = [TOOL, "python3", "-c", LOOK, head, tmp_path]
+    argv = [TOOL, "python3", "-c", LOOK, head, str(tmp_path)]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
     assert (done.returncode, "Traceback" in done.stderr) == (7, False), done.stderr
