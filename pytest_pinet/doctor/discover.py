@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pytest_pinet.config.lab_text import identity, mapping
 from pytest_pinet.doctor.bench import Bench, open_bench
-from pytest_pinet.doctor.cabling import reporting_switches, sightings
+from pytest_pinet.doctor.cabling import reporting_switches, sightings, unproven
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
 from pytest_pinet.doctor.finding import WIDTH, Status
 from pytest_pinet.errors import LabError, first_line
@@ -82,6 +82,8 @@ def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
             places.append(NicLocation(interface, answer, sighting.port, how))
         elif sighting.ports:
             places.append(_unknown(interface, f"it appears on {' and '.join(map(str, sighting.ports))} at once"))
+        elif sighting.unplaced:
+            places.append(_unknown(interface, unproven(sighting)))
         elif name in errors:
             places.append(_unknown(interface, first_line(errors[name])))
         elif name not in switches:
