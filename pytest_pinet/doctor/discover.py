@@ -15,7 +15,7 @@ from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.cabling import reporting_switches, sightings, unproven
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
 from pytest_pinet.doctor.finding import WIDTH, Status
-from pytest_pinet.errors import LabError, first_line
+from pytest_pinet.errors import ConfigError, LabError, first_line
 from pytest_pinet.judge.hardware import fitting, identify
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.hardware import FoundBoard
@@ -57,6 +57,8 @@ def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[
         reasons: dict[str, str] = {}
         for _, findings in run([*REACHING, LINK_SPEED], bench):
             for finding in (f for f in findings if f.status is Status.WRONG):
+                if finding.mistake:
+                    raise ConfigError(finding.message)
                 if finding.node is None:
                     raise LabError(finding.message, finding.act)
                 reasons.setdefault(finding.node, finding.message)

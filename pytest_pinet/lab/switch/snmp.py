@@ -260,8 +260,11 @@ class SnmpSwitch:
             seen += by_lldp(self._client, self._agent.names, interfaces.keys())
         if Capability.FDB in self.capabilities:
             seen += by_fdb(self._client, self._agent.names, interfaces.keys())
-        places = {None: UNPLACED, **interfaces}
-        named = [(places[number], neighbour) for number, neighbour in seen if number in places]
+        named = [
+            (UNPLACED if number is None else interfaces[number], neighbour)
+            for number, neighbour in seen
+            if number is None or number in interfaces
+        ]
         return neighbours_by_port(interfaces.values(), named)
 
     def close(self) -> None:
