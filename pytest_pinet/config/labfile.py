@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pytest_pinet.config.fields import MOST_MBPS
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
@@ -111,7 +112,7 @@ def _uplink(name: str, section: UplinkSection, switches: Mapping[str, Switch], d
     if first.switch == second.switch:
         message = f"uplink '{name}' has both ends on switch {first.switch}; expected ports of two switches"
         raise ConfigError(message, document.value((*path, "ports")))
-    if section.speed.bps % 1e6:
+    if section.speed.bps % 1e6 or not 1 <= section.speed.bps / 1e6 <= MOST_MBPS:
         message = f"uplink '{name}': {section.speed} is not a link speed; expected a value such as '1 Gbit/s'"
         raise ConfigError(message, document.value((*path, "speed")))
     speed_mbps = round(section.speed.bps / 1e6)

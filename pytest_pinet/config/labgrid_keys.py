@@ -30,7 +30,7 @@ def _coordinator(value: object) -> None:
     form = "HOST:PORT such as bench.example.org:20408"
     if not isinstance(value, str):
         raise ValueError(f"expected {form}, got {shown(value)}")
-    parse_address(value, "", form)
+    parse_address(value, "", form, user=False)
 
 
 def _outlet(value: object) -> None:

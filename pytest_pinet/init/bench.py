@@ -65,7 +65,7 @@ def parse_board(text: str) -> tuple[str, str]:
 
 def parse_coordinator(text: str) -> str:
     """Parse an address of a coordinator. Raises ValueError."""
-    parse_address(text, "", "HOST:PORT such as bench.example.org:20408")
+    parse_address(text, "", "HOST:PORT such as bench.example.org:20408", user=False)
     return text
 
 

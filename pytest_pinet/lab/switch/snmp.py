@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from pytest_pinet.config.switches import seconds
+from pytest_pinet.config.switches import timeout
 from pytest_pinet.errors import SwitchError, mistake_in
 from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch import snmp_tables as mib
@@ -307,7 +307,7 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
     with mistake_in(f"switch {switch.name!r}", switch.where):
         address = snmp_address(settings["address"])
         host, port = address.host, address.port or 161
-        timeout_s = seconds(settings["timeout"]) if "timeout" in settings else DEFAULT_TIMEOUT_S
+        timeout_s = timeout(settings["timeout"]) if "timeout" in settings else DEFAULT_TIMEOUT_S
         poe_group = int(settings.get("poe_group", "1"))
     names = {field.name for field in fields(Access)} - {"name", "host", "port", "where", "timeout_s"}
     credentials = {name: settings[name] for name in names & settings.keys()}
