@@ -46,6 +46,8 @@ class Targets:
 
         try:
             target = self._environment.get_target(node.target)
+            if target is None:
+                raise ConfigError(f"node '{node.name}' has no target '{node.target}' in this file", node.where)
             target.get_driver(Strategy, activate=False).patience = node.patience
         except PinetError:
             raise
@@ -92,14 +94,8 @@ class Targets:
 
 
 def check_file(lab: Lab) -> None:
-    """Check a lab file as labgrid reads it; variables need no values. Raises ConfigError.
-
-    A file without targets describes a lab for commands that use no board.
-    """
-    document = read_lab(lab)
-    if ("targets",) not in document.value_lines:
-        return
-    with environment(dict.fromkeys(unset_variables(document), "")):
+    """Check a lab file as labgrid reads it; variables need no values. Raises ConfigError."""
+    with environment(dict.fromkeys(unset_variables(read_lab(lab)), "")):
         _environment(lab)
 
 
