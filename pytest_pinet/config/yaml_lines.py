@@ -61,9 +61,9 @@ def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
     try:
         return string.Template(text).substitute(values)
     except KeyError as error:
-        raise ConfigError(
-            f"!template {quoted(text)} needs the variable {error.args[0]}, which is not set (known are $BASE and LG_*)"
-        ) from None
+        name = str(error.args[0])
+        act = f"run: export {name}=..." if name.startswith("LG_") else "known are $BASE and LG_*"
+        raise ConfigError(f"!template {quoted(text)} needs the variable {name}, which is not set; {act}") from None
     except ValueError:
         raise ConfigError(
             f"!template {quoted(text)} has a '$' without a variable name; write '$$' for a dollar sign"

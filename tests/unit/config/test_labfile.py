@@ -286,7 +286,7 @@ def test_text_that_is_not_a_template_is_not_changed() -> None:
     ("template", "message"),
     [
         ("$LG_MISSING", "!template '$LG_MISSING' needs the variable LG_MISSING, which is not set"),
-        ("$HOME", "!template '$HOME' needs the variable HOME, which is not set (known are $BASE and LG_*)"),
+        ("$HOME", "!template '$HOME' needs the variable HOME, which is not set; known are $BASE and LG_*"),
         ("5$", "!template '5$' has a '$' without a variable name; write '$$' for a dollar sign"),
     ],
 )
