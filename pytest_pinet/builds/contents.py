@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from pytest_pinet.builds.cache import unpack_once
@@ -13,8 +14,8 @@ from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_FILES, Unreadable, deb_files, tar_files
 from pytest_pinet.builds.tree import find_trees
 from pytest_pinet.config.file_text import read_text
-from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import nearest, quoted
+from pytest_pinet.errors import ConfigError, Where, mistake_in
+from pytest_pinet.execution.names import nearest, quoted, shown
 from pytest_pinet.execution.path_kind import is_folder
 from pytest_pinet.model.build import BuildFileRole, BuildSource
 
@@ -22,6 +23,7 @@ from pytest_pinet.model.build import BuildFileRole, BuildSource
 MAX_BYTES = 2**30
 KERNELS = ("Image", "Image.gz", "vmlinuz", "zImage", "kernel8.img", "kernel_2712.img", "kernel7l.img", "kernel7.img")
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tar.bz2")
+_TREES = (".dtb", ".dtbo")
 _DEVICE_TREE_ENDINGS = {".dtb": BuildFileRole.DEVICE_TREE, ".dtbo": BuildFileRole.OVERLAY}
 # The device trees in a package that the firmware of a Raspberry Pi can load.
 _PI_TREES = "bcm27", "bcm28"
@@ -246,6 +248,9 @@ def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
     device trees for many boards, only the trees for a Raspberry Pi are added.
     """
     found = files_in(path, where) if path.is_dir() else [path]
+    folders = {path, *chain.from_iterable(entry.relative_to(path).parents for entry in found)} if path.is_dir() else ()
+    if wrong := next((folder for folder in folders if folder.name.endswith(_TREES)), None):
+        raise _no_tree(path / wrong if wrong != path else path, where)
     trees: list[Path] = []
     for entry in found:
         # overlays/overlay_map.dtb tells the firmware which overlay fits which model.
@@ -260,6 +265,11 @@ def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
     parts.add(BuildFileRole.DEVICE_TREE, [tree for tree in trees if tree.name.startswith(_PI_TREES)] or trees, where)
 
 
+def _no_tree(path: Path, where: Where) -> ConfigError:
+    what = "is a folder" if path.is_dir() else "has no name before its ending"
+    return ConfigError(f"{path} {what}; expected a file such as {OVERLAYS}/vc4.dtbo", where)
+
+
 def add_firmware(parts: BuildContents, folder: Path, where: Where) -> None:
     """Add the files that drivers load from /lib/firmware, by their path there."""
     for entry in files_in(folder, where):
@@ -269,11 +279,15 @@ def add_firmware(parts: BuildContents, folder: Path, where: Where) -> None:
 def add_folder(parts: BuildContents, folder: Path) -> None:
     """Add all files of a folder. The name of each file says what it is. Raises ConfigError for unknown names."""
     where = Where(str(folder))
+    if folder.name.endswith(_TREES):
+        raise _no_tree(folder, where)
     if any(is_folder(folder / name) for name in ("lib", "usr", "modules")):
         add_modules(parts, folder, where)
     for name in [one.name for one in entries_in(folder, where)]:
         entry = folder / name
         existing(entry, where, "file of a build")
+        if name.endswith(_TREES) and (entry.is_dir() or name.startswith(".")):
+            raise _no_tree(entry, where)
         if entry.is_dir():
             if name in (OVERLAYS, "broadcom", "dtbs"):
                 add_device_trees(parts, entry, where)
@@ -282,7 +296,7 @@ def add_folder(parts: BuildContents, folder: Path) -> None:
             elif name not in ("lib", "usr", "modules") and not name.startswith("."):
                 raise _unsupported(entry)
         elif name == CONFIG:
-            parts.config += _config_lines(read_text(entry, "lines for config.txt"))
+            parts.config += _config_lines(read_text(entry, "lines for config.txt"), str(entry))
         elif name == CMDLINE:
             parts.cmdline += _cmdline_words(read_text(entry, "words to append to cmdline.txt"), str(entry))
         elif name in KERNELS or name.startswith("vmlinuz-"):
@@ -297,14 +311,38 @@ def _unsupported(entry: Path) -> ConfigError:
     return ConfigError(f"unsupported file '{entry.name}'; accepted: {_ACCEPTED}", Where(str(entry.parent)))
 
 
-def _config_lines(text: str) -> list[str]:
-    """Return the lines of config.txt without comments and blank lines."""
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+def _config_lines(text: str, file: str) -> list[str]:
+    """Return the lines of config.txt without comments and blank lines. Raises ConfigError."""
+    found = []
+    # The firmware ends a line only here; Python also ends lines at other characters.
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
+        if (words := line.strip(" \t")) and not words.startswith("#"):
+            with mistake_in(CONFIG, Where(file, number)):
+                found.append(printable(words))
+    return found
 
 
 def _cmdline_words(text: str, file: str) -> list[str]:
     """Return the words of cmdline.txt. Raises ConfigError for a second line, which the firmware would ignore."""
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    lines = [(n, line) for n, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1) if line.strip(" \t")]
     if len(lines) > 1:
         raise ConfigError("expected one line, because the firmware reads only the first", Where(file, lines[1][0]))
-    return lines[0][1].split() if lines else []
+    for number, line in lines:
+        with mistake_in(CMDLINE, Where(file, number)):
+            return kernel_words(line)
+    return []
+
+
+def printable(text: str) -> str:
+    """Return a line for a file of the firmware. Raises ValueError for control characters and line ends in it."""
+    wrong = next((character for character in text.replace("\t", " ") if not character.isprintable()), None)
+    if wrong is not None:
+        raise ValueError(f"expected one line without control characters, got {wrong!a} in {shown(text)}")
+    return text
+
+
+def kernel_words(text: str) -> list[str]:
+    """Return the words of a kernel command line. Raises ValueError."""
+    if printable(text).count('"') % 2:
+        raise ValueError(f"a quote has no end, so the kernel takes the rest as one value, in {shown(text)}")
+    return text.split()

@@ -21,6 +21,7 @@ from pytest_pinet.builds.contents import (
     add_package,
     existing,
     filled,
+    kernel_words,
     trees_in,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
@@ -52,7 +53,7 @@ def _listed(value: object) -> object:
 
 
 def _lines(value: object) -> list[str]:
-    lines = value.splitlines() if isinstance(value, str) else value
+    lines = value.split("\n") if isinstance(value, str) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         raise ValueError(f"expected {_CONFIG_FORM}, got {shown(value)}")
     for line in lines:
@@ -66,11 +67,10 @@ def _cmdline(value: object) -> str:
         value = " ".join(value)
     if not isinstance(value, str):
         raise ValueError(f"expected words for cmdline.txt such as 'pci=pcie_bus_perf', got {shown(value)}")
-    if "\n" in value.strip():
+    line = value.strip(" \t\n")
+    if "\n" in line:
         raise ValueError("expected one line, because the firmware reads only the first")
-    if not value.strip().isprintable():
-        raise ValueError(f"expected words without control characters, got {shown(value)}")
-    return value.strip()
+    return " ".join(kernel_words(line))
 
 
 def _option_names(value: object) -> object:
@@ -114,6 +114,8 @@ def _option(value: object) -> str:
         text = "1" if value else "0"
     if not isinstance(text, str) or not re.fullmatch(r"[!-~]{1,200}", text):
         raise ValueError(f"expected a value without spaces such as 100 or '100,100', got {shown(value)}")
+    if text.count('"') % 2:
+        raise ValueError(f"a quote has no end, so the kernel takes the rest as one value, in {shown(text)}")
     _check_numbers(text)
     return text
 

@@ -20,6 +20,8 @@ from pytest_pinet.cli.paint import echo
 def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     """Check a lab file without using the lab, and list its interfaces.
 
+    Also imports the modules of the key `imports`, as labgrid does, to know their drivers.
+
     FILE is the same as --lab FILE. A variable that is not set is a note, because this command uses no value of a
     template.
 
@@ -29,6 +31,7 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     from pytest_pinet.config.labfile import load
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.judge.hardware import ADDRESS, exchangeable
+    from pytest_pinet.lab.labgrid.targets import check_file
     from pytest_pinet.report.diagrams.facts import count, management_lines
     from pytest_pinet.report.table import text_table
     from pytest_pinet.report.text_wrap import WIDTH, wrap
@@ -37,6 +40,7 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
         raise click.UsageError(f"two lab files: {file} and --lab {lab_file}; expected one of them", ctx)
     file = lab_file if file is None else file
     lab = load(file, in_use=False)
+    check_file(lab)
     echo(f"{file}: ok, lab {lab.name}: {len(lab.nodes)} nodes, {len(lab.interfaces())} interfaces")
     if is_name(file):
         echo(f"  packaged in {lab_path(file)}")

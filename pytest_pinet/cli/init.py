@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,7 +40,8 @@ T = TypeVar("T")
 @click.option("--name", metavar="NAME", help="The name of the lab. Default: desk, or bench with --bench.")
 @click.option(
     "--peer", metavar="PEER",
-    help="The other end of a single board: runner (this machine, the default), none, or the LOGIN of another board.",
+    help="The other end of a single board: runner (this machine, the default), none, or the LOGIN of another board. "
+    "With --bench: none (the default) or runner.",
 )  # fmt: skip
 @click.option(
     "--interface", "interfaces", metavar="[NODE=]DEVICE", multiple=True,
@@ -101,8 +103,8 @@ def init(
     from pytest_pinet.init.login import parse as parse_login
     from pytest_pinet.init.machine import this_machine
 
-    if is_bench and peer is not None:
-        raise ConfigError("--peer is for boards without a coordinator; leave it out with --bench")
+    if is_bench and peer not in (None, PEER_RUNNER, PEER_NONE):
+        raise ConfigError(f"--peer {peer}: with --bench, expected {PEER_RUNNER} (this machine) or {PEER_NONE}")
     of_bench = {
         "--coordinator": coordinator,
         "--board": boards,
@@ -117,14 +119,21 @@ def init(
         raise ConfigError(f"{given[0]} is for a lab with a labgrid coordinator; add --bench")
     answers = Answers(sys.stdin.isatty(), yes)
     name = name or ("bench" if is_bench else "desk")
-    wishes = _wishes(name, PEER_NONE if is_bench else peer, interfaces, speed, keyfile)
+    # The NIC of this machine is no NIC of a board.
+    mine = [one for one in interfaces if is_bench and peer == PEER_RUNNER and one.startswith(f"{desk.RUNNER}=")]
+    others = [one for one in interfaces if one not in mine]
+    wishes = _wishes(name, PEER_NONE if is_bench else peer, others, speed, keyfile)
     file = output or f"{name}.yaml"
     new_file.check_free(file)
     if not logins and not is_bench:
         logins = (answers.text("Login of the board, such as pi@192.0.2.5", str, "LOGIN"),)
-    texts = [*logins, *([peer] if peer is not None and wishes.peer is None else [])]
+    texts = [*logins, *([peer] if peer is not None and wishes.peer is None and not is_bench else [])]
     addresses = [_parsed("LOGIN", parse_login, text) for text in texts]
-    plan = desk.plan(_look(addresses, keyfile), this_machine(), wishes, answers)
+    runner = this_machine()
+    plan = desk.plan(_look(addresses, keyfile), runner, wishes, answers)
+    if is_bench and peer == PEER_RUNNER:
+        own = _wishes(name, peer, mine, speed, keyfile)
+        plan = replace(plan, nodes=[*plan.nodes, desk.runner_of_bench(runner, plan, own, answers)])
     plan = missing.with_iperf3(plan, install_iperf3, answers, say)
     if is_bench:
         chosen = bench.BenchWishes(
@@ -143,6 +152,8 @@ def init(
         text = lab_file.desk_text(plan, file)
     lab = new_file.write(file, text)
     say(f"{file} is written: lab {lab.name} with {' and '.join(lab.nodes)}")
+    if is_bench and len(lab.nodes) == 1:
+        say(f"one board has no peer, so no test can run: add a second board to {file}, or write it with --peer runner")
     for line in missing.to_do(plan):
         say(line)
     print_lines(missing.next_steps(file, text))

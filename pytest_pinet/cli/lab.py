@@ -14,10 +14,10 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.errors import ConfigError, LabError, mistake_in
+from pytest_pinet.errors import ConfigError, mistake_in
 
 if TYPE_CHECKING:
-    from pytest_pinet.model.lab import Scale
+    from pytest_pinet.model.lab import Lab, Scale
 
 WIDTH = 80
 MOST_STALE_S = 3600.0
@@ -61,12 +61,17 @@ def down(lab_file: str) -> None:
 @LAB_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def status(lab_file: str, as_json: bool) -> None:
-    """Show power, ports, links and faults of every node.
+    """Show power, ports, links and faults of every node; of a lab without a launcher, what can be reached.
 
-    Exit code: 0 if the lab is up; 1 if it is down.
+    Exit code: 0 if the lab is up, or all of it can be reached; 1 otherwise.
     """
+    from pytest_pinet.config.labfile import load
     from pytest_pinet.virtual.status import status as read_status
 
+    lab = load(lab_file)
+    if lab.launcher is None:
+        _real_status(lab, as_json)
+        return
     found = read_status(lab_file)
     if found is None:
         echo(json.dumps({"up": False}) if as_json else f"the lab of {lab_file} is down")
@@ -75,6 +80,19 @@ def status(lab_file: str, as_json: bool) -> None:
         echo(json.dumps({"up": True, **found}, indent=1))
         return
     print_lines([*(line[:WIDTH] for line in _table(found)), "", *_exports(found["environment"])])
+
+
+def _real_status(lab: Lab, as_json: bool) -> None:
+    from pytest_pinet.doctor.reach import lines, reach
+
+    found = reach(lab)
+    if as_json:
+        echo(json.dumps([one.as_json() for one in found], indent=1))
+    else:
+        echo(f"lab {lab.name} has no launcher: it is always there, and this is what can be reached now")
+        print_lines(lines(found))
+    if any(one.answers is False for one in found):
+        sys.exit(1)
 
 
 @sections(
@@ -191,10 +209,11 @@ def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:
     from pytest_pinet.virtual.launcher import running_state
     from pytest_pinet.virtual.runtime import Runtime
+    from pytest_pinet.virtual.status import is_down
 
     runtime = Runtime.of(lab_file)
     if running_state(runtime) is None:
-        raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
+        raise is_down(lab_file)
     return list(runtime.ask(op, **arguments))
 
 

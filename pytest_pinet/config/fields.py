@@ -35,6 +35,9 @@ _COMMITS = Form(
     "a URL with '{commit}', such as 'https://git.kernel.org/linus/{commit}'",
 )
 MAX_PORTS = 1024
+LEAST_BOOT_S, MOST_BOOT_S = 1.0, 3600.0
+# The fastest Ethernet that is specified has 800 Gbit/s.
+MOST_MBPS = 1_000_000
 # At a lower scale the queues of a link last longer than its traffic.
 LEAST_SCALE = 0.01
 
@@ -75,10 +78,10 @@ def _rate(value: object) -> Bitrate:
     return Bitrate.parse(parse_text(value, RATE_FORM))
 
 
-def _duration(value: object) -> float:
+def _boot_timeout(value: object) -> float:
     seconds = parse_duration(parse_text(value, DURATION_FORM))
-    if seconds == 0:
-        raise ValueError(f"expected {DURATION_FORM}, longer than 0 s")
+    if not LEAST_BOOT_S <= seconds <= MOST_BOOT_S:
+        raise ValueError(f"expected {DURATION_FORM}, from {LEAST_BOOT_S:g} s to 1 h, got {shown(value)}")
     return seconds
 
 
@@ -86,12 +89,15 @@ def _management(value: object) -> Management:
     return Management.parse(parse_text(value, MANAGEMENT_FORM))
 
 
-def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"expected a whole number above zero, got {shown(value)}")
-    if value > 10_000_000:
-        raise ValueError(f"expected a whole number of at most 10000000, got {shown(value)}")
-    return value
+def _whole(least: int, most: int) -> tuple[object, ...]:
+    """Return the annotations of a whole number: ``Annotated[int, *_whole(1, 9)]``."""
+
+    def check(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"expected a whole number from {least} to {most}, got {shown(value)}")
+        return value
+
+    return PlainValidator(check), WithJsonSchema({"type": "integer", "minimum": least, "maximum": most})
 
 
 def _setting(value: object) -> str:
@@ -200,7 +206,7 @@ Scale = Annotated[
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "minimum": LEAST_SCALE, "maximum": 1}]}),
 ]
 Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema(_RATE)]
-Seconds = Annotated[float, PlainValidator(_duration), WithJsonSchema(_TIME)]
+BootTimeout = Annotated[float, PlainValidator(_boot_timeout), WithJsonSchema(_TIME)]
 # The values of limits stay as they are written: the parser of limits reads them, editors need their shape.
 Minimum = Annotated[object, WithJsonSchema({"type": "string", "pattern": rf"^({RATE_PATTERN}|{NUMBER} ?%)$"})]
 Fraction = Annotated[object, WithJsonSchema({"anyOf": [PERCENT, {"type": "number", "minimum": 0, "maximum": 1}]})]
@@ -228,7 +234,12 @@ ManagementOf = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^(separate|same|wifi|serial|vlan:[1-9][0-9]{0,3})$"}),
 ]
 Marginal = Annotated[Share, PlainValidator(parse_marginal), WithJsonSchema(PERCENT)]
-Count = Annotated[int, PlainValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
+Clock = Annotated[int, *_whole(1, 100_000)]
+Cores = Annotated[int, *_whole(1, 4096)]
+Count = Annotated[int, *_whole(1, 10_000_000)]
+LinkSpeed = Annotated[int, *_whole(1, MOST_MBPS)]
+# The least packet that IPv4 requires (RFC 791), and the largest MTU of Linux's loopback.
+Mtu = Annotated[int, *_whole(68, 65_536)]
 Setting = Annotated[str, PlainValidator(_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 Members = Annotated[list[Glob], *_ONE_OR_MORE]
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pytest_pinet.config.fields import MOST_MBPS
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.hardware import resolve_hardware
 from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, packaged_labs
-from pytest_pinet.config.labgrid_keys import check_labgrid_keys, unset_variables
+from pytest_pinet.config.labgrid_keys import check_labgrid_keys, parts_of, unset_variables
 from pytest_pinet.config.limits import resolve_limits
 from pytest_pinet.config.messages import first_error, keys_of
 from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
@@ -51,7 +52,7 @@ def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
     lab = _build(section, _targets(data, document), document)
     if in_use:
         refuse_exact_boards(lab)
-    check_labgrid_keys(document, all_set=in_use and lab.launcher is None)
+    check_labgrid_keys(document, used_targets(lab), all_set=in_use and lab.launcher is None)
     return replace(lab, unset=unset_variables(document)) if lab.launcher is None else lab
 
 
@@ -85,12 +86,23 @@ def _top_level(document: Document) -> dict[str, object]:
     return data
 
 
+def used_targets(lab: Lab) -> list[str]:
+    """Return labgrid's targets that the nodes of this lab use. The machine that pytest runs on has none."""
+    return [node.target for node in lab.nodes.values() if not node.runner]
+
+
 def _targets(data: dict[str, object], document: Document) -> dict[str, object] | None:
     """Return labgrid's targets by name, or None if the file has none."""
     targets = data.get("targets")
-    if targets is None or isinstance(targets, dict):
-        return targets
-    raise ConfigError(f"targets: expected a mapping, got {shown(targets)}", document.value(("targets",)))
+    if targets is None:
+        return None
+    if not isinstance(targets, dict):
+        raise ConfigError(f"targets: expected a mapping, got {shown(targets)}", document.value(("targets",)))
+    for name, target in targets.items():
+        if not isinstance(target, dict):
+            message = f"targets.{name}: expected a mapping with resources and drivers, got {shown(target)}"
+            raise ConfigError(message, document.value(("targets", name)))
+    return targets
 
 
 def _uplink(name: str, section: UplinkSection, switches: Mapping[str, Switch], document: Document) -> Uplink:
@@ -100,7 +112,7 @@ def _uplink(name: str, section: UplinkSection, switches: Mapping[str, Switch], d
     if first.switch == second.switch:
         message = f"uplink '{name}' has both ends on switch {first.switch}; expected ports of two switches"
         raise ConfigError(message, document.value((*path, "ports")))
-    if section.speed.bps % 1e6:
+    if section.speed.bps % 1e6 or not 1 <= section.speed.bps / 1e6 <= MOST_MBPS:
         message = f"uplink '{name}': {section.speed} is not a link speed; expected a value such as '1 Gbit/s'"
         raise ConfigError(message, document.value((*path, "speed")))
     speed_mbps = round(section.speed.bps / 1e6)
@@ -280,7 +292,8 @@ def uses_coordinator(nodes: Iterable[Node], targets: Mapping[str, object], docum
     for node in nodes:
         # The machine that pytest runs on has no target.
         if node.target in targets and not node.runner:
-            remote.setdefault(_REMOTE in _resources(targets[node.target]), node)
+            classes = {part.cls for part in parts_of(node.target, "resources", document)}
+            remote.setdefault(_REMOTE in classes, node)
     if len(remote) == 2:
         message = (
             f"the target of node '{remote[True].name}' has a {_REMOTE}, and that of node '{remote[False].name}' has "
@@ -288,12 +301,3 @@ def uses_coordinator(nodes: Iterable[Node], targets: Mapping[str, object], docum
         )
         raise ConfigError(message, document.key(("targets", remote[False].target)))
     return False not in remote
-
-
-def _resources(target: object) -> set[str]:
-    """Return the classes of a target's resources, in each form that labgrid reads."""
-    resources = target.get("resources") if isinstance(target, dict) else None
-    if isinstance(resources, dict):
-        return set(map(str, resources))
-    entries = resources if isinstance(resources, list) else []
-    return {str(entry.get("cls", key)) for entry in entries if isinstance(entry, dict) for key in entry}

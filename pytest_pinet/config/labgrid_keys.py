@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path as FilePath
 
+from pytest_pinet.config.messages import named
 from pytest_pinet.config.yaml_lines import Document, Path, Template, substitute
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
@@ -27,27 +30,103 @@ def _coordinator(value: object) -> None:
     form = "HOST:PORT such as bench.example.org:20408"
     if not isinstance(value, str):
         raise ValueError(f"expected {form}, got {shown(value)}")
-    parse_address(value, "", form)
+    parse_address(value, "", form, user=False)
 
 
-# The values of labgrid's resources that become words of commands.
+def _outlet(value: object) -> None:
+    # The user and password of a power switch are a part of its URL.
+    if not isinstance(value, str) or not _URL.fullmatch(value):
+        HOST.check(value)
+
+
+_URL = re.compile(r"https?://[!-~]{1,500}")
+# The values of labgrid's resources and drivers that become words of commands, or addresses of connections.
 _CHECKS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("NetworkService", "address"): HOST.check,
     ("NetworkService", "username"): USER.check,
     ("NetworkService", "port"): _port,
+    ("NetworkSerialPort", "host"): HOST.check,
+    ("NetworkSerialPort", "port"): _port,
+    ("NetworkPowerPort", "host"): _outlet,
     ("RemotePlace", "name"): PLACE.check,
+    ("SSHDriver", "username"): USER.check,
+    ("PiSSHDriver", "username"): USER.check,
 }
 
 
-def check_labgrid_keys(document: Document, all_set: bool) -> None:
-    """Check labgrid's part of a lab file. ``all_set``: the variables ``LG_*`` must be set. Raises ConfigError."""
+@dataclass(frozen=True)
+class Part:
+    """One resource or driver of a target: its class, its arguments, and its path in the file."""
+
+    cls: str
+    arguments: Mapping[str, object]
+    path: Path
+
+
+def parts_of(target: str, kind: str, document: Document) -> list[Part]:
+    """Return the resources or drivers (``kind``) of a target, in each form that labgrid reads. Raises ConfigError.
+
+    The forms: a mapping from classes to arguments, a list of such mappings with one class each, and a list of mappings
+    with the class as key ``cls``.
+    """
+    targets = document.data.get("targets") if isinstance(document.data, dict) else None
+    section = targets.get(target) if isinstance(targets, dict) else None
+    path: Path = ("targets", target, kind)
+    if not isinstance(section, dict) or kind not in section:
+        return []
+    data = section[kind]
+    if isinstance(data, dict):
+        return [_part(cls, arguments, (*path, cls), document) for cls, arguments in data.items()]
+    if not isinstance(data, list):
+        raise ConfigError(f"{named(path)}: expected {_FORM}, got {shown(data)}", document.value(path))
+    found = []
+    for index, entry in enumerate(data):
+        here = (*path, index)
+        if not isinstance(entry, dict) or not ("cls" in entry or len(entry) == 1):
+            message = f"{named(here)}: expected one class with its arguments, or the key 'cls'; got {shown(entry)}"
+            raise ConfigError(message, document.value(here))
+        if "cls" in entry:
+            found.append(_part("", entry, here, document))
+        else:
+            found += [_part(cls, arguments, (*here, cls), document) for cls, arguments in entry.items()]
+    return found
+
+
+_FORM = "a mapping or a list of classes with their arguments"
+
+
+def _part(cls: str, arguments: object, path: Path, document: Document) -> Part:
+    if not isinstance(arguments, dict):
+        message = f"{named(path)}: expected a mapping of arguments ({{}} for none), got {shown(arguments)}"
+        raise ConfigError(message, document.value(path))
+    chosen = arguments.get("cls", cls)
+    for key, value, kind in (("cls", chosen, str), ("name", arguments.get("name"), str | None)):
+        if not isinstance(value, kind):
+            raise ConfigError(f"{named(path)}.{key}: expected a name, got {shown(value)}", document.value((*path, key)))
+    if not isinstance(arguments.get("bindings", {}), dict):
+        message = f"{named(path)}.bindings: expected a mapping, got {shown(arguments['bindings'])}"
+        raise ConfigError(message, document.value((*path, "bindings")))
+    return Part(str(chosen), arguments, path)
+
+
+def check_labgrid_keys(document: Document, used: Collection[str], all_set: bool) -> None:
+    """Check labgrid's part of a lab file, but only the targets that are ``used``. Raises ConfigError.
+
+    ``all_set``: the variables ``LG_*`` must be set.
+    """
     data = document.data if isinstance(document.data, dict) else {}
     for path, value in _scalars(data, ()):
         if isinstance(value, Template):
             _check_template(value, path, document, all_set)
-        elif path[0] == "targets" and len(path) > 2 and (check := _CHECKS.get((str(path[-2]), str(path[-1])))):
-            _check(check, value, path, document)
+    for target in used:
+        for part in (*parts_of(target, "resources", document), *parts_of(target, "drivers", document)):
+            for key, value in part.arguments.items():
+                check = _CHECKS.get((part.cls, key))
+                if check is not None and not isinstance(value, Template):
+                    _check(check, value, (*part.path, key), document)
     options = data.get("options")
+    if options is not None and not isinstance(options, dict):
+        raise ConfigError(f"options: expected a mapping, got {shown(options)}", document.value(("options",)))
     if isinstance(options, dict) and "coordinator_address" in options:
         address = options["coordinator_address"]
         if not isinstance(address, Template):
@@ -77,7 +156,7 @@ def _scalars(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 def _check(check: Callable[[object], object], value: object, path: Path, document: Document) -> None:
-    with mistake_in(".".join(map(str, path)), document.value(path)):
+    with mistake_in(named(path), document.value(path)):
         check(value)
 
 
@@ -92,7 +171,7 @@ def _check_template(text: Template, path: Path, document: Document, all_set: boo
 
 
 def _check_imports(imports: object, document: Document) -> None:
-    if imports is None:
+    if imports is None and document.value_lines.get(("imports",)) is None:
         return
     if not isinstance(imports, list) or not all(isinstance(name, str) for name in imports):
         raise ConfigError(f"imports: expected a list of modules, got {shown(imports)}", document.value(("imports",)))

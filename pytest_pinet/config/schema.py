@@ -15,9 +15,11 @@ from pytest_pinet.config.fields import (
     TWO,
     UNIQUE,
     Backend,
+    BootTimeout,
     BusInfo,
+    Clock,
     CommitUrl,
-    Count,
+    Cores,
     Device,
     Driver,
     Drivers,
@@ -25,11 +27,13 @@ from pytest_pinet.config.fields import (
     Glob,
     Latency,
     Launcher,
+    LinkSpeed,
     Mac,
     ManagementOf,
     Marginal,
     Members,
     Minimum,
+    Mtu,
     Name,
     Percentage,
     PlaceName,
@@ -37,7 +41,6 @@ from pytest_pinet.config.fields import (
     Ports,
     Rate,
     Scale,
-    Seconds,
     Setting,
     Text,
     Tolerance,
@@ -67,8 +70,8 @@ class BoardSection(Section):
     """A board: a new one, or changes to a board of the catalogue."""
 
     title: Text | None = None
-    clock_mhz: Count | None = Field(None, description="stock clock of the processor")
-    cores: Count | None = None
+    clock_mhz: Clock | None = Field(None, description="stock clock of the processor")
+    cores: Cores | None = None
     buses: list[BusName] | None = Field(None, description="buses that an add-on NIC can use")
     onboard: Name | None = Field(None, description="catalogue name of the board's own NIC")
     model: Text | None = Field(
@@ -84,10 +87,10 @@ class NicSection(Section):
     chip: Text | None = None
     driver: Driver | None = Field(None, description="the kernel module")
     bus: BusName | None = None
-    speeds_mbps: Annotated[list[Count], *UNIQUE] | None = Field(
+    speeds_mbps: Annotated[list[LinkSpeed], *UNIQUE] | None = Field(
         None, description="link speeds that the NIC can negotiate"
     )
-    mtu_max: Count | None = None
+    mtu_max: Mtu | None = None
     products: list[Name] | None = Field(None, description="other names of this NIC")
     traits: list[Text] | None = None
     sources: list[Text] | None = None
@@ -132,7 +135,7 @@ class NodeSection(Section):
     board: Name
     place: PlaceName | None = Field(None, description="labgrid place, by default the node's name")
     target: PlaceName | None = Field(None, description="key under 'targets', by default the node's name")
-    boot_timeout: Seconds | None = Field(
+    boot_timeout: BootTimeout | None = Field(
         None, description="longest time from power-on to ssh, by default 180 s; 300 s for boards with one core"
     )
     management: ManagementOf | None = Field(

@@ -11,13 +11,14 @@ from pytest_pinet.config.yaml_lines import Document, Template
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import quoted, unknown
 from pytest_pinet.execution.path_kind import exists, is_file
-from pytest_pinet.model.forms import DEVICE, NAME, snmp_address, ssh_address
+from pytest_pinet.model.forms import DEVICE, NAME, USER, snmp_address, ssh_address
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.quantities import parse_duration
 
 SNMP_VERSIONS = ("1", "2c", "3")
 AUTH_PROTOCOLS = ("md5", "sha", "sha224", "sha256", "sha384", "sha512")
 PRIV_PROTOCOLS = ("des", "3des", "aes", "aes192", "aes256")
+LEAST_TIMEOUT_S = 0.1
 DEFAULT_GROUP_VLANS = range(3900, 4000)
 _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 
@@ -40,10 +41,32 @@ def seconds(text: str) -> float:
     return parse_duration(f"{text} s" if re.fullmatch(r"[0-9.]+", text) else text)
 
 
+def timeout(text: str) -> float:
+    """Parse the timeout of a switch, in seconds. Raises ValueError."""
+    return _within(text, LEAST_TIMEOUT_S, 300.0, "from 100 ms to 5 min")
+
+
+def _latency(text: str) -> float:
+    return _within(text, 0.0, 3600.0, "of at most 1 h")
+
+
+def _within(text: str, least_s: float, most_s: float, words: str) -> float:
+    value = seconds(text)
+    if not least_s <= value <= most_s:
+        raise ValueError(f"expected a time {words}, got {quoted(text)}")
+    return value
+
+
 def _line(text: str) -> str:
     if not text.isprintable() or len(text) > 500:
         raise ValueError(f"expected a text of one line, got {quoted(text)}")
     return text
+
+
+def _word(text: str) -> str:
+    if not text.strip():
+        raise ValueError(f"expected a text, got {quoted(text)}")
+    return _line(text)
 
 
 def _keyfile(text: str) -> str:
@@ -64,15 +87,16 @@ def _one_of(accepted: Collection[str]) -> Callable[[str], str]:
 
 
 # Settings of every switch that can put ports into VLANs. The VLAN range is reserved for tests' groups of ports.
-_VLAN_SETTINGS = {"default_vlan": _number, "group_vlans": _vlan_range, "counter_latency": seconds}
+_VLAN_SETTINGS = {"default_vlan": _number, "group_vlans": _vlan_range, "counter_latency": _latency}
 # The settings of each backend, with their checks. Backends that are not listed accept any setting.
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "cli": {
         "address": ssh_address,
-        **dict.fromkeys(("username", "password", "secret", "families"), _line),
+        "username": USER.check,
+        **dict.fromkeys(("password", "secret", "families"), _line),
         "keyfile": _keyfile,
         "family": NAME.check,
-        "timeout": seconds,
+        "timeout": timeout,
         **_VLAN_SETTINGS,
     },
     "fixed": {},
@@ -80,14 +104,15 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
     "snmp": {
         "address": snmp_address,
         "version": _one_of(SNMP_VERSIONS),
-        **dict.fromkeys(("community", "write_community", "user"), _line),
+        **dict.fromkeys(("community", "write_community"), _word),
+        "user": USER.check,
         "keyfile": _keyfile,
         "proxy": ssh_address,
         "auth_protocol": _one_of(AUTH_PROTOCOLS),
-        "auth_key": _line,
+        "auth_key": _word,
         "priv_protocol": _one_of(PRIV_PROTOCOLS),
-        "priv_key": _line,
-        "timeout": seconds,
+        "priv_key": _word,
+        "timeout": timeout,
         "poe_group": _number,
         "read_only": _one_of(("true", "false")),
         **_VLAN_SETTINGS,
@@ -172,6 +197,12 @@ def _check_together(switch: Switch, path: tuple[str, ...], document: Document) -
     is_built_in = switch.backend == "cli" and "families" not in settings and not isinstance(family, Template)
     if is_built_in and family not in built_in():
         raise ConfigError(unknown("switch family", str(family), built_in()), document.value((*path, "family")))
+    name, address = settings.get("username"), settings.get("address", "")
+    if switch.backend == "cli" and name is not None and not isinstance(name, Template):
+        user = None if isinstance(address, Template) else ssh_address(address).user
+        if user not in (None, name):
+            message = f"{where} has two users, '{user}' in the address and '{name}' in the key 'username'; remove one"
+            raise ConfigError(message, document.value((*path, "username")))
     if switch.backend != "snmp":
         return
     if "keyfile" in settings and "proxy" not in settings:

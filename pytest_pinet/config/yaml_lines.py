@@ -26,6 +26,8 @@ Path = tuple[str | int, ...]
 TAG = "tag:yaml.org,2002:"
 TEMPLATE = "!template"
 _COLLECTION_TAGS = {f"{TAG}map", f"{TAG}seq", f"{TAG}python/tuple"}
+# Without a tag, YAML gives a text such as 2001-01-01 the tag of a time, and '=' that of a value.
+_SCALAR_TAGS = {f"{TAG}{kind}" for kind in ("null", "bool", "int", "float", "str", "timestamp", "value", "merge")}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 _TYPED = {
@@ -59,9 +61,9 @@ def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:
     try:
         return string.Template(text).substitute(values)
     except KeyError as error:
-        raise ConfigError(
-            f"!template {quoted(text)} needs the variable {error.args[0]}, which is not set (known are $BASE and LG_*)"
-        ) from None
+        name = str(error.args[0])
+        act = f"run: export {name}=..." if name.startswith("LG_") else "known are $BASE and LG_*"
+        raise ConfigError(f"!template {quoted(text)} needs the variable {name}, which is not set; {act}") from None
     except ValueError:
         raise ConfigError(
             f"!template {quoted(text)} has a '$' without a variable name; write '$$' for a dollar sign"
@@ -211,7 +213,7 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode) -> object:
         if node.tag == TEMPLATE:
             return Template(node.value)
-        if not node.tag.startswith(TAG):
+        if node.tag not in _SCALAR_TAGS:
             raise ConfigError(f"unknown tag {quoted(node.tag)}; accepted: {TEMPLATE}", self._where(node))
         try:
             value = _TYPED[node.tag](node)

@@ -35,9 +35,14 @@ _THREADS = 16
 
 
 class Bench:
-    """The lab during the checks of ``nodes``. ``blocked`` says why a node is not checked further."""
+    """The lab during the checks of ``nodes``. ``blocked`` says why a node is not checked further.
 
-    def __init__(self, lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None]) -> None:
+    ``targets`` are None for a lab that is not started yet.
+    """
+
+    def __init__(
+        self, lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None], targets: Targets | None = None
+    ) -> None:
         self.lab = lab
         self.nodes = nodes
         self.blocked: dict[str, str] = {}
@@ -53,7 +58,7 @@ class Bench:
         self._identity = Identity.of_this_process("doctor")
         self._on_wait = on_wait
         self._access = LabAccess(lab, self._identity, 0.0, on_wait)
-        self._targets: Targets | None = None
+        self._targets = targets
         self._places: Places | None = None
         self._locks: TrialLocks | None = None
         self._leases: Leases | None = None
@@ -89,7 +94,7 @@ class Bench:
     def connect(self) -> str:
         """Start the lab if it has a launcher, and connect to its coordinator. Return the address. Raises PinetError."""
         self._access.start()
-        self._targets = Targets(self.lab)
+        self._targets = self._targets or Targets(self.lab)
         self._places = open_places(self.lab, self._targets, self._identity)
         self._locks = TrialLocks(self._places, self._targets, self._on_wait)
         self._leases = Leases(self._places, lambda _: None, self._on_wait)
@@ -216,10 +221,14 @@ def _guarded(look: NodeCheck, node: Node) -> list[Finding]:
 
 @contextmanager
 def open_bench(
-    lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None], on_close: Callable[[list[str]], None]
+    lab: Lab,
+    nodes: Sequence[Node],
+    on_wait: Callable[[str], None],
+    on_close: Callable[[list[str]], None],
+    targets: Targets | None = None,
 ) -> Iterator[Bench]:
     """Open a bench that is always closed again. ``on_close`` gets the messages of things that could not be undone."""
-    bench = Bench(lab, nodes, on_wait)
+    bench = Bench(lab, nodes, on_wait, targets)
     try:
         yield bench
     finally:

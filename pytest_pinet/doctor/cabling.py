@@ -16,7 +16,7 @@ from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.link.addressing import BENCHMARK_NET
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour
+from pytest_pinet.lab.switch.switchport import UNPLACED, Capability, Neighbour
 from pytest_pinet.model.lab import Interface, Node, PortRef
 
 # A port with spanning tree learns no address for twice its forward delay of 15 s (802.1D).
@@ -38,11 +38,15 @@ class AnnouncedNic:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Where a NIC was seen, and by which method. Several ports: not clear. No port: not seen."""
+    """Where a NIC was seen, and by which method. Several ports: not clear. No port: not seen.
+
+    ``unplaced`` names a switch that has seen the NIC, but does not prove on which port.
+    """
 
     nic: AnnouncedNic
     ports: tuple[PortRef, ...] = ()
     source: Capability | None = None
+    unplaced: str = ""
 
     @property
     def port(self) -> PortRef | None:
@@ -62,11 +66,14 @@ def _locate(nic: AnnouncedNic, neighbours: Neighbours, named: bool) -> Sighting:
         Capability.LLDP: lambda neighbour: _announces(neighbour, nic, named),
         Capability.FDB: lambda neighbour: neighbour.source is Capability.FDB and neighbour.mac == nic.mac,
     }
+    unplaced = ""
     for source, fits in ways.items():
-        ports = tuple(sorted(port for port, seen in neighbours.items() if any(map(fits, seen))))
+        found = sorted(port for port, seen in neighbours.items() if any(map(fits, seen)))
+        ports = tuple(port for port in found if port.port != UNPLACED)
         if ports:
             return Sighting(nic, ports, source)
-    return Sighting(nic)
+        unplaced = unplaced or next((port.switch for port in found), "")
+    return Sighting(nic, unplaced=unplaced)
 
 
 def _announces(neighbour: Neighbour, nic: AnnouncedNic, named: bool) -> bool:
@@ -119,13 +126,13 @@ def sightings(bench: Bench, interfaces: Sequence[Interface], switches: Sequence[
 
     def complete() -> bool:
         nonlocal found
-        silent = {sighting.nic.interface for sighting in found if sighting.port is None}
+        silent = {sighting.nic.interface for sighting in found if sighting.port is None and not sighting.unplaced}
         # A cable to a switch without neighbour information can never be found.
         waited_for = {interface for interface in silent if interface.port.switch in switches}
         if waited_for:
             send_packets(bench, silent)
             found = locate(nics, _neighbours(bench, switches))
-        return not any(s.port is None and s.nic.interface in waited_for for s in found)
+        return not any(s.port is None and not s.unplaced and s.nic.interface in waited_for for s in found)
 
     Deadline(LEARN_TIMEOUT_S).wait_until(complete, interval_s=0.3)
     return found
@@ -168,11 +175,19 @@ def judge(sighting: Sighting, switches: Sequence[str]) -> list[Finding]:
     if len(sighting.ports) > 1:
         seen = " and ".join(map(str, sighting.ports))
         return [Finding(Status.UNKNOWN, node, f"{device} appears on {seen} at once (by {_by(sighting)})")]
+    if sighting.unplaced:
+        return [Finding(Status.UNKNOWN, node, unproven(sighting))]
     if port.switch not in switches:
         return [Finding(Status.UNKNOWN, node, f"switch {port.switch} does not report its neighbours")]
     message = f"{device} has a link, but is on none of the ports of switch {port.switch} that the lab file lists"
     act = f"follow the cable of {node} {device}; list its port in the lab file, or move it to {port}"
     return [Finding(Status.WRONG, node, message, act)]
+
+
+def unproven(sighting: Sighting) -> str:
+    """Return the sentence for a NIC that a switch has seen without a proof of the port."""
+    seen = f"switch {sighting.unplaced} has seen {sighting.nic.interface.device}"
+    return f"{seen}, but its list of ports does not prove which port its table means"
 
 
 def _by(sighting: Sighting) -> str:

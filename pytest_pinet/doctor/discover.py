@@ -12,10 +12,10 @@ from enum import StrEnum
 
 from pytest_pinet.config.lab_text import identity, mapping
 from pytest_pinet.doctor.bench import Bench, open_bench
-from pytest_pinet.doctor.cabling import reporting_switches, sightings
+from pytest_pinet.doctor.cabling import reporting_switches, sightings, unproven
 from pytest_pinet.doctor.examine import LINK_SPEED, REACHING, run
 from pytest_pinet.doctor.finding import WIDTH, Status
-from pytest_pinet.errors import LabError, first_line
+from pytest_pinet.errors import ConfigError, LabError, first_line
 from pytest_pinet.judge.hardware import fitting, identify
 from pytest_pinet.lab.switch.switchport import Capability
 from pytest_pinet.model.hardware import FoundBoard
@@ -57,6 +57,8 @@ def discover(lab: Lab, on_wait: Callable[[str], None], on_close: Callable[[list[
         reasons: dict[str, str] = {}
         for _, findings in run([*REACHING, LINK_SPEED], bench):
             for finding in (f for f in findings if f.status is Status.WRONG):
+                if finding.mistake:
+                    raise ConfigError(finding.message)
                 if finding.node is None:
                     raise LabError(finding.message, finding.act)
                 reasons.setdefault(finding.node, finding.message)
@@ -82,6 +84,8 @@ def _places(bench: Bench, reasons: dict[str, str]) -> list[NicLocation]:
             places.append(NicLocation(interface, answer, sighting.port, how))
         elif sighting.ports:
             places.append(_unknown(interface, f"it appears on {' and '.join(map(str, sighting.ports))} at once"))
+        elif sighting.unplaced:
+            places.append(_unknown(interface, unproven(sighting)))
         elif name in errors:
             places.append(_unknown(interface, first_line(errors[name])))
         elif name not in switches:

@@ -65,7 +65,7 @@ def parse_board(text: str) -> tuple[str, str]:
 
 def parse_coordinator(text: str) -> str:
     """Parse an address of a coordinator. Raises ValueError."""
-    parse_address(text, "", "HOST:PORT such as bench.example.org:20408")
+    parse_address(text, "", "HOST:PORT such as bench.example.org:20408", user=False)
     return text
 
 
@@ -88,13 +88,17 @@ def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> Ben
     coordinator = wishes.coordinator or answers.text(
         "address of the coordinator", parse_coordinator, "--coordinator HOST:PORT", default
     )
-    boards = {node.name: node.board for node in nodes} | dict(wishes.boards)
+    boards = {node.name: node.board for node in nodes if not node.is_runner} | dict(wishes.boards)
     if not boards:
         answers.say(
             "Places: each board is a place of labgrid. Name the places, each with the model of its board.\n"
             f"Example: pi4b-1=pi4b, pi5-1=pi5. The models: {', '.join(load().boards)}"
         )
         boards = answers.text("places and models", _boards, "--board NAME=MODEL")
+    runners = {node.name: node.board for node in nodes if node.is_runner}
+    if taken := boards.keys() & runners:
+        raise ConfigError(f"--board: '{taken.pop()}' is the name of this machine; choose another name")
+    boards |= runners
     answers.say(
         "Power: a switchable outlet (PDU, relay or smart plug that labgrid knows) boots a board that hangs.\n"
         "`poe`: the switch powers the boards. Without power control, you must unplug a board that hangs."

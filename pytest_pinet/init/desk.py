@@ -11,7 +11,7 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.choices import PEER_NONE, PEER_RUNNER
-from pytest_pinet.init.hardware import FoundHardware, TestedNic, known_nic, node_name
+from pytest_pinet.init.hardware import RUNNER, FoundHardware, TestedNic, known_nic, node_name
 from pytest_pinet.init.login import Login
 from pytest_pinet.init.machine import Machine, NicFacts, Route, route_to
 from pytest_pinet.model.hardware import FoundNic
@@ -39,6 +39,11 @@ class DeskNode:
     board: str
     tested: TestedNic
     management: Management | None
+
+    @property
+    def is_runner(self) -> bool:
+        """Whether this is the machine that runs pytest."""
+        return self.machine.login is None
 
     @property
     def others(self) -> list[FoundNic]:
@@ -70,13 +75,14 @@ def plan(
         name = node_name(machine, taken)
         taken.add(name)
         named[name] = machine
+    peer = wishes.peer or (PEER_RUNNER if len(machines) == 1 else PEER_NONE)
+    accepted = [*named, RUNNER] if peer == PEER_RUNNER else [*named]
     for key in wishes.interfaces:
-        if key not in named and not (key == "" and len(named) == 1):
-            raise ConfigError(f"--interface: {unknown('node', key, named)}")
+        if key not in accepted and not (key == "" and len(named) == 1):
+            raise ConfigError(f"--interface: {unknown('node', key, accepted)}")
     _check_distinct(named)
     hardware = FoundHardware()
     chosen = {name: _board_nic(name, machine, wishes, answers) for name, machine in named.items()}
-    peer = wishes.peer or (PEER_RUNNER if len(machines) == 1 else PEER_NONE)
     own = None
     if peer == PEER_RUNNER:
         name, machine = next(iter(named.items()))
@@ -85,6 +91,26 @@ def plan(
     if own is not None:
         nodes.append(_node(node_name(runner, taken, True), runner, own, True, hardware, wishes, answers))
     return Desk(wishes.name, nodes, hardware, wishes.keyfile)
+
+
+def runner_of_bench(runner: Machine, desk: Desk, wishes: Wishes, answers: Answers) -> DeskNode:
+    """Return the machine that runs pytest as a peer of the boards of a bench, whose cables are not known here.
+
+    Raises ConfigError for a missing answer, and LabError without a wired NIC that has a link.
+    """
+    option = f"--interface {RUNNER}=DEVICE"
+    if RUNNER in wishes.interfaces:
+        nic = _named(runner, RUNNER, wishes.interfaces[RUNNER], "--interface")
+    elif not (linked := runner.linked()):
+        there = ", ".join(runner.board.nics) or "none"
+        message = f"this machine has no wired NIC with a link (its network devices: {there})"
+        raise LabError(message, f"connect a cable to a port of the test switch, or name the NIC: {option}")
+    else:
+        names = [one.device for one in linked]
+        question = "NIC of this machine whose cable ends at the test switch"
+        nic = linked[0] if len(linked) == 1 else runner.board.nics[answers.choose(question, names, option)]
+    name = node_name(runner, {node.name for node in desk.nodes}, True)
+    return _node(name, runner, nic, True, desk.hardware, wishes, answers)
 
 
 def _check_distinct(machines: Mapping[str, Machine]) -> None:

@@ -27,11 +27,15 @@ def desk_text(desk: Desk, file: str) -> str:
 
 
 def bench_text(name: str, bench: BenchFacts, nodes: Sequence[DeskNode], hardware: FoundHardware, file: str) -> str:
-    """Return the lab file of a bench. ``nodes`` are the boards that were looked at."""
+    """Return the lab file of a bench. ``nodes`` are the machines that were looked at."""
     known = {node.name: node for node in nodes}
     user = next((node.machine.login.user for node in nodes if node.machine.login is not None), "root")
     template = _environment().get_template("bench.yaml")
-    return template.render(name=name, bench=bench, known=known, user=user, hardware=hardware, file=file)
+    runners = [node.name for node in nodes if node.is_runner]
+    places = [place for place in bench.boards if place not in runners]
+    return template.render(
+        name=name, bench=bench, known=known, user=user, hardware=hardware, file=file, places=places, runners=runners
+    )
 
 
 @cache

@@ -199,10 +199,14 @@ class EndpointSelector:
 
     def _alone(self, dut: Interface, topology: str, nodes: int) -> str:
         there = sorted({dut.node, *(i.node for i in self._candidates(dut))})
-        return (
+        message = (
             f"{topology} needs {nodes} nodes that reach each other over switch {dut.port.switch}, "
             f"but lab {self._lab.name} has only {' and '.join(there) if len(there) < 3 else ', '.join(there)} there"
         )
+        # No launcher connects the machine that runs pytest.
+        if len(there) == 1 and self._lab.launcher is None and not any(n.runner for n in self._lab.nodes.values()):
+            message += ": add a board, or the machine that runs pytest as a node with `runner: true`"
+        return message
 
     @cached_property
     def _reach(self) -> dict[str, dict[str, tuple[Uplink, ...]]]:

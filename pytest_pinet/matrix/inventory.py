@@ -91,7 +91,10 @@ def select_combinations(lab: Lab, names: Sequence[str]) -> list[Combination]:
     if not names:
         found = [entry.combination for entry in entries(lab, [PAIR]) if entry.combination is not None]
         if not found:
-            raise ConfigError(f"lab {lab.name} has no two nodes that reach each other")
+            message = f"lab {lab.name} has no two nodes that reach each other: add a board"
+            if not any(node.runner for node in lab.nodes.values()):
+                message += ", or the machine that runs pytest as a node with `runner: true`"
+            raise ConfigError(message)
         return found
     each = [_matching(lab, name) if set(name) & set("*?[") else [combination(lab, name)] for name in names]
     return list({one.id: one for group in each for one in group}.values())

@@ -65,7 +65,7 @@ _HOST = (
 )
 HOST = Form(re.compile(_HOST), "a host such as '192.0.2.5' or 'pi4b-1.example.org'")
 _ADDRESS = re.compile(
-    rf"(?:(?P<scheme>[a-z]{{1,8}})://)?(?:(?P<user>{USER.pattern.pattern})@)?(?P<host>{_HOST})"
+    rf"(?:(?P<scheme>[a-z]{{1,8}})://)?(?:(?P<user>{USER.pattern.pattern.replace('@', '')})@)?(?P<host>{_HOST})"
     r"(?::(?P<port>[0-9]{1,5}))?/?"
 )
 
@@ -79,12 +79,17 @@ class Address:
     user: str | None = None
 
 
-def parse_address(text: str, scheme: str, example: str) -> Address:
-    """Return the parts of ``scheme://user@host:port``; only the host is necessary. Raises ValueError."""
+def parse_address(text: str, scheme: str, example: str, user: bool = True) -> Address:
+    """Return the parts of ``scheme://user@host:port``; only the host is necessary. Raises ValueError.
+
+    ``user``: whether the address may have a user.
+    """
     found = _ADDRESS.fullmatch(text)
     port = int(found["port"]) if found is not None and found["port"] else None
     if found is None or found["scheme"] not in (None, scheme) or port == 0 or (port or 0) > MAX_PORT:
         raise ValueError(f"expected {example}, got {shown(text)}")
+    if found["user"] is not None and not user:
+        raise ValueError(f"expected {example}, without a user, got {shown(text)}")
     return Address(found["host"].strip("[]"), port, found["user"])
 
 
@@ -95,4 +100,4 @@ def ssh_address(text: str) -> Address:
 
 def snmp_address(text: str) -> Address:
     """Return the parts of ``snmp://host:port``. Raises ValueError."""
-    return parse_address(text, "snmp", "an address such as 'snmp://10.0.0.2:161'")
+    return parse_address(text, "snmp", "an address such as 'snmp://10.0.0.2:161'", user=False)

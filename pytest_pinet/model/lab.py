@@ -124,7 +124,7 @@ class Node:
         """The interface that the lab file declares as shared by traffic and management; None if there is none."""
         if self.management is None or not self.management.shares_interface:
             return None
-        return next((one for one in self.interfaces if one.label == ONBOARD), self.interfaces[0])
+        return next((one for one in self.interfaces if one.label == ONBOARD), next(iter(self.interfaces), None))
 
     @property
     def patience(self) -> float:

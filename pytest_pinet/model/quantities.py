@@ -27,11 +27,14 @@ FRACTION_FORM = "a share such as '95%' or a number from 0 to 1"
 SIZE_FORM = "a size such as '65536', '64K' or '1M'"
 DURATION_FORM = "a duration such as '500 ms', '10 s' or '2 min'"
 CPU_FORM = "a part of a core for each Gbit/s such as '40%'"
+MOST_BPS = 1e13
+MOST_S = 366 * 86_400.0
 # A whole core for 1 Mbit/s.
 MOST_CPU = 100_000
 
 
-def _number(text: str, form: str, factor: float = 1.0) -> float:
+def _number(text: str, form: str, factor: float = 1.0, most: float = math.inf, limit: str = "") -> float:
+    """Return a number in the unit of ``factor``. ``limit`` is the word for ``most``."""
     try:
         # Python also reads digits of other scripts, and 1_000.
         value = float(text if text.isascii() and "_" not in text else "") * factor
@@ -41,6 +44,8 @@ def _number(text: str, form: str, factor: float = 1.0) -> float:
         raise ValueError(f"{text!r} is not a finite number; expected {form}")
     if value < 0:
         raise ValueError(f"{text!r} is negative; expected {form}")
+    if value > most:
+        raise ValueError(f"{text!r} is more than {limit}; expected {form}")
     return value
 
 
@@ -65,7 +70,8 @@ class Bitrate:
         if not prefix and not unit:
             _number(number, form)
             raise ValueError(f"{text!r} has no unit; expected {form}")
-        return cls(_number(number, form, _RATE_UNITS[_RATE_SUFFIXES[prefix.lower()]]))
+        factor = _RATE_UNITS[_RATE_SUFFIXES[prefix.lower()]]
+        return cls(_number(number, form, factor, MOST_BPS, "any link has: 10 Tbit/s"))
 
     @classmethod
     def mbps(cls, value: float) -> Bitrate:
@@ -175,7 +181,7 @@ def parse_duration(text: str) -> float:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not {DURATION_FORM}")
-    return _number(match.group(1), DURATION_FORM, _DURATION_FACTORS[match.group(2).lower()])
+    return _number(match.group(1), DURATION_FORM, _DURATION_FACTORS[match.group(2).lower()], MOST_S, "a year")
 
 
 TOLERANCE_FORM = "a tolerance such as '3%', '3% and 20 Mbit/s' or {relative: 3%, absolute: 20 Mbit/s}"

@@ -50,10 +50,22 @@ def summary_table(
     if skipped:
         lines += ["", "not measured:", *skipped_lines(skipped, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
-    for sentence in (*_ungated(results), *ineffective(results)):
+    for sentence in (*_ungated(results), *ineffective(results), *_nothing_measured(results, skipped)):
         lines += wrap(sentence, hanging="  ", width=width)
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return lines if rows else lines[1:]
+
+
+def _nothing_measured(results: Sequence[ResultRecord], skipped: Sequence[SkippedRecord]) -> list[str]:
+    """Return a sentence for a run in which every test was skipped: pytest calls it a success."""
+    if not (results or skipped) or any(result.verdict is not Verdict.SKIPPED for result in results):
+        return []
+    reasons = {one.reason for one in skipped}
+    why = "for the one reason above" if len(reasons) == 1 and not results else "for the reasons above"
+    return [
+        f"NOTHING WAS MEASURED: every test was skipped, {why}.",
+        "pytest counts this as a success; with --pinet-require 1 such a run fails.",
+    ]
 
 
 def _ungated(results: Sequence[ResultRecord]) -> list[str]:

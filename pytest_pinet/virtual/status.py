@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.config.labfile import load
+from pytest_pinet.errors import ConfigError, LabError, PinetError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import Scale
@@ -18,6 +19,13 @@ from pytest_pinet.virtual.runtime import Runtime
 # Boards of virtual labs boot in a few seconds, on a busy machine in more.
 BOOT_S = 60.0
 _SSH_OPTIONS = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+
+
+def is_down(lab_file: str) -> PinetError:
+    """Return the error for a command that needs a running virtual lab."""
+    if load(lab_file, in_use=False).launcher is None:
+        return ConfigError(f"{lab_file} has no launcher; this command is only for virtual labs")
+    return LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
 
 
 def status(lab_file: str) -> dict[str, Any] | None:
@@ -47,7 +55,7 @@ def ssh_command(lab_file: str, node: str, command: Sequence[str], boot_s: float 
     """
     found = status(lab_file)
     if found is None or not found["processes"]["daemon"]:
-        raise LabError(f"the lab of {lab_file} is down", f"pinet lab up --lab {lab_file}")
+        raise is_down(lab_file)
     nodes = {entry["name"]: entry for entry in found["nodes"]}
     if node not in nodes:
         raise ConfigError(unknown("node", node, nodes))

@@ -6,8 +6,11 @@ import re
 from typing import Any
 
 from pytest_pinet.config.lab_path import lab_path
-from pytest_pinet.errors import ConfigError, CoordinatorError
+from pytest_pinet.config.labgrid_keys import unset_variables
+from pytest_pinet.errors import ConfigError, CoordinatorError, PinetError, Where, first_line
 from pytest_pinet.lab.labgrid.coordinator import address_of
+from pytest_pinet.lab.labgrid.file_check import check_targets, read_lab
+from pytest_pinet.lab.launcher import environment
 from pytest_pinet.model.lab import Lab, Node
 
 _CONNECT_S = 5
@@ -31,37 +34,29 @@ class Targets:
     """The labgrid environment of a lab. The constructor raises ConfigError when labgrid cannot use the file."""
 
     def __init__(self, lab: Lab) -> None:
-        from labgrid import Environment
-        from labgrid.exceptions import InvalidConfigError
-
-        try:
-            self._environment = Environment(str(lab_path(lab.file)))
-        except (InvalidConfigError, ImportError) as error:
-            message = f"labgrid cannot use {lab.file}: {error}"
-            if unset := re.search(r"unknown variable '(\w+)'", str(error)):
-                message += f"; it is a variable of your shell, so run: export {unset[1]}=..."
-            raise ConfigError(message) from error
+        self._lab = lab
+        self._environment: Any = _environment(lab)
         self.address = address_of(self._environment)
 
     def make(self, node: Node) -> object:
         """Return the target of a leased node. Raises ConfigError; CoordinatorError if no exporter serves it."""
-        from labgrid.exceptions import (
-            InvalidConfigError,
-            NoDriverFoundError,
-            NoStrategyFoundError,
-            NoSupplierFoundError,
-        )
-        from labgrid.remote.client import ServerError, UserError
+        from labgrid.exceptions import NoDriverFoundError, NoSupplierFoundError
+        from labgrid.remote.client import ServerError
         from labgrid.strategy import Strategy
 
         try:
             target = self._environment.get_target(node.target)
             if target is None:
-                raise ConfigError(f"node {node.name!r} has no target {node.target!r} in this file", node.where)
+                raise ConfigError(f"node '{node.name}' has no target '{node.target}' in this file", node.where)
             target.get_driver(Strategy, activate=False).patience = node.patience
-        except (NoStrategyFoundError, NoDriverFoundError, InvalidConfigError, UserError) as error:
-            raise ConfigError(f"labgrid cannot build target {node.target!r}: {error}", node.where) from error
-        except (NoSupplierFoundError, ServerError) as error:
+        except PinetError:
+            raise
+        except Exception as error:
+            # The classes of the user's own modules may raise anything.
+            is_resource = isinstance(error, NoSupplierFoundError | ServerError)
+            if not self._lab.has_coordinator or not is_resource or isinstance(error, NoDriverFoundError):
+                why = first_line(error.__cause__ or error)
+                raise ConfigError(f"labgrid cannot build target '{node.target}': {why}", node.where) from error
             # The file names the drivers. An exporter must supply the resources to which the drivers bind.
             kind = re.search(r"no (\w+) resource", str(error))
             missing = f"no {kind[1]}" if kind else str(error)
@@ -96,3 +91,29 @@ class Targets:
 
     def close(self) -> None:
         self._environment.cleanup()
+
+
+def check_file(lab: Lab) -> None:
+    """Check a lab file as labgrid reads it; variables need no values. Raises ConfigError."""
+    with environment(dict.fromkeys(unset_variables(read_lab(lab)), "")):
+        _environment(lab)
+
+
+def _environment(lab: Lab) -> Any:
+    """Return labgrid's environment of a lab file. Imports the modules that the file names. Raises ConfigError."""
+    from labgrid import Environment
+    from labgrid.exceptions import InvalidConfigError
+
+    try:
+        found = Environment(str(lab_path(lab.file)))
+    except (Exception, SystemExit) as error:
+        # The file was read before, so this is a module that the file imports, or a variable.
+        if isinstance(error, InvalidConfigError):
+            message = f"labgrid cannot use {lab.file}: {error}"
+            if unset := re.search(r"unknown variable '(\w+)'", str(error)):
+                message += f"; it is a variable of your shell, so run: export {unset[1]}=..."
+            raise ConfigError(message) from error
+        why = f"{type(error).__name__}: {first_line(error)}"
+        raise ConfigError(f"a module of 'imports' cannot be imported: {why}", Where(lab.file)) from error
+    check_targets(lab)
+    return found

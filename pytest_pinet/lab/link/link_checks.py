@@ -10,7 +10,7 @@ from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.link.end import End, missing
 from pytest_pinet.lab.node.management import NOT_FOUND
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour
+from pytest_pinet.lab.switch.switchport import UNPLACED, Capability, Neighbour
 
 # For all ends together. 10GBASE-T needs up to 10 s to train.
 CARRIER_TIMEOUT_S = 12.0
@@ -185,7 +185,7 @@ def search_ports(ends: Sequence[End], states: Sequence[InterfaceState], switches
                 continue
             for port, seen in found.items():
                 for neighbour in seen:
-                    if port != own.port and _is(neighbour, end, state, hosts):
+                    if port not in (own.port, UNPLACED) and _is(neighbour, end, state, hosts):
                         way = "its MAC address" if neighbour.source is Capability.FDB else "LLDP"
                         raise _wrong(end, f"the switch sees it on port {port} (by {way})")
 
@@ -221,7 +221,7 @@ def _check_cable(
     learned = {p: {n.mac for n in seen if n.source is Capability.FDB} for p, seen in found.items()}
     others = [(other, other_state) for other, other_state in here if other is not end]
     for there, macs in learned.items():
-        if there != port.port and state.mac in macs and state.mac not in learned.get(port.port, set()):
+        if there not in (port.port, UNPLACED) and state.mac in macs and state.mac not in learned.get(port.port, set()):
             raise _wrong(end, f"the switch sees its MAC {state.mac} on port {there}")
     for other, other_state in others:
         if other_state.mac in learned.get(port.port, set()) and state.mac not in learned[port.port]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from pytest_pinet.config.switches import seconds
+from pytest_pinet.config.switches import timeout
 from pytest_pinet.errors import ConfigError, SwitchError, mistake_in
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.lab.switch import cli_family
@@ -284,7 +284,7 @@ def connect(switch: Switch, settings: Mapping[str, str]) -> CliSwitch:
             f"switch {switch.name!r}: expected `address: ssh://user@host:port`, got {address!r}", switch.where
         )
     with mistake_in(f"switch {switch.name!r}, timeout", switch.where):
-        timeout_s = seconds(settings["timeout"]) if "timeout" in settings else TIMEOUT_S
+        timeout_s = timeout(settings["timeout"]) if "timeout" in settings else TIMEOUT_S
     login = {
         "host": found.host,
         "port": found.port or 22,

@@ -7,14 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from pytest_pinet.config.switches import seconds
+from pytest_pinet.config.switches import timeout
 from pytest_pinet.errors import SwitchError, mistake_in
 from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_bridge import SnmpVlanTable, access_vlan
 from pytest_pinet.lab.switch.snmp_client import Access, Oid, SnmpClient, Value
+from pytest_pinet.lab.switch.snmp_neighbours import by_fdb, by_lldp
 from pytest_pinet.lab.switch.snmp_proxy import SnmpProxy
-from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
+from pytest_pinet.lab.switch.switchport import (
+    UNPLACED,
+    About,
+    Capability,
+    Neighbour,
+    PortCounters,
+    PortState,
+    neighbours_by_port,
+)
 from pytest_pinet.model.forms import snmp_address
 from pytest_pinet.model.lab import Switch
 
@@ -36,22 +45,15 @@ _COUNTERS = (
 )
 
 
-# Subtypes of port identifiers (IEEE 802.1AB): interface alias, MAC address, interface name, locally assigned.
-_PORT_NAMES = (1, 5, 7)
-_PORT_MAC = 3
-_Columns = Mapping[Oid, Mapping[Oid, Value]]
-
-
 @dataclass(frozen=True)
 class _SnmpAgent:
     """The agent's description of itself.
 
-    ``names`` holds interfaces by port name, ``interfaces`` holds interfaces by bridge port, ``bridge_ports`` the
-    inverse, and ``pse_ports`` the numbers in the PoE table. ``tables`` holds what it can report.
+    ``names`` holds interfaces by port name, ``bridge_ports`` holds bridge ports by interface, and ``pse_ports`` the
+    numbers in the PoE table. ``tables`` holds what it can report.
     """
 
     names: Mapping[str, int]
-    interfaces: Mapping[int, int]
     bridge_ports: Mapping[int, int]
     pse_ports: frozenset[Oid]
     tables: frozenset[Capability]
@@ -135,7 +137,6 @@ class SnmpSwitch:
             found.add(Capability.FDB)
         return _SnmpAgent(
             names=port_names(columns),
-            interfaces=interfaces,
             bridge_ports={interface: port for port, interface in interfaces.items()},
             pse_ports=frozenset(columns[mib.PSE_ADMIN_ENABLE]),
             tables=frozenset(found),
@@ -254,12 +255,16 @@ class SnmpSwitch:
 
     def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
         interfaces = {self._interface(port): port for port in ports}
-        seen: list[tuple[int, Neighbour]] = []
+        seen: list[tuple[int | None, Neighbour]] = []
         if Capability.LLDP in self.capabilities:
-            seen += _by_lldp(self._client, self._agent)
+            seen += by_lldp(self._client, self._agent.names, interfaces.keys())
         if Capability.FDB in self.capabilities:
-            seen += _by_fdb(self._client)
-        named = [(interfaces[number], neighbour) for number, neighbour in seen if number in interfaces]
+            seen += by_fdb(self._client, self._agent.names, interfaces.keys())
+        named = [
+            (UNPLACED if number is None else interfaces[number], neighbour)
+            for number, neighbour in seen
+            if number is None or number in interfaces
+        ]
         return neighbours_by_port(interfaces.values(), named)
 
     def close(self) -> None:
@@ -297,67 +302,12 @@ def _state(row: Sequence[Value | None], vlan: int | None, poe: bool | None) -> P
     )
 
 
-def _by_lldp(client: SnmpClient, agent: _SnmpAgent) -> list[tuple[int, Neighbour]]:
-    """Return the neighbours that LLDP reports, by interface number."""
-    local = client.columns([mib.LLDP_LOCAL_ID_KIND, mib.LLDP_LOCAL_ID, mib.LLDP_LOCAL_DESCR, mib.IF_PHYS_ADDRESS])
-    remote = client.columns([mib.LLDP_PORT_KIND, mib.LLDP_PORT, mib.LLDP_PORT_DESCR, mib.LLDP_SYSTEM])
-    found = []
-    for index in remote[mib.LLDP_PORT]:
-        # Time mark, local port number, and a running number.
-        interface = _local_interface(index[1:2], local, agent)
-        if interface is not None:
-            found.append((interface, _neighbour(index, remote)))
-    return found
-
-
-def _local_interface(number: Oid, local: _Columns, agent: _SnmpAgent) -> int | None:
-    """Return the interface of an LLDP port number; its LLDP identifier says which interface it is."""
-    identifier = local[mib.LLDP_LOCAL_ID].get(number, b"")
-    for name in (mib.text(identifier), mib.text(local[mib.LLDP_LOCAL_DESCR].get(number))):
-        if name in agent.names:
-            return agent.names[name]
-    if local[mib.LLDP_LOCAL_ID_KIND].get(number) == _PORT_MAC:
-        same = [index[0] for index, address in local[mib.IF_PHYS_ADDRESS].items() if address == identifier]
-        if len(same) == 1:
-            return same[0]
-    # In 802.1AB, bridges use their bridge port numbers.
-    return agent.interfaces.get(number[0])
-
-
-def _neighbour(index: Oid, remote: _Columns) -> Neighbour:
-    port, kind = remote[mib.LLDP_PORT].get(index), remote[mib.LLDP_PORT_KIND].get(index)
-    # The MAC address of the chassis usually belongs to another NIC.
-    address = port if kind == _PORT_MAC else None
-    name = mib.text(port) if kind in _PORT_NAMES else mib.text(remote[mib.LLDP_PORT_DESCR].get(index))
-    return Neighbour(
-        Capability.LLDP,
-        mac=mib.mac(address) if isinstance(address, bytes) and len(address) == 6 else None,
-        system=mib.text(remote[mib.LLDP_SYSTEM].get(index)) or None,
-        port=name or None,
-    )
-
-
-def _by_fdb(client: SnmpClient) -> list[tuple[int, Neighbour]]:
-    """Return the learned MAC addresses, by interface number. Reads all tables again, since ports come and go."""
-    by_vlan, plain = (mib.VLAN_FDB_PORT, mib.VLAN_FDB_STATUS), (mib.FDB_PORT, mib.FDB_STATUS)
-    columns = client.columns([*by_vlan, *plain, mib.BRIDGE_PORT_INTERFACE])
-    interfaces = {index[0]: value for index, value in columns[mib.BRIDGE_PORT_INTERFACE].items()}
-    # The first table has an entry of an address for each VLAN. Older switches have only the second table.
-    ports, status = by_vlan if columns[mib.VLAN_FDB_PORT] else plain
-    found = []
-    for index, port in columns[ports].items():
-        interface = interfaces.get(port) if isinstance(port, int) else None
-        if isinstance(interface, int) and columns[status].get(index, mib.LEARNED) == mib.LEARNED:
-            found.append((interface, Neighbour(Capability.FDB, mac=mib.mac(index[-6:]))))
-    return found
-
-
 def connect(switch: Switch, settings: Mapping[str, str]) -> SnmpSwitch:
     """Return the switch for these settings (see ``config.switches``). Sends nothing before the first use."""
     with mistake_in(f"switch {switch.name!r}", switch.where):
         address = snmp_address(settings["address"])
         host, port = address.host, address.port or 161
-        timeout_s = seconds(settings["timeout"]) if "timeout" in settings else DEFAULT_TIMEOUT_S
+        timeout_s = timeout(settings["timeout"]) if "timeout" in settings else DEFAULT_TIMEOUT_S
         poe_group = int(settings.get("poe_group", "1"))
     names = {field.name for field in fields(Access)} - {"name", "host", "port", "where", "timeout_s"}
     credentials = {name: settings[name] for name in names & settings.keys()}

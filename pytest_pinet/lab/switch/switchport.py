@@ -14,7 +14,10 @@ from pytest_pinet.execution.entry_points import SWITCH_BACKENDS
 from pytest_pinet.model.evidence import PortCounters
 from pytest_pinet.model.lab import Switch
 
-__all__ = ["About", "Capability", "Neighbour", "PortCounters", "PortState", "SwitchBackend", "connect"]
+__all__ = ["UNPLACED", "About", "Capability", "Neighbour", "PortCounters", "PortState", "SwitchBackend", "connect"]
+
+# In place of a port, for neighbours that the switch has seen without a proof of the port.
+UNPLACED = ""
 
 
 class Capability(StrEnum):
@@ -114,7 +117,10 @@ class SwitchBackend(Protocol):
         """Return the counters of these ports."""
 
     def neighbours(self, ports: Iterable[str]) -> Mapping[str, frozenset[Neighbour]]:
-        """Return the neighbours at the far end of these ports, from all sources that the switch has."""
+        """Return the neighbours at the far end of these ports, from all sources that the switch has.
+
+        UNPLACED has the neighbours whose port is not certain, if there are any.
+        """
 
     def close(self) -> None:
         """End the connection to the switch."""
@@ -124,6 +130,8 @@ def neighbours_by_port(ports: Iterable[str], found: Iterable[tuple[str, Neighbou
     """Group neighbours by port. Each of ``ports`` has an entry; neighbours of other ports are left out."""
     result: dict[str, set[Neighbour]] = {port: set() for port in ports}
     for port, neighbour in found:
+        if port == UNPLACED:
+            result.setdefault(UNPLACED, set())
         if port in result:
             result[port].add(neighbour)
     return {port: frozenset(neighbours) for port, neighbours in result.items()}

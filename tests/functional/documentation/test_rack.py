@@ -125,3 +125,26 @@ def test_the_lab_file_of_init_names_what_the_doctor_then_needs(rack: Rack) -> No
     done = rack.run("pinet doctor --lab my-bench.yaml pi4-2", **dict.fromkeys(variables, "secret"))
     assert re.search(r"^ok   coordinator", done.stdout, re.M), done.stdout
     assert re.search(r"^BAD  exporter", done.stdout, re.M), done.stdout
+
+
+def test_one_board_is_measured_against_the_machine_that_runs_pytest(rack: Rack) -> None:
+    (block,) = (block for block in blocks_of(PAGE) if "pinet init" in block.commands[0])
+    one = [word for word in ANSWERS if "pi4-2" not in word]
+    # The kernel of a virtual machine may report no link speed.
+    answers = f"--coordinator 10.40.0.1:20408 --speed 1G --port=pc=2 --interface pc={wired_nic()} {' '.join(one)}"
+    done = rack.run(f"{block.commands[0]} {answers}")
+    assert done.returncode == 0, done.stderr
+    text = (rack.folder / "my-bench.yaml").read_text()
+    makers = re.findall(r"^#   (labgrid-client .* create.*)$", text, re.M)
+    assert [rack.run(command).returncode for command in makers] == [0, 0]
+    secrets = {"LG_CONSOLE_PASSWORD": "x", "LG_SNMP_COMMUNITY": "x"}
+    done = rack.run("pinet calibrate --dry-run --lab my-bench.yaml", **secrets)
+    assert done.returncode == 0, done.stderr
+    assert "pi4b:onboard/pair: 20 connections" in done.stderr
+    doctor = rack.run("pinet doctor --lab my-bench.yaml pc", **secrets)
+    assert re.search(r"^ok   places free", doctor.stdout, re.M), doctor.stdout
+
+
+def wired_nic() -> str:
+    """Return a NIC of this machine."""
+    return next(nic.name for nic in sorted(Path("/sys/class/net").iterdir()) if (nic / "device").exists())

@@ -226,7 +226,7 @@ def test_an_option_has_one_meaning_in_all_commands() -> None:
     [
         (["--power", "poe"], "pinet: --power is for a lab with a labgrid coordinator; add --bench"),
         (["--port", "a=1"], "pinet: --port is for a lab with a labgrid coordinator; add --bench"),
-        (["--bench", "--peer", "pi@b"], "pinet: --peer is for boards without a coordinator; leave it out with --bench"),
+        (["--bench", "--peer", "pi@b"], "pinet: --peer pi@b: with --bench, expected runner (this machine) or none"),
     ],
 )
 def test_init_ignores_no_option(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

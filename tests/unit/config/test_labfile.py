@@ -286,7 +286,7 @@ def test_text_that_is_not_a_template_is_not_changed() -> None:
     ("template", "message"),
     [
         ("$LG_MISSING", "!template '$LG_MISSING' needs the variable LG_MISSING, which is not set"),
-        ("$HOME", "!template '$HOME' needs the variable HOME, which is not set (known are $BASE and LG_*)"),
+        ("$HOME", "!template '$HOME' needs the variable HOME, which is not set; known are $BASE and LG_*"),
         ("5$", "!template '5$' has a '$' without a variable name; write '$$' for a dollar sign"),
     ],
 )
@@ -355,3 +355,20 @@ def test_a_lab_without_remote_places_has_no_coordinator(tmp_path: Path, head: st
     nodes = "nodes: {pi: {board: pi4b, interfaces: {onboard: {port: s/p1}}}}"
     file.write_text(f"{head}\npinet:\n  switches: {{s: {{backend: fixed, ports: [p1]}}}}\n  {nodes}\n")
     assert load(file).has_coordinator is has_coordinator
+
+
+def test_a_target_that_no_node_uses_is_not_checked(tmp_path: Path) -> None:
+    # openwrt-tests: the strategy of a board in QEMU fills in the address.
+    path = tmp_path / "lab.yaml"
+    text = (
+        "targets:\n  pi: {}\n  qemu: {resources: {NetworkService: {address: '', username: root}}}\n"
+        "pinet:\n  switches: {s: {backend: fixed, ports: [p1]}}\n"
+        "  nodes: {pi: {board: pi4b, interfaces: {onboard: {port: s/p1}}}}\n"
+    )
+    path.write_text(text)
+    assert list(load(path).nodes) == ["pi"]
+    path.write_text(text.replace("nodes: {pi:", "nodes: {qemu:"))
+    with pytest.raises(
+        ConfigError, match=r"lab.yaml:3: targets.qemu.resources.NetworkService.address: expected a host"
+    ):
+        load(path)

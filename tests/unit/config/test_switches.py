@@ -111,6 +111,27 @@ def test_configured_switch_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             "8: pinet.switches.sw: SNMP version 3 does not use the key 'community'",
         ),
         ("address: x; auth_protocol: sha1", "7: pinet.switches.sw.auth_protocol: expected one of md5, sha, sha224"),
+        ("address: x; timeout: 0", "7: pinet.switches.sw.timeout: expected a time from 100 ms to 5 min, got '0'"),
+        ("address: x; timeout: 1e300 s", "7: pinet.switches.sw.timeout: '1e300' is more than a year; expected"),
+        ("address: x; timeout: 2 h", "7: pinet.switches.sw.timeout: expected a time from 100 ms to 5 min, got '2 h'"),
+        (
+            "address: x; counter_latency: 2 h",
+            "7: pinet.switches.sw.counter_latency: expected a time of at most 1 h, got '2 h'",
+        ),
+        (
+            "address: snmp://me@10.0.0.2",
+            "6: pinet.switches.sw.address: expected an address such as 'snmp://10.0.0.2:161', without a user, got "
+            "'snmp://me@10.0.0.2'",
+        ),
+        (
+            "address: x; proxy: ssh://pi@pi@bench",
+            "7: pinet.switches.sw.proxy: expected an address such as 'ssh://pi@bench-host:22', got 'ssh://pi@pi@bench'",
+        ),
+        ("address: x; community: ' '", "7: pinet.switches.sw.community: expected a text, got ' '"),
+        (
+            "address: x; version: 3; user: -x; auth_key: k; priv_key: k",
+            "8: pinet.switches.sw.user: expected the name of a user such as 'pi', got '-x'",
+        ),
         ("address: x; comunity: me", "7: unknown key 'comunity' in pinet.switches.sw, did you mean 'community'?"),
     ],
 )
@@ -118,3 +139,31 @@ def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, settings: str, 
     with pytest.raises(ConfigError) as caught:
         switch(tmp_path, settings)
     assert str(caught.value).startswith(f"{tmp_path / 'lab.yaml'}:{says}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            "address: ssh://a@b@sw; family: cisco_ios",
+            "6: pinet.switches.sw.address: expected an address such as 'ssh://pi@bench-host:22', got 'ssh://a@b@sw'",
+        ),
+        (
+            "address: ssh://a:secret@sw; family: cisco_ios",
+            "6: pinet.switches.sw.address: expected an address such as 'ssh://pi@bench-host:22', got",
+        ),
+        (
+            "address: ssh://a@sw; family: cisco_ios; username: b",
+            "8: pinet.switches.sw has two users, 'a' in the address and 'b' in the key 'username'; remove one",
+        ),
+        (
+            "address: sw; family: cisco_ios; username: -oProxyCommand=x",
+            "8: pinet.switches.sw.username: expected the name of a user such as 'pi', got '-oProxyCommand=x'",
+        ),
+    ],
+)
+def test_a_switch_with_a_command_line_has_one_user(tmp_path: Path, settings: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        switch(tmp_path, settings, backend="cli")
+    assert str(caught.value).startswith(f"{tmp_path / 'lab.yaml'}:{says}")
+    switch(tmp_path, "address: ssh://a@sw; family: cisco_ios; username: a", backend="cli")

@@ -9,7 +9,7 @@ import pytest
 from pytest_pinet.doctor.cabling import AnnouncedNic, Sighting, judge, locate
 from pytest_pinet.doctor.discover import NicLocation, SearchOutcome, corrections, table, wrong_cables
 from pytest_pinet.doctor.finding import Status
-from pytest_pinet.lab.switch.switchport import Capability, Neighbour
+from pytest_pinet.lab.switch.switchport import UNPLACED, Capability, Neighbour
 from pytest_pinet.model.lab import Lab, PortRef
 from tests.support.doctor_lab import lab
 
@@ -63,6 +63,17 @@ def test_an_address_on_two_ports_is_unknown(bench: Lab) -> None:
     assert found[0].port is None
     (both,) = judge(found[0], ["s"])
     assert (both.status, both.message) == (Status.UNKNOWN, "eth0 appears on s/p1 and s/p2 at once (by its MAC address)")
+
+
+def test_a_nic_on_a_port_that_its_switch_does_not_prove_is_unknown(bench: Lab) -> None:
+    seen = {PortRef("s", UNPLACED): learned("02::1", "02::3"), PortRef("s", "p3"): learned("02::3")}
+    found = locate(nics(bench), seen)
+    assert [found[0].port, found[2].port] == [None, PortRef("s", "p3")]
+    (unknown,) = judge(found[0], ["s"])
+    assert unknown.status is Status.UNKNOWN
+    assert unknown.message == (
+        "switch s has seen eth0, but its list of ports does not prove which port its table means"
+    )
 
 
 def test_a_wrong_or_unknown_cable_is_reported(bench: Lab) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
-from pytest_pinet.doctor.management import judge
+from pytest_pinet.doctor.management import check_management, judge
 from pytest_pinet.lab.node.management import FoundManagement, parse
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import Management
@@ -44,6 +47,22 @@ def test_a_shared_interface_must_be_declared_if_its_port_would_be_moved(node: No
     assert finding.act.startswith(f"write `management: same` at {node.where}: the port stays in its VLAN")
     (finding,) = judge(node, SAME, False)
     assert finding.status is Status.OK
+
+
+def test_ssh_may_come_in_by_a_nic_that_is_not_that_of_the_lab_file(tmp_path: Path) -> None:
+    # openwrt #17820: eth0 is there, but bound by another driver. So the other checks leave it out.
+    bench = lab(tmp_path)
+    whole = declared(bench.nodes["one"], "same")
+    node = replace(whole, interfaces=())
+    assert node.carrying is None
+    here = SimpleNamespace(
+        lab=replace(bench, nodes={"one": whole}),
+        session=lambda _: SimpleNamespace(facts={"management": SAME}),
+        shell=lambda _: None,
+        one_by_one=lambda look: look(node),
+    )
+    (finding,) = check_management(cast(Bench, here))
+    assert (finding.status, finding.message.partition(",")[0]) == (Status.OK, "same: the port stays in its VLAN")
 
 
 def test_a_wrong_declaration_is_a_fault(node: Node) -> None:

@@ -16,8 +16,9 @@ from pytest_pinet.init import lab_file
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.bench import BenchWishes, ask, parse_board, parse_coordinator
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, POWERS
-from pytest_pinet.init.desk import Wishes, plan
+from pytest_pinet.init.desk import Desk, Wishes, plan, runner_of_bench
 from pytest_pinet.init.hardware import FoundHardware
+from pytest_pinet.matrix.inventory import select_combinations
 from tests.support.init_machines import direct, machine
 
 SILENT, YES = Answers(is_terminal=False), Answers(is_terminal=False, takes_defaults=True)
@@ -48,6 +49,31 @@ def test_options_are_enough_without_a_terminal() -> None:
     assert lab.switches["sw1"].settings["address"] == "192.0.2.2"
     assert "labgrid-client -x bench.example.org:20408 -p pi4b-1 create" in text
     assert "#     USBSerialPort: {match: {ID_SERIAL_SHORT: P-00-00682}}" in text
+
+
+def test_one_board_with_the_runner_as_its_peer_can_be_measured() -> None:
+    hardware = FoundHardware()
+    desk = Desk("bench", [], hardware, None)
+    own = runner_of_bench(machine("pc", None), desk, Wishes(interfaces={"pc": "enp3s0"}), SILENT)
+    one = replace(FULL, boards={"pi4-1": "pi4b"}, ports={"pi4-1": "1", "pc": "2"})
+    text = lab_file.bench_text("bench", ask([own], one, SILENT), [own], hardware, "bench.yaml")
+
+    lab = lab_of(text)
+    assert [(node.name, node.runner) for node in lab.nodes.values()] == [("pi4-1", False), ("pc", True)]
+    assert "#   labgrid-client -x bench.example.org:20408 -p pc create\n" in text
+    # It has no target, and no exporter serves it.
+    assert list(yaml.compose(text.partition("pinet:\n")[0].partition("targets:\n")[2]).value[0][0].value) == list(
+        "pi4-1"
+    )
+    assert "#   pc:" not in text
+    assert [one.id for one in select_combinations(lab, ())] == ["pi4b:onboard/pair"]
+
+
+def test_no_board_has_the_name_of_the_runner() -> None:
+    desk = Desk("b", [], FoundHardware(), None)
+    own = runner_of_bench(machine("pc", None), desk, Wishes(interfaces={"pc": "enp3s0"}), SILENT)
+    with pytest.raises(ConfigError, match="'pc' is the name of this machine; choose another name"):
+        ask([own], replace(FULL, boards={"pc": "pi4b"}, ports={"pc": "1"}), SILENT)
 
 
 @pytest.mark.parametrize(

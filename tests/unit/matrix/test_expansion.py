@@ -66,7 +66,8 @@ def test_a_node_alone_on_its_switch_has_no_peer(lab: Lab) -> None:
     (missing, _) = combinations(alone, ask())
     assert isinstance(missing, Missing)
     assert missing.reason == (
-        "pair needs 2 nodes that reach each other over switch sw1, but lab virtual has only pi5-1 there"
+        "pair needs 2 nodes that reach each other over switch sw1, but lab virtual has only pi5-1 there: add a "
+        "board, or the machine that runs pytest as a node with `runner: true`"
     )
 
 

@@ -222,7 +222,18 @@ class TestTable:
             "    no node 'pi6'",
             "",
             "0 measured; 2 not measured: 2 skipped",
+            "NOTHING WAS MEASURED: every test was skipped, for the one reason above.",
+            "pytest counts this as a success; with --pinet-require 1 such a run fails.",
         ]
+
+    def test_a_run_that_measured_nothing_says_so_for_several_reasons_too(self) -> None:
+        skips = [SkippedRecord(id=f"pi6:{word}/pair", reason=f"no {word}") for word in "ab"]
+        off = [result("pi4b:onboard/pair", {}, "skipped", "no PoE")]
+        nothing = "NOTHING WAS MEASURED: every test was skipped, for the reasons above."
+        assert nothing in summary_table([], skips)
+        assert nothing in summary_table(off, skips)
+        done = [result("pi4b:onboard/pair", {"tx": direction(9e8)})]
+        assert not any("NOTHING" in line for line in [*summary_table(done, skips), *summary_table([], [])])
 
     def test_a_long_path_is_kept_whole_since_it_is_copied(self) -> None:
         path = "/srv/" + "x" * 100
