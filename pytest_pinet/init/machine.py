@@ -157,9 +157,9 @@ def read(shell: Shell, login: Login | None) -> Machine:
     """Read a machine by its shell. Raises LabError."""
     done = shell.run(_LOOK, LOOK_S)
     if not done.stdout.startswith("host "):
-        said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
+        said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         act = "the login needs a normal shell: an expired password or a restricted account must be changed first"
-        raise SshError(f"{login} does not run commands over ssh: {said[-1][:200]}", act)
+        raise SshError(f"{login} does not run commands over ssh: {said[:200]}", act)
     machine = parse(done.stdout, login)
     version, no_iperf3 = _iperf3(shell)
     return replace(

@@ -1,8 +1,7 @@
 """Parse the outputs of both ends into flows, or raise an error that says why there is no result.
 
-A result is valid only if all of this holds: exit status 0, one JSON object without repeated keys, no ``error``, nothing
-on standard error, bytes in every requested direction, at least 95 % of the time covered, and the requested number of
-streams.
+A result is valid only if all of this holds: exit status 0, one JSON object without repeated keys, no ``error``, bytes
+in every requested direction, at least 95 % of the time covered, and the requested number of streams.
 """
 
 from __future__ import annotations

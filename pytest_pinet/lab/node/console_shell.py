@@ -125,7 +125,9 @@ class ConsoleShell(SshShell):
 
     def download(self, commands: Sequence[str]) -> list[bytes]:
         """Return the output of each of these commands, which must give the same output when they are repeated."""
-        words = "; ".join(f"{{ {command}; }} 2>/dev/null | gzip -c | base64; echo ," for command in commands)
+        each = (f"{{ {command}; }} | gzip -c | base64; echo ," for command in commands)
+        # A word of gzip or of its loader on standard error would damage the output: both go to the same terminal.
+        words = f"{{ {'; '.join(each)}; }} 2>/dev/null"
         for _ in range(ATTEMPTS):
             try:
                 parts = self.exchange(words, TRANSFER_S, LARGEST * 4 / 3 / BYTES_PER_S)[1].split(b",")
