@@ -82,7 +82,12 @@ def test_what_the_login_prints_is_no_output_of_the_command(tmp_path: Path) -> No
 def test_a_process_of_a_login_that_prints_is_found_and_stopped() -> None:
     process = SshShell("pi", GREETS).spawn("echo begun; echo err >&2; sleep 60")
     seen: list[str] = []
-    assert Deadline(20.0).wait_until(lambda: bool(seen.extend(process.lines()) or seen))
+
+    def printed() -> bool:
+        seen.extend(process.lines())
+        return bool(seen)
+
+    assert Deadline(20.0).wait_until(printed)
     assert seen == ["begun"]
     done = process.stop()
     assert (done.stdout, done.stderr) == ("begun\n", "err\n")

@@ -141,7 +141,7 @@ LOADER = (
     "preloaded (cannot open shared object file): ignored.\n"
 )
 SIZE = "warning: UDP block size 1472 exceeds TCP MSS 1448, may result in fragmentation / drops\n"
-UNKNOWN = "WARNING: the MSS of this sentence, and its error, connect: Connection refused, concern nobody\n"
+UNKNOWN = "WARNING: the MSS of this sentence, and its error, connect: Connection refused, are of no concern\n"
 
 
 @pytest.mark.parametrize(("build", "case"), [c for c in CASES if c[1] in FIGURES and c not in EXCEPTIONS])
