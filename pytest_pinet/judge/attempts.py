@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
@@ -15,8 +15,13 @@ from pytest_pinet.model.judgement import JudgedAttempt
 from pytest_pinet.model.measurement import Event, Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import TopologyFlow
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.traffic import Direction, Traffic
 
+# A flow with a rate limit that is more above this limit made good for an interruption. Its sender keeps the mean since
+# the start (facts: 400.6 of 400 Mbit/s), so that the rate after an interruption is that of the wire.
+CAUGHT_UP = 0.02
+# The bytes that a sender writes at once if the traffic sets no length.
+_TCP_PIECE, _DATAGRAM = 128 * 1024, 1500
 # Timer jitter between flows that run at once and cover the same time.
 EDGE_S = 1e-6
 
@@ -59,6 +64,31 @@ class Try:
         """How far apart the flows began; None for a single flow, or if it is not known."""
         windows = [one.window for one in self.measurements if one.window is not None]
         return windows[0].skew_s if windows else None
+
+
+def without_catching_up(
+    tries: Sequence[Try], traffic: Traffic, offered: Mapping[Direction, Bitrate | None]
+) -> list[Try]:
+    """Return the tries, and exclude each in which a counted flow got more than its rate limit in ``offered``.
+
+    What arrived before an interruption was not delivered in the counted time, or the interruption is not counted: in
+    both cases the value is above what was sent.
+    """
+    piece = traffic.length or (_DATAGRAM if traffic.udp else _TCP_PIECE)
+
+    def why(one: Try) -> str:
+        for measured in one.flows:
+            flow, most = measured.flow, offered[measured.way]
+            if most is None or not measured.run.counted or not flow.seconds:
+                continue
+            if flow.goodput.bps > most.bps * (1 + CAUGHT_UP) + 8 * traffic.streams * piece / flow.seconds:
+                return (
+                    f"{flow.goodput} in direction {measured.way} is above the sender's rate limit {most}: "
+                    "the flow caught up after an interruption"
+                )
+        return ""
+
+    return [one if one.excluded else replace(one, excluded=why(one)) for one in tries]
 
 
 def showing_a_level(tries: Sequence[Try]) -> list[Try]:
