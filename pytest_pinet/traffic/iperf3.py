@@ -139,7 +139,7 @@ def _measurement(
         raw,
         versions={end: str(tool.version) for end, tool in tools.items()},
         cpu_percent=cpu,
-        notes=_notes(run, tools, cpu),
+        notes=(*_notes(run, tools, cpu), *_repeated(client_report)),
         began=began,
         unmet=unmet,
         at_end={end: output.at_end for end, output in ((near, client), (far, server)) if output.at_end},
@@ -198,6 +198,14 @@ def _cpu_percent(client: Iperf3Report) -> tuple[float, float]:
     with trusted(client.output):
         used = iperf3_json.member(client.end, "cpu_utilization_percent")
         return iperf3_json.number(used, "host_total"), iperf3_json.number(used, "remote_total")
+
+
+def _repeated(client: Iperf3Report) -> list[str]:
+    """Return a note for each direction in which datagrams arrived twice. The client knows the losses of both."""
+    with trusted(client.output):
+        sums = [one for key in ("sum", "sum_bidir_reverse") if isinstance(one := client.end.get(key), Mapping)]
+        extra = [-iperf3_json.lost(one) for one in sums if "lost_packets" in one]
+    return [f"at least {count} datagrams arrived twice; none is counted as lost" for count in extra if count > 0]
 
 
 def _notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:

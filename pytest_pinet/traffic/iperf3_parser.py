@@ -200,7 +200,7 @@ def _from_final_sum(report: Iperf3Report, traffic: Traffic, direction: Direction
         direction,
         samples,
         retransmits=_sender_count(report, traffic, direction, "retransmits"),
-        lost_packets=iperf3_json.count(final, "lost_packets") if traffic.udp else None,
+        lost_packets=max(0, iperf3_json.lost(final)) if traffic.udp else None,
         packets=iperf3_json.count(final, "packets") if traffic.udp else None,
         jitter_ms=iperf3_json.number(final, "jitter_ms") if traffic.udp else None,
         streams=tuple(Bitrate(iperf3_json.number(s, "bits_per_second")) for s in mine),

@@ -98,7 +98,10 @@ class Output:
         if not said:
             lines = [line for line in own_lines(self.stderr) if not line.startswith("warning: ")]
             # After an error, iperf3 prints how to use it. Other programs begin with their position ("sh: 1: ...").
-            said = next((line for line in lines if line.startswith("iperf3: ")), lines[-1] if lines else "")
+            of_iperf3 = sorted(
+                (line for line in lines if line.startswith("iperf3: ")), key=lambda line: "error" not in line
+            )
+            said = next(iter(of_iperf3), lines[-1] if lines else "")
         return re.sub(r"^(iperf3: )?(error - )?", "", said)[:300]
 
     @property
