@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.errors import PinetError, SshError, TrafficError, first_line
-from pytest_pinet.evidence.counting import is_count
+from pytest_pinet.evidence.counting import is_count, link_speed
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell, as_root, last_line, why_no_root
@@ -266,9 +266,8 @@ def _facts(section: str) -> tuple[str, NicFacts]:
             speeds |= {int(speed) for speed in _SPEED.findall(modes if colon else name)} if supported else set()
         elif value.strip():
             values.setdefault(key, value.strip())
-    speed = values.get("speed", "")
     return device.strip(), NicFacts(
-        int(speed) if is_count(speed) and 0 < int(speed) < 1_000_000 else None,
+        link_speed(values.get("speed", "")),
         values.get("carrier") == "1",
         "wireless" in values,
         tuple(sorted(speeds)),

@@ -33,8 +33,12 @@ _BEGIN = "pinet: begin"
 _BEGUN = re.compile(rf"{_BEGIN} (\d+)\n".encode())
 
 
+# Messages and decimal points that this package knows, whatever the language of the node.
+ENGLISH = "LC_ALL=C; export LC_ALL; "
+
+
 def _begun(command: str) -> str:
-    return f"echo '{_BEGIN}' $$; echo '{_BEGIN}' $$ >&2; {command}"
+    return f"echo '{_BEGIN}' $$; echo '{_BEGIN}' $$ >&2; {ENGLISH}{command}"
 
 
 def _of_command(output: bytes) -> bytes:

@@ -94,6 +94,13 @@ def test_a_process_of_a_login_that_prints_is_found_and_stopped() -> None:
     assert done.returncode != 0
 
 
+def test_a_node_of_another_language_answers_in_english() -> None:
+    shell = SshShell("pi", ["env", "LC_ALL=de_DE.UTF-8", "LANGUAGE=de", "/bin/sh", "-c"])
+    assert shell.run("echo $LC_ALL; sh -c 'echo $LC_ALL'").stdout == "C\nC\n"
+    process = shell.spawn("echo $LC_ALL")
+    assert process.wait(20.0).stdout == "C\n"
+
+
 def test_a_login_that_runs_no_command_says_why() -> None:
     nologin = ["/bin/sh", "-c", "echo This account is currently not available.; exit 1"]
     assert SshShell("pi", nologin).run("true").stdout == "This account is currently not available.\n"

@@ -14,7 +14,7 @@ import pytest
 from pytest_pinet.errors import PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.traffic.iperf3 import _repeated
+from pytest_pinet.traffic.iperf3 import _cpu_percent, _repeated
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_report import read
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
@@ -268,6 +268,16 @@ def test_an_impossible_count_of_lost_datagrams_is_refused(count: object) -> None
         TrafficError, match=r"cannot be trusted: ('lost_packets' is .* of \d+ datagrams|it has no number)"
     ):
         _repeated(read(output))
+
+
+@pytest.mark.parametrize("wrong", [-3.4, None, "much"])
+def test_an_impossible_use_of_the_processor_is_left_out(wrong: object) -> None:
+    def wrap(value: Any) -> None:
+        value["end"]["cpu_utilization_percent"]["remote_total"] = wrong
+
+    plain = _cpu_percent(read(Output(ProcessRole.CLIENT, "near", "far", 0, GOOD)), "dut", "peer")
+    found = _cpu_percent(read(Output(ProcessRole.CLIENT, "near", "far", 0, changed(wrap))), "dut", "peer")
+    assert found == {"dut": plain["dut"]}
 
 
 def test_absent_retransmits_are_not_zero() -> None:
