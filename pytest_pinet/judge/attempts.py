@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 
+from pytest_pinet.judge.oracle import TOLERANCE
 from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.evidence import EndEvidence
@@ -20,6 +21,8 @@ from pytest_pinet.model.traffic import Direction, Traffic
 # A flow with a rate limit that is more above this limit made good for an interruption. Its sender keeps the mean since
 # the start (facts: 400.6 of 400 Mbit/s), so that the rate after an interruption is that of the wire.
 CAUGHT_UP = 0.02
+# TCP that was held back by one loss may be so much above the physical limit, too.
+_CAUGHT_UP = "the flow caught up after an interruption"
 # The bytes that a sender writes at once if the traffic sets no length.
 _TCP_PIECE, _DATAGRAM = 128 * 1024, 1500
 # Timer jitter between flows that run at once and cover the same time.
@@ -67,25 +70,29 @@ class Try:
 
 
 def without_catching_up(
-    tries: Sequence[Try], traffic: Traffic, offered: Mapping[Direction, Bitrate | None]
+    tries: Sequence[Try], traffic: Traffic, offered: Mapping[Direction, Bitrate | None], limits: Sequence[Bitrate]
 ) -> list[Try]:
-    """Return the tries, and exclude each in which a counted flow got more than its rate limit in ``offered``.
+    """Return the tries, and exclude each in which a counted flow caught up after an interruption.
 
-    What arrived before an interruption was not delivered in the counted time, or the interruption is not counted: in
-    both cases the value is above what was sent.
+    The interruption is not counted, but what it delayed is: the value is above the rate limit in ``offered``, or above
+    the physical limit of the flow (``limits``, by its index), though the rate since the start is not.
     """
     piece = traffic.length or (_DATAGRAM if traffic.udp else _TCP_PIECE)
+    held_back = TOLERANCE if traffic.udp else CAUGHT_UP
 
     def why(one: Try) -> str:
-        for measured in one.flows:
-            flow, most = measured.flow, offered[measured.way]
-            if most is None or not measured.run.counted or not flow.seconds:
+        for measured, limit in zip(one.flows, limits, strict=True):
+            flow, sent = measured.flow, offered[measured.way]
+            if not measured.run.counted or not flow.seconds:
                 continue
-            if flow.goodput.bps > most.bps * (1 + CAUGHT_UP) + 8 * traffic.streams * piece / flow.seconds:
-                return (
-                    f"{flow.goodput} in direction {measured.way} is above the sender's rate limit {most}: "
-                    "the flow caught up after an interruption"
-                )
+            room_bps = 8 * traffic.streams * piece / flow.seconds
+            above = ""
+            if sent is not None and flow.goodput.bps > sent.bps * (1 + CAUGHT_UP) + room_bps:
+                above = f"the sender's rate limit {sent}"
+            elif flow.goodput.bps > limit.bps * (1 + held_back) >= flow.since_start.bps:
+                above = f"the physical limit {limit}"
+            if above:
+                return f"{flow.goodput} in direction {measured.way} is above {above}: {_CAUGHT_UP}"
         return ""
 
     return [one if one.excluded else replace(one, excluded=why(one)) for one in tries]

@@ -144,7 +144,8 @@ class _Judging:
         self._circumstances = circumstances
         repeats = [one.flows for one in tries[1:]]
         self._bounds = Bounds(link, traffic, self._flows, circumstances.conditions, repeats)
-        self._tries = without_catching_up(tries, traffic, self._bounds.offered)
+        limits = [one.goodput for one in self._bounds.alone]
+        self._tries = without_catching_up(tries, traffic, self._bounds.offered, limits)
         # Other tries are only evidence.
         self._shown = showing_a_level(self._tries)
         caught_up = all(one.excluded and not own.excluded for one, own in zip(self._tries, tries, strict=True))
