@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
+from pytest_pinet.execution.shell import last_line
+
 _AR = b"!<arch>\n"
 _AR_HEADER = 60
 ZSTD_TIMEOUT_S = 120
@@ -43,11 +45,12 @@ def _zstd(data: bytes) -> bytes:
 
 
 def _zstd_command(tool: str, data: bytes) -> bytes:
-    # `head` ends zstd when the content is too large.
-    argv = ["sh", "-c", '"$0" -dcq | head -c "$1"', tool, str(MAX_BYTES + 1)]
+    # `head` ends zstd when the content is too large. The status of zstd decides: it may print warnings, too.
+    argv = ["sh", "-c", '{ "$0" -dcq || echo $? >&2; } | head -c "$1"', tool, str(MAX_BYTES + 1)]
     done = subprocess.run(argv, input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
-    if done.stderr and len(done.stdout) <= MAX_BYTES:
-        raise Unreadable(done.stderr.decode("utf-8", "replace").strip())
+    *said, status = done.stderr.decode("utf-8", "replace").splitlines() or [""]
+    if status.isdigit() and len(done.stdout) <= MAX_BYTES:
+        raise Unreadable(last_line("\n".join(said)) or f"zstd failed with exit status {status}")
     return _checked(done.stdout)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.evidence.elf import build_id
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root, last_line
 from pytest_pinet.model.build import Loaded, RunningBuild
 
 
@@ -98,7 +98,7 @@ def read_running(shell: Shell, options: Iterable[tuple[str, str]] = (), sysctls:
     found = {name: text.strip() for name, text in split_marked(done.stdout).items()}
     if not found.get("version"):
         raise SshError(
-            f"{shell.name} does not report its kernel version: {done.stderr.strip()[:200]}", f"look at {shell.name}"
+            f"{shell.name} does not report its kernel version: {last_line(done.stderr)[:200]}", f"look at {shell.name}"
         )
     return RunningBuild(
         node=shell.name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from pytest_pinet.evidence.counting import grown, is_count
+from pytest_pinet.evidence.counting import grown, is_count, link_speed
 from pytest_pinet.model.measurement import Event, EventKind
 
 # Some drivers refresh their counters once a second, so a difference can include one more second of traffic.
@@ -52,7 +52,6 @@ def parse_reading(line: str) -> CarrierReading | None:
     words = line.split()
     if len(words) != 7 or not _UPTIME.fullmatch(words[0]) or not all(is_count(word) for word in words[1:3]):
         return None
-    speed = int(words[6]) if is_count(words[6]) else 0
     return CarrierReading(
         float(words[0]),
         int(words[1]),
@@ -60,7 +59,7 @@ def parse_reading(line: str) -> CarrierReading | None:
         # Reading the carrier of a device that is down fails.
         carrier=words[3] == "1",
         changes=int(words[4]) if is_count(words[4]) else None,
-        speed_mbps=speed or None,
+        speed_mbps=link_speed(words[6]),
     )
 
 

@@ -16,6 +16,15 @@ def is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 20
 
 
+def link_speed(text: str) -> int | None:
+    """Return the speed of a link in Mbit/s from sysfs; None for 0, for -1, and for the -1 of old kernels and drivers.
+
+    They print it as a number of 16 or 32 bits without a sign (SPEED_UNKNOWN in ethtool.h).
+    """
+    speed = int(text) if is_count(text) else 0
+    return None if speed in (0, 2**16 - 1, 2**32 - 1) else speed
+
+
 def since(old: int, new: int) -> int:
     """Return the bytes between two readings.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError
-from pytest_pinet.evidence.counting import is_count, since
+from pytest_pinet.evidence.counting import is_count, link_speed, since
 from pytest_pinet.execution.shell import Shell
 
 _NO_SUCH_DEVICE = 44
@@ -74,7 +74,6 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
     missing = {"flags", "mtu", "timestamps", *_COUNTERS} - {key for key, value in values.items() if value}
     if missing:
         raise LinkError(f"{shell.name} does not report {', '.join(sorted(missing))} of its network device {device}")
-    speed = int(values["speed"]) if is_count(values["speed"].removeprefix("-")) else -1
     duplex = values["duplex"] if values["duplex"] in ("full", "half") else None
     if values.get("driver", "").rpartition("/")[2] in _DUPLEX_UNKNOWN_TO:
         duplex = None
@@ -82,7 +81,7 @@ def read_interface(shell: Shell, device: str) -> InterfaceState:
         admin_up=bool(int(values["flags"], 16) & _IFF_UP),
         # Reading the carrier of a device that is down fails. The value is then empty.
         carrier=values["carrier"] == "1",
-        speed_mbps=speed if speed > 0 else None,
+        speed_mbps=link_speed(values["speed"]),
         duplex=duplex,
         mtu=int(values["mtu"]),
         mac=values["address"],

@@ -88,16 +88,16 @@ class CpuCounters(EvidenceSource, ABC):
 def cpu_table(text: str) -> Iterator[tuple[str, dict[int, int], str]]:
     """Yield the name, the counts by CPU and the rest of each line below a header such as ``CPU0 CPU1``.
 
-    Lines without a count for each CPU are left out, such as ERR and MIS of the interrupts.
+    The rest keeps its blanks, which separate its columns. Lines without a count for each CPU are left out, such as ERR
+    and MIS of the interrupts.
     """
     header, *lines = text.splitlines() or [""]
     cpus = [int(word[3:]) for word in header.split() if word.startswith("CPU") and is_count(word[3:])]
     for line in lines:
         name, colon, rest = line.partition(":")
-        words = rest.split()
-        counts = words[: len(cpus)]
+        *counts, described = [*rest.split(maxsplit=len(cpus)), ""][: len(cpus) + 1]
         if colon and len(counts) == len(cpus) and all(map(is_count, counts)):
-            yield name.strip(), dict(zip(cpus, map(int, counts), strict=True)), " ".join(words[len(cpus) :])
+            yield name.strip(), dict(zip(cpus, map(int, counts), strict=True)), described
 
 
 @cache

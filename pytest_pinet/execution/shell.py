@@ -68,10 +68,32 @@ def still_runs(command: str, name: str, timeout_s: float) -> TimeoutError:
     return TimeoutError(f"{quoted(command)} still runs on {name} after {timeout_s:.0f} s")
 
 
+# Lines on standard error that the system adds to each command, and that say nothing about the command: of the loader
+# (a preloaded library that is missing), of the locale, and of sudo on a board whose /etc/hosts lacks its own name.
+_OF_THE_SYSTEM = re.compile(
+    r"ERROR: ld\.so: object .* cannot be preloaded\b.*: ignored\.|.*setlocale: .*cannot change locale.*|"
+    r"perl: warning: .*|\t(?:LANGUAGE|LANG|LC_\w+) = .*|    are supported and installed on your system\.|"
+    r"sudo: unable to resolve host .*"
+)
+
+
+def own_lines(error_text: str) -> list[str]:
+    """Return the lines on standard error that come from the command itself, without blank ones.
+
+    Standard error never decides whether a command succeeded. It says why a command failed.
+    """
+    lines = (line.rstrip() for line in error_text.splitlines())
+    return [line for line in lines if line and not _OF_THE_SYSTEM.fullmatch(line)]
+
+
 def last_line(*texts: str) -> str:
-    """Return the last line of the first text that is not blank; empty if all are."""
-    said = next((text for text in map(str.strip, texts) if text), "")
-    return said.splitlines()[-1] if said else ""
+    """Return the last line of the command's own (`own_lines`) in the first text that has one; empty if none has."""
+    return next((lines[-1].strip() for lines in map(own_lines, texts) if lines), "")
+
+
+def reason(*texts: str) -> str:
+    """Return the last part of the `last_line`: ``Invalid argument`` of ``tee: /sys/x: Invalid argument``."""
+    return last_line(*texts).rpartition(": ")[2].rstrip(".") or "no reason given"
 
 
 def refused_root(done: Completed) -> str | None:

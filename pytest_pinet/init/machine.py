@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_pinet.errors import PinetError, SshError, TrafficError, first_line
-from pytest_pinet.evidence.counting import is_count
+from pytest_pinet.evidence.counting import is_count, link_speed
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell, as_root, last_line, why_no_root
@@ -157,9 +157,9 @@ def read(shell: Shell, login: Login | None) -> Machine:
     """Read a machine by its shell. Raises LabError."""
     done = shell.run(_LOOK, LOOK_S)
     if not done.stdout.startswith("host "):
-        said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
+        said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         act = "the login needs a normal shell: an expired password or a restricted account must be changed first"
-        raise SshError(f"{login} does not run commands over ssh: {said[-1][:200]}", act)
+        raise SshError(f"{login} does not run commands over ssh: {said[:200]}", act)
     machine = parse(done.stdout, login)
     version, no_iperf3 = _iperf3(shell)
     return replace(
@@ -266,9 +266,8 @@ def _facts(section: str) -> tuple[str, NicFacts]:
             speeds |= {int(speed) for speed in _SPEED.findall(modes if colon else name)} if supported else set()
         elif value.strip():
             values.setdefault(key, value.strip())
-    speed = values.get("speed", "")
     return device.strip(), NicFacts(
-        int(speed) if is_count(speed) and 0 < int(speed) < 1_000_000 else None,
+        link_speed(values.get("speed", "")),
         values.get("carrier") == "1",
         "wireless" in values,
         tuple(sorted(speeds)),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 
+from pytest_pinet.judge.oracle import TOLERANCE
 from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.evidence import EndEvidence
@@ -15,8 +16,15 @@ from pytest_pinet.model.judgement import JudgedAttempt
 from pytest_pinet.model.measurement import Event, Flow, Measurement, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import TopologyFlow
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.traffic import Direction, Traffic
 
+# A flow with a rate limit that is more above this limit made good for an interruption. Its sender keeps the mean since
+# the start (facts: 400.6 of 400 Mbit/s), so that the rate after an interruption is that of the wire.
+CAUGHT_UP = 0.02
+# TCP that was held back by one loss may be so much above the physical limit, too.
+_CAUGHT_UP = "the flow caught up after an interruption"
+# The bytes that a sender writes at once if the traffic sets no length.
+_TCP_PIECE, _DATAGRAM = 128 * 1024, 1500
 # Timer jitter between flows that run at once and cover the same time.
 EDGE_S = 1e-6
 
@@ -59,6 +67,35 @@ class Try:
         """How far apart the flows began; None for a single flow, or if it is not known."""
         windows = [one.window for one in self.measurements if one.window is not None]
         return windows[0].skew_s if windows else None
+
+
+def without_catching_up(
+    tries: Sequence[Try], traffic: Traffic, offered: Mapping[Direction, Bitrate | None], limits: Sequence[Bitrate]
+) -> list[Try]:
+    """Return the tries, and exclude each in which a counted flow caught up after an interruption.
+
+    The interruption is not counted, but what it delayed is: the value is above the rate limit in ``offered``, or above
+    the physical limit of the flow (``limits``, by its index), though the rate since the start is not.
+    """
+    piece = traffic.length or (_DATAGRAM if traffic.udp else _TCP_PIECE)
+    held_back = TOLERANCE if traffic.udp else CAUGHT_UP
+
+    def why(one: Try) -> str:
+        for measured, limit in zip(one.flows, limits, strict=True):
+            flow, sent = measured.flow, offered[measured.way]
+            if not measured.run.counted or not flow.seconds:
+                continue
+            room_bps = 8 * traffic.streams * piece / flow.seconds
+            above = ""
+            if sent is not None and flow.goodput.bps > sent.bps * (1 + CAUGHT_UP) + room_bps:
+                above = f"the sender's rate limit {sent}"
+            elif flow.goodput.bps > limit.bps * (1 + held_back) >= flow.since_start.bps:
+                above = f"the physical limit {limit}"
+            if above:
+                return f"{flow.goodput} in direction {measured.way} is above {above}: {_CAUGHT_UP}"
+        return ""
+
+    return [one if one.excluded else replace(one, excluded=why(one)) for one in tries]
 
 
 def showing_a_level(tries: Sequence[Try]) -> list[Try]:

@@ -55,18 +55,18 @@ def judge(
     """Judge a receiver's goodput; ``offered`` is the rate limit of the senders, if they have one.
 
     A value above the physical limit by more than TOLERANCE, or above the sent rate by more than CAP_TOLERANCE, is a
-    measurement error, whatever the limit. If the rate ``since_start`` of the traffic is known, it must be above as
-    well. A limit that can never be met is invalid, not a failure. Without a limit any value passes, and the reason says
-    so. ``baseline`` is the accepted value for a limit of TOLERANCE; without a baseline such a limit is ignored.
+    measurement error, whatever the limit. If the rate ``since_start`` of TCP is known, it must be above the physical
+    limit as well, since TCP holds back data after a loss (`Flow.since_start`). A limit that can never be met is
+    invalid, not a failure. Without a limit any value passes, and the reason says so. ``baseline`` is the accepted value
+    for a limit of TOLERANCE; without a baseline such a limit is ignored.
     """
     most = oracle.goodput if offered is None else min(oracle.goodput, offered)
     rule = None if limit is None else goodput_rule(limit, most, baseline)
     threshold = None if rule is None else Bitrate(rule.threshold)
-    least = min(goodput, since_start or goodput).bps
     verdict, reason = Verdict.INVALID, ""
-    if least > oracle.goodput.bps * (1 + TOLERANCE):
+    if min(goodput, since_start or goodput).bps > oracle.goodput.bps * (1 + TOLERANCE):
         reason = f"{goodput} is above the physical limit {oracle.goodput} ({oracle.because}): a measurement error"
-    elif offered is not None and least > offered.bps * (1 + CAP_TOLERANCE):
+    elif offered is not None and goodput.bps > offered.bps * (1 + CAP_TOLERANCE):
         reason = f"{goodput} is above the sender's rate limit {offered}: a measurement error"
     elif rule is None or threshold is None:
         verdict, reason = Verdict.PASS, "no limit was set for this combination"

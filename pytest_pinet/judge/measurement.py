@@ -14,6 +14,7 @@ from pytest_pinet.judge.attempts import (
     pooled,
     showing_a_level,
     sum_of,
+    without_catching_up,
 )
 from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.circumstances import (
@@ -28,7 +29,7 @@ from pytest_pinet.judge.circumstances import (
 from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.flows import judge_evenness
-from pytest_pinet.judge.gate import gating, rule_on
+from pytest_pinet.judge.gate import Ruling, gating, rule_on
 from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile, confirm
@@ -138,14 +139,19 @@ class _Judging:
         self._link = link
         self._topology = link.topology
         self._traffic = traffic
-        self._tries = tries
-        # Other tries are only evidence.
-        self._shown = showing_a_level(tries)
         self._flows = tries[0].flows
         self._plan = plan
         self._circumstances = circumstances
         repeats = [one.flows for one in tries[1:]]
         self._bounds = Bounds(link, traffic, self._flows, circumstances.conditions, repeats)
+        limits = [one.goodput for one in self._bounds.alone]
+        self._tries = without_catching_up(tries, traffic, self._bounds.offered, limits)
+        # Other tries are only evidence.
+        self._shown = showing_a_level(self._tries)
+        caught_up = all(one.excluded and not own.excluded for one, own in zip(self._tries, tries, strict=True))
+        # Why there is no value yet, or at all.
+        self._catching_up = self._tries[-1].excluded if caught_up else ""
+        self._repeats_that = caught_up and len(tries) < plan.profile.fails_after
         self._wanted: list[Fresh] = []
         self._wanted_s = 0
 
@@ -172,7 +178,9 @@ class _Judging:
             for one in flows
         )
         # More traffic does not help if the traffic does not measure the request.
-        final = verdict is Verdict.INVALID or bool(here.ineffective or unanswered or here.lossy_ladder or here.broken)
+        final = (verdict is Verdict.INVALID and not self._repeats_that) or bool(
+            here.ineffective or unanswered or here.lossy_ladder or here.broken
+        )
         wanted = None
         if self._wanted and not final:
             wanted = Fresh.LINK if Fresh.LINK in self._wanted else Fresh.CONNECTION
@@ -246,7 +254,10 @@ class _Judging:
         ruling = rule_on(
             attempts_of(self._tries, chosen),
             sum_of(flows),
-            least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
+            # Only TCP holds data back.
+            sum_of(flows)
+            if self._traffic.udp
+            else least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
             oracle,
             limit,
             self._plan.reference(way).noise,
@@ -256,6 +267,9 @@ class _Judging:
             baseline,
             self._plan.error_rate,
         )
+        if self._catching_up:
+            wrong = replace(ruling.judgement, verdict=Verdict.INVALID, reason=self._catching_up)
+            ruling = Ruling(wrong, Fresh.CONNECTION if self._repeats_that else None)
         if ruling.wanted is not None:
             self._wanted.append(ruling.wanted)
             self._wanted_s = max(self._wanted_s, ruling.wanted_s)

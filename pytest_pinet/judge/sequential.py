@@ -86,7 +86,8 @@ class _Seen:
 @lru_cache(maxsize=128)
 def _seen(attempt: Attempt) -> _Seen:
     reading = read(attempt)
-    start = start_of(attempt)
+    # The start of an attempt that does not count says nothing about the others.
+    start = Started(0.0, True, 0.0, 0.0) if attempt.excluded else start_of(attempt)
     if attempt.beside_link:
         return _Seen(None, traffic_seconds(attempt), attempt.fresh, (), start)
     texts = remarks(attempt) if reading is not None or not (start.ended or attempt.excluded) else (unusable(attempt),)

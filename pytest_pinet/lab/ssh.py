@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from pytest_pinet.errors import LabError, SshError, mistake_in
-from pytest_pinet.execution.shell import Completed, Process, Spool, still_runs
+from pytest_pinet.execution.shell import Completed, Process, Spool, last_line, still_runs
 from pytest_pinet.lab.board_lock.fence import refusal
 from pytest_pinet.model.forms import ssh_address
 
@@ -26,6 +27,24 @@ WATCH_INTERVAL_S = 0.1
 _ACT = "look at the node's console; power-cycle it when it hangs"
 _FORWARDING = "set AllowStreamLocalForwarding yes in its sshd_config"
 CONNECT_TIMEOUT_S = 5
+# The first words of each command line print this line to both outputs. What is before it comes from the login: a
+# greeting of ~/.bashrc, a banner, a warning about the locale.
+_BEGIN = "pinet: begin"
+_BEGUN = re.compile(rf"{_BEGIN} (\d+)\n".encode())
+
+
+# Messages and decimal points that this package knows, whatever the language of the node.
+ENGLISH = "LC_ALL=C; export LC_ALL; "
+
+
+def _begun(command: str) -> str:
+    return f"echo '{_BEGIN}' $$; echo '{_BEGIN}' $$ >&2; {ENGLISH}{command}"
+
+
+def _of_command(output: bytes) -> bytes:
+    """Return the output of the command; all output if the command did not begin, since it says why."""
+    found = _BEGUN.search(output)
+    return output if found is None else output[found.end() :]
 
 
 class SshProcess:
@@ -40,7 +59,7 @@ class SshProcess:
         # Else the traffic of a killed runner would share the link with the next runner.
         watch = "exec 3<&0 </dev/null; { cat <&3; kill -- -$$; } >/dev/null 2>&1 & exec 3<&-"
         self._local = subprocess.Popen(
-            [*shell.argv, f"echo $$; {watch}; {shell.fence}{command}"],
+            [*shell.argv, _begun(f"{watch}; {shell.fence}{command}")],
             stdin=subprocess.PIPE,
             stdout=self._stdout.fileno,
             stderr=self._stderr.fileno,
@@ -48,8 +67,9 @@ class SshProcess:
         )
 
     def _output(self) -> bytes:
-        """Return the output of the command, without the first line, which holds the pid."""
-        return self._stdout.read().partition(b"\n")[2]
+        output = self._stdout.read()
+        # Before the end, a login that still prints its greeting has no output of the command.
+        return _of_command(output) if self._local.poll() is not None or _BEGUN.search(output) else b""
 
     def _completed(self) -> Completed:
         status = self._local.poll()
@@ -58,7 +78,7 @@ class SshProcess:
         return Completed(
             returncode=LOST_CONNECTION if status is None else status,
             stdout=self._output().decode("utf-8", "replace"),
-            stderr=self._stderr.read().decode("utf-8", "replace"),
+            stderr=_of_command(self._stderr.read()).decode("utf-8", "replace"),
         )
 
     def poll(self) -> int | None:
@@ -74,9 +94,8 @@ class SshProcess:
     def stop(self) -> Completed:
         """End the remote process group, then the local client. Does not wait for a node that does not answer."""
         if self._local.poll() is None:
-            pid, newline, _ = self._stdout.read().partition(b"\n")
-            if newline and pid.isdigit():
-                group = f"-{int(pid)}"
+            if (begun := _BEGUN.search(self._stdout.read())) is not None:
+                group = f"-{int(begun[1])}"
                 try:
                     # CONT wakes a stopped process, which would not handle TERM before.
                     self._shell.run(f"kill -TERM -- {group}; kill -CONT -- {group}", timeout_s=STOP_TIMEOUT_S)
@@ -124,7 +143,7 @@ class SshShell:
         """Return the standard output of a command. Raises LabError if the command fails, and SshError."""
         returncode, output, error_text = self._run(command, timeout_s, subprocess.DEVNULL)
         if returncode:
-            raise LabError(f"`{command[:80]}` failed at {self.name}: {error_text.strip()[:200]}", _ACT)
+            raise LabError(f"`{command[:80]}` failed at {self.name}: {last_line(error_text)[:200]}", _ACT)
         return output
 
     def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> tuple[int, bytes, str]:
@@ -132,7 +151,7 @@ class SshShell:
         # Files, not pipes: the ssh master inherits them too, and keeps a pipe open when the far end hangs.
         stdout, stderr = Spool(), Spool()
         process = subprocess.Popen(
-            [*self.argv, f"{self.fence}{command}"],
+            [*self.argv, _begun(f"{self.fence}{command}")],
             stdin=source,
             stdout=stdout.fileno,
             stderr=stderr.fileno,
@@ -151,13 +170,13 @@ class SshShell:
                 process.kill()
                 process.wait()
         self._unanswered = 0
-        error_text = stderr.read().decode("utf-8", "replace")
+        error_text = _of_command(stderr.read()).decode("utf-8", "replace")
         if process.returncode == LOST_CONNECTION:
-            why = error_text.strip().splitlines()
-            raise SshError(f"the ssh connection to {self.name} was lost{': ' + why[-1] if why else ''}", _ACT)
+            why = last_line(error_text)
+            raise SshError(f"the ssh connection to {self.name} was lost{': ' + why if why else ''}", _ACT)
         if (lost := refusal(self.name, process.returncode, error_text)) is not None:
             raise lost
-        return process.returncode, stdout.read(), error_text
+        return process.returncode, _of_command(stdout.read()), error_text
 
     def forward_socket(self, there: str, here: Path, undo: bool = False) -> None:
         """Connect the path ``there`` on the machine to a socket of this machine, or end this. Raises SshError."""

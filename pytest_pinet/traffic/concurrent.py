@@ -63,13 +63,13 @@ def _joined(found: Sequence[Measurement], traffic: Traffic) -> Measurement:
     """Return one measurement from the measurements of both directions."""
     if len(found) == 1:
         return found[0]
-    ends = dict.fromkeys(end for one in found for end in one.cpu_percent)
+    ends = [end for end in found[0].cpu_percent if all(end in one.cpu_percent for one in found)]
     return replace(
         found[0],
         traffic=traffic,
         flows={way: flow for one in found for way, flow in one.flows.items()},
         raw={f"{one.traffic.direction}-{name}": text for one in found for name, text in one.raw.items()},
-        cpu_percent={end: sum(one.cpu_percent.get(end, 0.0) for one in found) for end in ends},
+        cpu_percent={end: sum(one.cpu_percent[end] for one in found) for end in ends},
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
         events=tuple(event for one in found for event in one.events),
         unmet=tuple(dict.fromkeys(sentence for one in found for sentence in one.unmet)),

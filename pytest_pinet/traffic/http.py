@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from pytest_pinet.errors import ConfigError, TrafficError
-from pytest_pinet.execution.shell import Completed, Shell
+from pytest_pinet.execution.shell import Completed, Shell, last_line, own_lines
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.traffic import RESPONSE_HEAD, Direction, HttpTraffic, Traffic
@@ -42,9 +42,9 @@ SECONDS_MAX = 3600
 _PACKAGES = {"nginx": "nginx-light", "wrk": "wrk"}
 # One line each: nginx version and wrk version (empty if the tool is missing), cores, form of timeout.
 _ASK = (
-    'PATH=$PATH:/usr/sbin:/sbin; first() { read -r v; echo "${v#nginx version: }"; }; '
-    "if command -v nginx >/dev/null; then nginx -v 2>&1 | first; else echo; fi; "
-    "if command -v wrk >/dev/null; then wrk -v 2>&1 | first; else echo; fi; "
+    # nginx prints its version on standard error, where other lines may stand.
+    'PATH=$PATH:/usr/sbin:/sbin; for t in nginx wrk; do echo "$($t -v 2>&1 | while read -r v; do'
+    ' case $v in "nginx version: "* | "wrk "*) echo "${v#nginx version: }";; esac; done)"; done; '
     f"nproc 2>/dev/null || echo 1; {ASK_TIMEOUT} || echo"
 )
 # Paths are relative to the folder of ``-p``. The other end counts errors of single requests.
@@ -176,7 +176,7 @@ def _measurement(
     """Return everything that arrived as one sample: wrk reports no intervals. Raises TrafficError."""
     traffic = run.traffic
     if asked.returncode != 0:
-        said = (asked.stderr.strip() or asked.stdout.strip()).partition("\n")[0]
+        said = last_line(asked.stderr, asked.stdout)
         raise TrafficError(
             f"wrk on {run.client.name} failed: {said or f'exit status {asked.returncode}'}",
             f"check address, cable, switch port and firewall between {run.client.name} and {run.server.name}",
@@ -280,7 +280,7 @@ class HttpRun:
         """Raise the error for a server that ended before a client could connect."""
         if "Address already in use" in done.stderr:
             raise PortTaken
-        said = [line for line in done.stderr.splitlines() if "[emerg]" in line] or done.stderr.splitlines()
+        said = [line for line in done.stderr.splitlines() if "[emerg]" in line] or own_lines(done.stderr)
         why = said[-1].partition("[emerg]")[2].strip() or said[-1] if said else f"exit status {done.returncode}"
         raise TrafficError(
             f"nginx on {self.server.name} does not start: {why}",

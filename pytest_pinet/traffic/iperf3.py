@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pytest_pinet.errors import InvalidMeasurement, TrafficError
@@ -132,14 +133,14 @@ def _measurement(
     }
     near, far = tools
     began = None if server.began_s is None else StreamStart(far, server.began_s)
-    cpu = dict(zip((near, far), _cpu_percent(client_report), strict=True))
+    cpu = _cpu_percent(client_report, near, far)
     return Measurement(
         run.traffic,
         found,
         raw,
         versions={end: str(tool.version) for end, tool in tools.items()},
         cpu_percent=cpu,
-        notes=_notes(run, tools, cpu),
+        notes=(*_notes(run, tools, cpu), *_repeated(client_report)),
         began=began,
         unmet=unmet,
         at_end={end: output.at_end for end, output in ((near, client), (far, server)) if output.at_end},
@@ -193,11 +194,24 @@ def _window(run: Iperf3Run, report: Iperf3Report) -> list[str]:
     return []
 
 
-def _cpu_percent(client: Iperf3Report) -> tuple[float, float]:
-    """Return the percent of one core that iperf3 used, at client and server. Raises TrafficError."""
+def _cpu_percent(client: Iperf3Report, near: str, far: str) -> dict[str, float]:
+    """Return the percent of one core that iperf3 used, by end. It is evidence only, so an impossible one is left out.
+
+    A clock of 32 bits wraps after 36 minutes, and iperf3 then reports less than 0.
+    """
+    found = {}
+    for end, key in ((near, "host_total"), (far, "remote_total")):
+        with suppress(BadJson):
+            found[end] = iperf3_json.number(iperf3_json.member(client.end, "cpu_utilization_percent"), key)
+    return found
+
+
+def _repeated(client: Iperf3Report) -> list[str]:
+    """Return a note for each direction in which datagrams arrived twice. The client knows the losses of both."""
     with trusted(client.output):
-        used = iperf3_json.member(client.end, "cpu_utilization_percent")
-        return iperf3_json.number(used, "host_total"), iperf3_json.number(used, "remote_total")
+        sums = [one for key in ("sum", "sum_bidir_reverse") if isinstance(one := client.end.get(key), Mapping)]
+        extra = [-iperf3_json.lost(one) for one in sums if "lost_packets" in one]
+    return [f"at least {count} datagrams arrived twice; none is counted as lost" for count in extra if count > 0]
 
 
 def _notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) -> tuple[str, ...]:
@@ -206,7 +220,7 @@ def _notes(run: Iperf3Run, tools: Mapping[str, Tool], cpu: Mapping[str, float]) 
     flows = run.traffic.streams * (2 if run.traffic.direction is Direction.BIDIR else 1)
     for end, tool in tools.items():
         threads = flows if tool.version.threaded else 1
-        if cpu[end] >= CPU_LIMIT_PERCENT * threads:
+        if cpu.get(end, 0.0) >= CPU_LIMIT_PERCENT * threads:
             found.append(f"limited by the processor of the {end}: its iperf3 used {cpu[end]:.0f} % of a core")
     if not run.traffic.udp and run.congestion is None:
         found.append("the kernels' default congestion control was used, since cubic is not available on both ends")

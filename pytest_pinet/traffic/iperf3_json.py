@@ -87,6 +87,21 @@ def count(value: Json, key: str) -> int:
     return int(inner)
 
 
+def lost(total: Json) -> int:
+    """Return the lost datagrams of a sum. Raises BadJson.
+
+    The value is below 0 if some arrived twice: for each datagram that arrives after a later one, iperf3 takes back one
+    loss. A counter that has overflowed is lower than that.
+    """
+    key, packets = "lost_packets", count(total, "packets")
+    found = total.get(key)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        raise BadJson(f"it has no number {key!r}")
+    if found != int(found) or not -packets <= found <= packets:
+        raise BadJson(f"{key!r} is {str(found)[:40]} of {packets} datagrams")
+    return int(found)
+
+
 def text(value: Json, key: str) -> str:
     """Return the text under this key. Raises BadJson."""
     inner = value.get(key)

@@ -161,7 +161,7 @@ def _lost(receiver: Iperf3Report, suffix: str, sent: int) -> int:
     total = receiver.end.get(f"sum{suffix}")
     if not isinstance(total, Mapping) or not total.get("packets") or "lost_packets" not in total:
         return sent
-    return int(sent * iperf3_json.number(total, "lost_packets") / iperf3_json.number(total, "packets"))
+    return int(sent * max(0, iperf3_json.lost(total)) / iperf3_json.number(total, "packets"))
 
 
 def _final(report: Iperf3Report, key: str) -> int | None:

@@ -1,7 +1,8 @@
 """Explain why an iperf3 failed, from its output: one sentence, and who must act.
 
 The exit status alone is not enough: with ``-J``, 3.11 to 3.13 exit 0 on every error, and 3.19 and newer exit 0 after a
-signal. 3.9 prints its error only on standard error.
+signal. Then their JSON has an ``error``. Standard error does not decide: a good run may print warnings there, of iperf3
+itself (a UDP length above the MSS) or of the system. 3.9 says only there why it failed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_pinet.errors import LabError, LinkError, PinetError, SshError, TrafficError, UnsupportedError
+from pytest_pinet.execution.shell import own_lines
 from pytest_pinet.traffic.iperf3_json import BadJson, number
 
 # The longest line or output in a report, in characters.
@@ -91,13 +93,20 @@ class Output:
 
     @property
     def error(self) -> str:
-        """The error that iperf3 itself reports, or an empty text."""
-        said = error_text(self.stdout) or self.stderr.strip().partition("\n")[0]
+        """The error that iperf3 itself reports; of a run without one, what may be its reason on standard error."""
+        said = error_text(self.stdout)
+        if not said:
+            lines = [line for line in own_lines(self.stderr) if not line.startswith("warning: ")]
+            # After an error, iperf3 prints how to use it. Other programs begin with their position ("sh: 1: ...").
+            of_iperf3 = sorted(
+                (line for line in lines if line.startswith("iperf3: ")), key=lambda line: "error" not in line
+            )
+            said = next(iter(of_iperf3), lines[-1] if lines else "")
         return re.sub(r"^(iperf3: )?(error - )?", "", said)[:300]
 
     @property
     def failed(self) -> bool:
-        return self.returncode != 0 or bool(self.error) or bool(self.stderr.strip())
+        return self.returncode != 0 or bool(error_text(self.stdout))
 
     @property
     def evidence(self) -> str:
@@ -211,15 +220,15 @@ def explain(output: Output) -> PinetError:
         signal = {137: "SIGKILL", 143: "SIGTERM"}[status]
         act = f"find out what killed it on {output.end} (dmesg: out of memory?), then repeat"
         return failed(f"{process} was killed ({signal})", act)
+    if status == 255 and not error_text(output.stdout):
+        return SshError(
+            f"the connection to {output.end} was lost while its iperf3 {output.role} ran", f"look at {output.end}"
+        )
     for rule in (*_COMMON_RULES, *own) if said else ():
         if re.search(rule.pattern, said, re.IGNORECASE):
             return _make(rule.kind, f"{rule.message.format(**names)} ({said})", rule.act.format(**names), output)
     if status == 124:
         return failed(f"{process} did not end in time", f"look at {output.end}")
-    if status == 255:
-        return SshError(
-            f"the connection to {output.end} was lost while its iperf3 {output.role} ran", f"look at {output.end}"
-        )
     reason = said or (f"exit status {status}" if status else "it printed nothing")
     return failed(f"{process} failed: {reason}", "look at the output of iperf3")
 

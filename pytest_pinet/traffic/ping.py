@@ -6,7 +6,7 @@ import re
 import shlex
 
 from pytest_pinet.errors import ConfigError, TrafficError
-from pytest_pinet.execution.shell import Completed, Shell
+from pytest_pinet.execution.shell import Completed, Shell, last_line
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.traffic.processes import await_traffic, guarded, running, sign_of_life
 from pytest_pinet.traffic.tool import Watch
@@ -81,7 +81,7 @@ def measure(
             watch=watch,
         )
     (done,) = answered
-    said = (done.stderr.strip() or done.stdout.strip()).partition("\n")[0]
+    said = last_line(done.stderr, done.stdout)
     if done.returncode == 127:
         raise TrafficError(f"{shell.name} has no ping", f"on {shell.name}: install the package iputils-ping", said)
     try:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.execution.shell import reason
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
-from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingReading
 
@@ -52,7 +52,7 @@ def apply(setting: Setting, place: SettingPlace, requested: str, register: Regis
         raise LabError(
             f"{place.node} cannot write {journal}, the journal for undoing tunings: {why}", f"look at {place.node}"
         )
-    refused = "" if done.returncode == 0 else reason(done.stderr or done.stdout)
+    refused = "" if done.returncode == 0 else reason(done.stderr, done.stdout)
     try:
         after = setting.read(place, requested)
     except NoKnob as error:
@@ -95,7 +95,7 @@ def _undo(
         return
     done = place.change(entries[0].undone())
     if done.returncode:
-        raise LabError(f"{place.node} refused: {reason(done.stderr or done.stdout)}", f"boot {place.node}")
+        raise LabError(f"{place.node} refused: {reason(done.stderr, done.stdout)}", f"boot {place.node}")
     try:
         now = setting.read(place, requested)
     except NoKnob as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from pytest_pinet.tuning.files import reason
+from pytest_pinet.execution.shell import reason
 from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 
 NOT_FOUND = 127
@@ -19,7 +19,7 @@ def ask(place: SettingPlace, option: str) -> str:
     if done.returncode == NOT_FOUND:
         raise NoKnob(f"{place.node} has no ethtool (sudo apt-get install ethtool)")
     if done.returncode:
-        raise NoKnob(f"'ethtool {option} {place.device}': {reason(done.stderr or done.stdout)}")
+        raise NoKnob(f"'ethtool {option} {place.device}': {reason(done.stderr, done.stdout)}")
     return done.stdout
 
 

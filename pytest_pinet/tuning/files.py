@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from pytest_pinet.execution.shell import reason
 from pytest_pinet.tuning.setting import NoKnob, SettingPlace
 
 _MARKS = {"=": True, "!": False}
@@ -29,7 +30,8 @@ def look_into(place: SettingPlace, patterns: Sequence[str]) -> tuple[dict[str, s
     files = " ".join(patterns)
     done = place.ask(
         f'for f in {files}; do [ -e "$f" ] || continue;'
-        ' if v=$(cat "$f" 2>&1); then echo "= $f $(echo $v)"; else echo "! $f $(echo $v)"; fi; done'
+        ' if v=$(cat "$f" 2>/dev/null); then echo "= $f $(echo $v)";'
+        ' else echo "! $f $(cat "$f" 2>&1 >/dev/null | tail -n 1)"; fi; done'
     )
     readable: dict[str, str] = {}
     refused: dict[str, str] = {}
@@ -46,9 +48,3 @@ def write_files(contents: Mapping[str, str]) -> str:
     return " && ".join(
         f"printf %s {shlex.quote(content)} | tee {shlex.quote(path)} >/dev/null" for path, content in contents.items()
     )
-
-
-def reason(text: str) -> str:
-    """Return the last part of an error message: ``Invalid argument`` of ``tee: /sys/x: Invalid argument``."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].rpartition(": ")[2].rstrip(".") if lines else "no reason given"

@@ -11,8 +11,7 @@ import shlex
 import time
 from dataclasses import dataclass
 
-from pytest_pinet.execution.shell import Shell, as_root
-from pytest_pinet.tuning.files import reason
+from pytest_pinet.execution.shell import Shell, as_root, reason
 
 FOLDER = "/run/pytest-pinet/tunings"
 REPLAY_TIMEOUT_S = 30.0

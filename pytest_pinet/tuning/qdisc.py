@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_pinet.tuning.files import reason
+from pytest_pinet.execution.shell import reason
 from pytest_pinet.tuning.setting import DeviceSetting, NoKnob, SettingPlace, SettingReading
 from pytest_pinet.tuning.values import text
 

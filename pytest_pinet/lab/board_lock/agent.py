@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import LeaseError, SshError
-from pytest_pinet.execution.shell import as_root, root_cure
-from pytest_pinet.tuning.files import reason
+from pytest_pinet.execution.shell import as_root, own_lines, reason, root_cure
 
 FOLDER = "/var/lib/pinet-lease"
 RUN = "/run/pinet-lease"
@@ -166,7 +165,8 @@ class Agent:
             start_new_session=True,
         )
         deadline = time.monotonic() + CONNECT_S * self._patience
-        while self._line(deadline) != "ready":
+        # What the login prints comes before.
+        while not self._line(deadline).endswith("ready"):
             pass
 
     def _exchange(self, text: str) -> LockState:
@@ -210,7 +210,7 @@ class Agent:
             self._process.wait(1.0)
         except subprocess.TimeoutExpired:
             self._process.kill()
-        said = self._process.stderr.read().decode("utf-8", "replace").strip()
+        said = "\n".join(own_lines(self._process.stderr.read().decode("utf-8", "replace")))
         why = reason(said) if said else "the connection was lost"
         if "sudo" in said:
             return LeaseError(f"{self._board} cannot be leased: {said.splitlines()[-1]}", root_cure(self._board))

@@ -14,10 +14,9 @@ from pathlib import PurePosixPath
 from pytest_pinet.builds.config_txt import AUTOBOOT, CONFIG
 from pytest_pinet.evidence.build import HEX, MARK, PARTS, hexadecimal, marked, parse_notes, split_marked
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root, reason
 from pytest_pinet.lab.deploy.commands import free_bytes
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
-from pytest_pinet.tuning.files import reason
 
 # All our files on a boot partition are in this folder or have it in their names.
 OURS = "pytest-pinet"

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.execution.shell import as_root
+from pytest_pinet.execution.shell import as_root, own_lines, reason
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell, Refused
 from pytest_pinet.model.build import Build
-from pytest_pinet.tuning.files import reason
 
 # Held until the last process of a command has ended. A recovery after a crash waits for such processes.
 LOCK = "/run/pytest-pinet.lock"
@@ -47,7 +46,7 @@ def run_as_root(shell: FeedingShell, command: str, what: str, timeout_s: float =
     """Run the command as root under the lock. Raises LabError if the command fails, and SshError."""
     done = shell.run(locked(command, shell.fence), timeout_s=timeout_s)
     if done.returncode:
-        why = reason(done.stderr or done.stdout)
+        why = reason(done.stderr, done.stdout)
         raise LabError(f"{shell.name} failed to {what}: {why}", f"look at the card of {shell.name}")
 
 
@@ -126,7 +125,7 @@ def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> No
         )
         done = shell.feed(locked(command, shell.fence), stream, timeout_s)
     if done.returncode:
-        why = reason(done.stderr) if done.stderr.strip() else "a file differs from the file that was sent"
+        why = reason(done.stderr) if own_lines(done.stderr) else "a file differs from the file that was sent"
         raise LabError(
             f"the upload of {size / 1e6:.0f} MB to {folder} on {shell.name} failed: {why}",
             f"look at the card of {shell.name}: it may be full, worn, or mounted read-only",

@@ -14,11 +14,10 @@ from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.image import read_image
 from pytest_pinet.builds.validate import has_parameter, no_parameter
 from pytest_pinet.errors import ConfigError, LabError, SshError
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root, reason
 from pytest_pinet.lab.deploy.commands import COPY_TIMEOUT_S
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell, Refused
 from pytest_pinet.model.build import Build, KernelId
-from pytest_pinet.tuning.files import reason
 
 # Succeeds for a module that this kernel can load. ``name`` has [-_] for each _.
 _LOADABLE = "grep -qE '(^|/){name}\\.ko' /lib/modules/{release}/modules.dep"

@@ -15,12 +15,11 @@ from pytest_pinet.errors import BuildError, ConfigError, LabError, SshError
 from pytest_pinet.evidence.build import sysctl_path
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.names import misspelled
-from pytest_pinet.execution.shell import as_root
+from pytest_pinet.execution.shell import as_root, own_lines, reason
 from pytest_pinet.lab.deploy.card import FIRST_UTS, OURS
 from pytest_pinet.lab.deploy.commands import upload
 from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, Refused
 from pytest_pinet.model.build import Build, BuildFileRole
-from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 
 # Enough time for drivers to load their firmware and start their PHY.
@@ -268,7 +267,7 @@ class Live:
             self._undo.append(entry)
             now = self._board.shell.run(as_root(f"cat {shlex.quote(path)}")).stdout.strip()
             if done.returncode or (now == before and not sysctl_holds(wanted, now)):
-                why = reason(done.stderr) if done.stderr.strip() else f"its value is still '{' '.join(now.split())}'"
+                why = reason(done.stderr) if own_lines(done.stderr) else f"its value is still '{' '.join(now.split())}'"
                 why = why if now else "its kernel has no such sysctl"
                 raise BuildError(f"{self._board.name} did not accept sysctl {sysctl}={wanted}: {why}", "mismatch")
 
@@ -279,7 +278,7 @@ class Live:
             entry = self._undo.pop()
             done = self._board.shell.run(as_root(entry.undone()), timeout_s=SWAP_TIMEOUT_S)
             if done.returncode:
-                failed.append(f"{entry.what} ({reason(done.stderr or done.stdout)})")
+                failed.append(f"{entry.what} ({reason(done.stderr, done.stdout)})")
         if failed:
             raise LabError(f"could not undo {'; '.join(failed)}", f"boot {self._board.name}")
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.execution.shell import as_root
+from pytest_pinet.execution.shell import as_root, reason
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.end import End, change
-from pytest_pinet.tuning.files import reason
 from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 
 JOURNAL = FOLDER

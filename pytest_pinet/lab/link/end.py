@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Shell, as_root, refused_root, root_cure
+from pytest_pinet.execution.shell import Shell, as_root, last_line, refused_root, root_cure
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.manager import ManagedDevice, Surroundings, parse, reading, routed
 from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management
@@ -99,7 +99,7 @@ def change(shell: Shell, command: str, timeout_s: float = 10.0) -> None:
     if no_root is not None:
         raise LinkError(f"the ssh user of {shell.name} cannot become root: {no_root}", root_cure(shell.name))
     if done.returncode != 0:
-        raise LinkError(f"{shell.name} refused '{command}': {done.stderr.strip() or f'exit {done.returncode}'}")
+        raise LinkError(f"{shell.name} refused '{command}': {last_line(done.stderr) or f'exit {done.returncode}'}")
 
 
 def undo_by(end: End, what: str, command: str, undo: UndoStack) -> str:

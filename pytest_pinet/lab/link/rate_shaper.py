@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import LinkError, UnsupportedError
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Process, as_root
+from pytest_pinet.execution.shell import Process, as_root, last_line
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link.end import End, change, missing
 from pytest_pinet.model.measurement import Path
@@ -154,7 +154,7 @@ def _await_ready(end: End, process: Process) -> None:
         return
     # The script has failed, but `sleep` still runs: stop it.
     done = process.stop()
-    why = next(iter(done.stderr.strip().splitlines()), f"exit {done.returncode}")
+    why = last_line(done.stderr) or f"exit {done.returncode}"
     lacks = replies[0].removeprefix(_FAILED) if replies else ""
     if lacks == _NO_TC:
         raise missing(end, "tc", "iproute2")

@@ -22,7 +22,7 @@ from pexpect import TIMEOUT
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed, Process, still_runs
-from pytest_pinet.lab.ssh import LOST_CONNECTION, STOP_TIMEOUT_S, WATCH_INTERVAL_S, SshShell
+from pytest_pinet.lab.ssh import ENGLISH, LOST_CONNECTION, STOP_TIMEOUT_S, WATCH_INTERVAL_S, SshShell
 
 # The editor of busybox's shell takes 1,024 characters in a line.
 CHUNK = 600
@@ -106,7 +106,7 @@ class ConsoleShell(SshShell):
 
     def upload(self, command: str) -> str:
         """Write a command line to a file on the node. Return the path without its suffix."""
-        return self._write(gzip.compress(command.encode(), mtime=0), "sh")
+        return self._write(gzip.compress(f"{ENGLISH}{command}".encode(), mtime=0), "sh")
 
     def _write(self, data: bytes, suffix: str) -> str:
         """Write what this gzip data contains to a file on the node. Return the path without its suffix."""
@@ -125,7 +125,9 @@ class ConsoleShell(SshShell):
 
     def download(self, commands: Sequence[str]) -> list[bytes]:
         """Return the output of each of these commands, which must give the same output when they are repeated."""
-        words = "; ".join(f"{{ {command}; }} 2>/dev/null | gzip -c | base64; echo ," for command in commands)
+        each = (f"{{ {command}; }} | gzip -c | base64; echo ," for command in commands)
+        # A word of gzip or of its loader on standard error would damage the output: both go to the same terminal.
+        words = f"{{ {'; '.join(each)}; }} 2>/dev/null"
         for _ in range(ATTEMPTS):
             try:
                 parts = self.exchange(words, TRANSFER_S, LARGEST * 4 / 3 / BYTES_PER_S)[1].split(b",")

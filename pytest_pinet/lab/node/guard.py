@@ -9,9 +9,8 @@ import shlex
 import threading
 
 from pytest_pinet.errors import LinkError, SshError
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root, reason
 from pytest_pinet.tuning import journal
-from pytest_pinet.tuning.files import reason
 
 FOLDER = "/run/pytest-pinet/guards"
 # Longer than an ssh connection stays lost that comes back, and not so long that others wait for the board in vain.

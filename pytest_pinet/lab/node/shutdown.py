@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import as_root, root_cure
+from pytest_pinet.execution.shell import as_root, last_line, root_cure
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.console.kernel_log import KernelEventKind, recognise
 from pytest_pinet.lab.console.record import ConsoleRecord
@@ -121,7 +121,7 @@ class Shutdown:
     def _by_ssh(self, command: str) -> tuple[int, str]:
         assert self._shell is not None
         done = self._shell.run(command, ANSWER_TIMEOUT_S)
-        return done.returncode, done.stderr or done.stdout
+        return done.returncode, last_line(done.stderr, done.stdout)
 
     def _by_console(self, command: str, patience_s: float) -> tuple[int, str]:
         try:

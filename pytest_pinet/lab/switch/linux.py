@@ -18,7 +18,7 @@ from typing import Any
 from pytest_pinet.config.switches import default_vlan
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.execution.shell import Shell, as_root, last_line
 from pytest_pinet.lab.ssh import SshConnection, ssh_words
 from pytest_pinet.lab.switch import kinds
 from pytest_pinet.lab.switch.switchport import About, Capability, Neighbour, PortCounters, PortState, neighbours_by_port
@@ -102,10 +102,10 @@ class LinuxSwitch:
 
     def _run(self, what: str, command: str) -> str:
         done = self._shell.run(command, timeout_s=10.0)
-        error = done.stderr.strip()
+        error = last_line(done.stderr)
         if done.returncode == _NO_SUCH_PORT:
             raise SwitchError(
-                f"switch {self._switch.name} has no port {error.splitlines()[-1] if error else '?'!r}",
+                f"switch {self._switch.name} has no port {error or '?'!r}",
                 f"correct the ports of {self._switch.name} in {self._switch.where}",
             )
         if done.returncode != 0:

@@ -17,7 +17,7 @@ import pytest
 from pexpect import TIMEOUT
 
 from pytest_pinet.errors import LabError, SshError
-from pytest_pinet.execution.shell import Process
+from pytest_pinet.execution.shell import Process, own_lines
 from pytest_pinet.lab.node.console_shell import CHUNK, ConsoleShell
 
 SHELLS = {
@@ -93,6 +93,14 @@ def test_long_scripts_with_quotes_and_lines_arrive_as_they_are(shell: ConsoleShe
 
 def test_bytes_that_a_terminal_would_change_arrive(shell: ConsoleShell) -> None:
     assert shell.fetch("printf '\\001\\003\\004\\012\\015\\377'", 10) == bytes([1, 3, 4, 10, 13, 255])
+
+
+def test_a_line_of_the_loader_for_each_program_does_no_harm(shell: ConsoleShell) -> None:
+    shell.exchange("LD_PRELOAD=/nonexistent/libarmmem.so; export LD_PRELOAD", 10)
+    done = shell.run("seq 3; exit 4")
+    assert (done.returncode, done.stdout, own_lines(done.stderr)) == (4, "1\n2\n3\n", [])
+    assert "cannot be preloaded" in done.stderr
+    assert left(shell) == []
 
 
 def test_kernel_messages_in_the_output_do_no_harm(line: TerminalLine, shell: ConsoleShell) -> None:

@@ -87,6 +87,14 @@ def test_goodput_is_the_payload_of_all_answers(ends: Ends) -> None:
     assert "requests in" in found.raw["wrk.txt"]
 
 
+def test_a_line_of_the_loader_is_no_version(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/nonexistent/libarmmem.so")
+    found = ends.measure()
+    assert found.versions["dut"].startswith("nginx/")
+    assert found.versions["peer"].startswith("wrk ")
+    assert "cannot be preloaded" in found.raw["client.err"]
+
+
 def test_the_peer_serves_what_the_device_under_test_receives(ends: Ends) -> None:
     found = ends.measure(SHORT.towards(Direction.RX))
     assert list(found.flows) == [Direction.RX]

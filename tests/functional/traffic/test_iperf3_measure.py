@@ -115,6 +115,16 @@ def test_udp(ends: Ends, direction: Direction) -> None:
         assert flow.sender_samples
 
 
+def test_a_warning_of_iperf3_or_of_the_system_fails_no_run(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/nonexistent/libarmmem.so")
+    # More than the MSS of the control connection, of which iperf3 warns.
+    length = 65_500
+    measurement = ends.measure(replace(TCP, udp=True, length=length))
+    assert measurement.flows[Direction.TX].goodput.bps == pytest.approx(20e6, rel=ROOM)
+    assert f"UDP block size {length} exceeds TCP MSS" in measurement.raw["client.err"]
+    assert "cannot be preloaded" in measurement.raw["server.err"]
+
+
 def test_raw_outputs_and_commands_are_kept_and_progress_is_reported(ends: Ends) -> None:
     told: list[float] = []
     raw = ends.measure(replace(TCP, duration_s=2), told.append).raw

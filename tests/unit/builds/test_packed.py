@@ -5,11 +5,13 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import shutil
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
-from pytest_pinet.builds.packed import Unreadable, tar_files
+from pytest_pinet.builds.packed import Unreadable, _zstd_command, tar_files
 from tests.support import build_files as made
 
 FILES = {"a": b"1" * 20_000, "lib/b": b"2"}
@@ -40,3 +42,14 @@ def test_a_truncated_archive_is_named_as_damaged(pack: Callable[[bytes], bytes])
     whole = pack(TAR)
     with pytest.raises(Unreadable, match="its tar archive is damaged"):
         dict(tar_files(whole[: len(whole) // 2]))
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="needs zstd")
+def test_the_status_of_zstd_decides_not_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/nonexistent/libarmmem.so")
+    packed = subprocess.run(["zstd", "-c"], input=TAR, check=True, capture_output=True).stdout
+    assert _zstd_command("zstd", packed) == TAR
+    with pytest.raises(Unreadable, match="premature end"):
+        _zstd_command("zstd", packed[:-9])
+    with pytest.raises(Unreadable, match="unsupported format"):
+        _zstd_command("zstd", b"no zstd")

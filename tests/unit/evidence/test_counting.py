@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.evidence.counting import NARROW, grown, since
+from pytest_pinet.evidence.counting import NARROW, grown, link_speed, since
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,11 @@ def test_a_narrow_counter_tells_what_was_moved_up_to_its_size(start: int, moved:
 def test_a_difference_is_never_more_than_possible(old: int, fell: int, most: int) -> None:
     found = grown(old, max(0, old - fell), most)
     assert found is None or 0 <= found <= most
+
+
+@pytest.mark.parametrize(
+    ("text", "mbps"),
+    [("1000", 1000), ("2500", 2500), ("0", None), ("-1", None), ("65535", None), ("4294967295", None), ("", None)],
+)
+def test_an_unknown_speed_is_none(text: str, mbps: int | None) -> None:
+    assert link_speed(text) == mbps

@@ -151,6 +151,40 @@ def test_interrupts_are_named_by_what_they_are_for() -> None:
     assert set(Interrupts().parse(X86)) == {"virtio2-input.0", "acpi", "irq 41", "Non-maskable interrupts"}
 
 
+# Pi 1 (3.12), Pi 2 (4.9), Pi 3B+ (6.12), Pi 5 (6.6) and other machines: the lines that differ.
+OTHERS = {
+    " 32:   75437760   ARMCTRL  dwc_otg, dwc_otg_pcd, dwc_otg_hcd:usb1": "dwc_otg, dwc_otg_pcd, dwc_otg_hcd:usb1",
+    "  3:   10494710   ARMCTRL  BCM2708 Timer Tick": "BCM2708 Timer Tick",
+    " 77:    2412182   ARMCTRL  bcm2708_sdhci (dma)": "bcm2708_sdhci (dma)",
+    " 75:          1   ARMCTRL": "irq 75",
+    " 56:     123456  ARMCTRL-level  41 Edge      3f980000.usb, dwc_otg_hcd:usb1": "3f980000.usb, dwc_otg_hcd:usb1",
+    " 51:  792383976  ARMCTRL-level  41 Edge      dwc_otg_sim-fiq": "dwc_otg_sim-fiq",
+    " 18:         40  ARMCTRL-level   2 Edge      VCHIQ doorbell": "VCHIQ doorbell",
+    " 24:         40  ARMCTRL-level   2 Edge": "irq 24",
+    " 25:         40  ARMCTRL-level   3 Edge    ": "irq 25",
+    "161:         88  bcm2836-timer   1 Edge      arch_timer": "arch_timer",
+    "164:         88  bcm2836-pmu   9 Edge      arm-pmu": "arm-pmu",
+    "166:          0  lan78xx-irqs  17 Edge      usb-001:004:01": "usb-001:004:01",
+    "185:          7  pinctrl-bcm2835  25 Edge      enter_button": "enter_button",
+    "182:       3732  pinctrl-bcm2835  16 Level     mcp2517fd": "mcp2517fd",
+    "106:     141234  rp1_irq_chip   6 Level     eth0": "eth0",
+    " 54:    1000000  BRCM STB PCIe MSI 524288 Edge      xhci_hcd": "xhci_hcd",
+    "250:          1  PCI-MSIX-0000:01:00.0   5-edge      nvme 0 io5": "nvme 0 io5",
+    "240:          1  ITS-PCI-MSIX-0000:86:00.0 40-edge  mlx5_comp40@pci:0000:86:00.0": "mlx5_comp40@pci:0000:86:00.0",
+    " 29:       1234  GIC  29  twd": "twd",
+    " 30:       1234  GIC  30": "irq 30",
+    " 48:     123456   PCI-MSI-edge      eth0-rx-0": "eth0-rx-0",
+    "100:       9876   xen-dyn    -event     eth0": "eth0",
+    "101:       9876   xen-dyn    -event": "irq 101",
+    " 12:          5  None": "irq 12",
+}
+
+
+@pytest.mark.parametrize(("line", "name"), OTHERS.items())
+def test_interrupts_of_any_controller(line: str, name: str) -> None:
+    assert list(Interrupts().parse(f"           CPU0       \n{line}\n")) == [name]
+
+
 def test_only_messages_during_the_traffic_are_kept() -> None:
     after = PI4.replace("70000", "90000").replace("8000          5", "8000        105")
     assert added(Interrupts(), PI4, after).interrupts == {"eth0": (20000, 100, 0, 0)}
@@ -227,6 +261,27 @@ def test_a_level_among_the_counters_of_a_driver_is_not_a_restart() -> None:
     assert (found.nic, found.restarted) == ({"rx_packets": 20, "tx_packets": 5}, ())
     found = added(NicCounters(), text.format(10, 20, 7), text.format(1, 2, 9))
     assert (found.nic, found.restarted) == (None, ("ethtool",))
+
+
+GENET = """NIC statistics:
+     rx_bytes: {0}
+     tx_bytes: {1}
+     rx_errors: 0
+     rx_bytes: {2}
+     tx_bytes: {3}
+"""
+
+
+@pytest.mark.parametrize("received", [10_000_000, 3_600_000_000, 5_000_000_000, 9_000_000_000])
+def test_of_a_name_that_a_driver_prints_twice_the_64_bits_count(received: int) -> None:
+    before = (5_902_401_346, 11_338_299_999, 1_645_673_308, 2_748_365_407)
+    grown = (received, 70_000_000) * 2
+    after = [old + more for old, more in zip(before, grown, strict=True)]
+    after[2:] = [count % 2**32 for count in after[2:]]
+    found = added(NicCounters(), GENET.format(*before), GENET.format(*after))
+    assert (found.nic, found.restarted) == ({"rx_bytes": received, "tx_bytes": 70_000_000}, ())
+    anew = added(NicCounters(), GENET.format(*before), GENET.format(9, 9, 9, 9))
+    assert (anew.nic, anew.restarted) == (None, ("ethtool",))
 
 
 # -- the kernel's log -------------------------------------------------------------------------------------------------

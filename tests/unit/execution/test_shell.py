@@ -1,11 +1,12 @@
 """Commands that need root, for any login user."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.execution.shell import Completed, as_root, refused_root, still_runs
+from pytest_pinet.execution.shell import Completed, as_root, last_line, own_lines, reason, refused_root, still_runs
 
 
 def test_root_runs_it_itself_with_the_quoting_kept() -> None:
@@ -54,3 +55,36 @@ def test_a_command_that_does_not_end_is_named_in_few_words() -> None:
     long = str(still_runs("set -e\nfor i in 1 2 3; do\n  echo $i; done; sleep 1; sleep 2; sleep 3", "pi-1", 5))
     assert long == "`set -e for i in 1 2 3; do echo $i; done; sleep 1; sleep 2; ...` still runs on pi-1 after 5 s"
     assert f"`{'/folder' * 10}/qemu ...` still" in str(still_runs(f"{'/folder' * 10}/qemu --version", "pi-1", 5))
+
+
+SYSTEM = """\
+bash: warning: setlocale: LC_ALL: cannot change locale (en_US.UTF-8)
+-bash: line 1: warning: setlocale: LC_CTYPE: cannot change locale (UTF-8): No such file or directory
+ERROR: ld.so: object '/usr/lib/arm-linux-gnueabihf/libarmmem-${PLATFORM}.so' from /etc/ld.so.preload cannot be preloaded (cannot open shared object file): ignored.
+ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded (wrong ELF class: ELFCLASS32): ignored.
+perl: warning: Setting locale failed.
+perl: warning: Please check that your locale settings:
+\tLANGUAGE = (unset),
+\tLC_ALL = (unset),
+\tLC_TIME = "de_DE.UTF-8",
+\tLANG = "en_US.UTF-8"
+    are supported and installed on your system.
+perl: warning: Falling back to the standard locale ("C").
+sudo: unable to resolve host raspberrypi: Name or service not known
+"""  # noqa: E501
+
+
+def test_lines_that_the_system_adds_say_nothing_about_a_command() -> None:
+    assert own_lines(SYSTEM) == []
+    assert last_line(SYSTEM, "netlink error: Operation not supported\n") == "netlink error: Operation not supported"
+    refused = f"{SYSTEM}tee: /sys/x: Invalid argument\n{SYSTEM}"
+    assert last_line(refused) == "tee: /sys/x: Invalid argument"
+    assert reason(refused) == "Invalid argument"
+    assert reason(SYSTEM, "") == "no reason given"
+
+
+def test_the_line_of_the_loader_of_this_machine_is_known() -> None:
+    environment = {**os.environ, "LD_PRELOAD": "/nonexistent/libarmmem.so"}
+    done = subprocess.run(["ls", "/nonexistent"], capture_output=True, text=True, env=environment)
+    assert len(done.stderr.splitlines()) == 2
+    assert reason(done.stderr) == "No such file or directory"

@@ -14,6 +14,7 @@ import pytest
 from pytest_pinet.errors import PinetError, TrafficError, UnsupportedError
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.traffic.iperf3 import _cpu_percent, _repeated
 from pytest_pinet.traffic.iperf3_parser import flows
 from pytest_pinet.traffic.iperf3_report import read
 from pytest_pinet.traffic.iperf3_trouble import Output, ProcessRole
@@ -235,6 +236,48 @@ def test_late_datagrams_take_back_losses_but_never_more() -> None:
 
     flow = parse_client(changed(late, UDP), "", 0, replace(TRAFFIC, udp=True))[Direction.RX]
     assert flow.lost_packets == 0
+
+
+def fewer_than_none(count: object) -> Callable[[Any], None]:
+    """Return a change after which each final sum of the datagrams has this count of lost ones, as after repetitions."""
+
+    def change(value: Any) -> None:
+        for key in ("sum", "sum_sent", "sum_received"):
+            value["end"][key]["lost_packets"] = count
+
+    return change
+
+
+@pytest.mark.parametrize("direction", [Direction.TX, Direction.RX])
+def test_datagrams_that_arrived_twice_are_no_loss(direction: Direction) -> None:
+    recorded = (DATA / "3.21" / ("udp.json" if direction is Direction.TX else "udprev.json")).read_text()
+    traffic = replace(TRAFFIC, udp=True, direction=direction, warmup_s=0)
+    plain = parse_client(recorded, "", 0, traffic)[direction]
+    flow = parse_client(changed(fewer_than_none(-12), recorded), "", 0, traffic)[direction]
+    assert (flow.lost_packets, flow.packets, flow.goodput) == (0, plain.packets, plain.goodput)
+    report = read(Output(ProcessRole.CLIENT, "near", "far", 0, changed(fewer_than_none(-12), recorded)))
+    assert _repeated(report) == ["at least 12 datagrams arrived twice; none is counted as lost"]
+    assert _repeated(read(Output(ProcessRole.CLIENT, "near", "far", 0, recorded))) == []
+
+
+@pytest.mark.parametrize("count", [-(2**31), 2**31, 1.5, True, None, "none"])
+def test_an_impossible_count_of_lost_datagrams_is_refused(count: object) -> None:
+    recorded = (DATA / "3.21" / "udprev.json").read_text()
+    output = Output(ProcessRole.CLIENT, "near", "far", 0, changed(fewer_than_none(count), recorded))
+    with pytest.raises(
+        TrafficError, match=r"cannot be trusted: ('lost_packets' is .* of \d+ datagrams|it has no number)"
+    ):
+        _repeated(read(output))
+
+
+@pytest.mark.parametrize("wrong", [-3.4, None, "much"])
+def test_an_impossible_use_of_the_processor_is_left_out(wrong: object) -> None:
+    def wrap(value: Any) -> None:
+        value["end"]["cpu_utilization_percent"]["remote_total"] = wrong
+
+    plain = _cpu_percent(read(Output(ProcessRole.CLIENT, "near", "far", 0, GOOD)), "dut", "peer")
+    found = _cpu_percent(read(Output(ProcessRole.CLIENT, "near", "far", 0, changed(wrap))), "dut", "peer")
+    assert found == {"dut": plain["dut"]}
 
 
 def test_absent_retransmits_are_not_zero() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.tuning import SettingOutcome
+from pytest_pinet.tuning.files import look_into
 from tests.support.tuning_node import Bench
 
 
@@ -281,3 +282,18 @@ def test_a_failed_undo_is_reported(bench: Bench) -> None:
     with pytest.raises(LabError, match="congestion of node:onboard is bbr instead of cubic"):
         bench.undo()
     assert read(file) == "bbr"
+
+
+def test_the_loader_of_a_board_changes_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each program of such a board prints a line on standard error.
+    monkeypatch.setenv("LD_PRELOAD", "/nonexistent/libarmmem.so")
+    bench = Bench(tmp_path)
+    bench.cpus("0-3")
+    queue = bench.device_file("queues/rx-0/rps_cpus", "0")
+    tuned = bench.apply("rps", "all")
+    assert (tuned.outcome, tuned.before, tuned.found) == (SettingOutcome.APPLIED, "0", "f")
+    bench.undo()
+    assert read(queue) == "0"
+    folder = queue.parent / "folder"
+    folder.mkdir()
+    assert look_into(bench.place, [str(queue), str(folder)]) == ({str(queue): "0"}, {str(folder): "Is a directory"})
