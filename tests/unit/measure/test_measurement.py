@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.measurement import GatePlan
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.lab.link.link import Link
@@ -52,7 +52,8 @@ class Board(LocalShell):
 class Replayed(Runs):
     """Yields attempts at 800 Mbit/s with this evidence, without traffic; the last one again and again."""
 
-    evidence: Sequence[tuple[EndEvidence, EndEvidence]] = ()
+    measured = flow(payload=100_000_000, retransmits=5000)
+    evidence: Sequence[tuple[EndEvidence, ...]] = ()
     set_aside_count = 0
     duplexes: tuple[str, str] = ("full", "full")
 
@@ -65,9 +66,7 @@ class Replayed(Runs):
 
     def again(self, *_: object) -> Try:
         number = min(len(self.tries), len(self.evidence) - 1)
-        seen = replace(
-            one_try(flow(payload=100_000_000, retransmits=5000)), seconds=3.0, evidence=self.evidence[number]
-        )
+        seen = replace(one_try(self.measured, cpu=5.0), seconds=3.0, evidence=self.evidence[number])
         self.tries.append(seen)
         for end in self._link.ends:
             if isinstance(end.shell, Board):
@@ -91,7 +90,11 @@ def measured(
 
 
 def replayed(
-    here: Path | Link, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], **limits: str
+    here: Path | Link,
+    monkeypatch: pytest.MonkeyPatch,
+    *evidence: tuple[EndEvidence, ...],
+    measured: MeasuredFlow = Replayed.measured,
+    **limits: str,
 ) -> tuple[ResultRecord, Replayed]:
     """Return the result and its runs. Without ``limits``, the goodput must be 900 Mbit/s."""
     runs: list[Replayed] = []
@@ -99,7 +102,7 @@ def replayed(
     class Own(Replayed):
         def __init__(self, *words: Any) -> None:
             super().__init__(*words)
-            self.evidence = evidence
+            self.evidence, self.measured = evidence, measured
             runs.append(self)
 
     monkeypatch.setattr(measurement, "Runs", Own)
