@@ -143,7 +143,7 @@ def queue(facts: DiagnosisFacts) -> Diagnosis | None:
     The queue of a full wire, of a slow bus or of a busy processor has other rules, which come first.
     """
     rtt, least = facts.rtt_s, facts.rtt_min_s
-    if not is_queued(rtt, least):
+    if rtt is None or least is None or not is_queued(rtt, least):
         return None
     found = _held(facts, HELD)
     if found is None:
@@ -154,13 +154,15 @@ def queue(facts: DiagnosisFacts) -> Diagnosis | None:
 
 def is_queued(rtt_s: float | None, least_s: float | None) -> bool:
     """Return whether packets waited in a queue: round trips are much longer than the shortest one."""
-    return rtt_s is not None and bool(least_s) and rtt_s >= max(QUEUED * (least_s or 0.0), (least_s or 0.0) + QUEUED_S)
+    return (
+        rtt_s is not None and least_s is not None and least_s > 0 and rtt_s >= max(QUEUED * least_s, least_s + QUEUED_S)
+    )
 
 
 def full(facts: DiagnosisFacts, rates: Sequence[Sequence[float]]) -> str:
     """Return the proof that no load of the ends explains the goodput; empty without one.
 
-    ``rates`` are those of all pieces of SPREAD_S, by connection. Each sender never waited, and filled a queue.
+    ``rates`` has the rates of all pieces of SPREAD_S, by connection. Each sender never waited, and filled a queue.
     """
     middle = median(rate for one in rates for rate in one)
     if _held(facts, FULL) is None or any(fmean(one) < (1 - MISSING) * middle for one in rates):

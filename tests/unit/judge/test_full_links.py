@@ -156,8 +156,8 @@ def test_a_measurement_beside_other_work_decides_without_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = full_try()
-    record, runs = replayed(tmp_path, monkeypatch, one.evidence, measured=one.flows[0], min="900M")
+    record, runs = replayed(tmp_path, monkeypatch, one.evidence, measured=one.flows[0])
     assert (record.verdict, runs.set_aside_count) == (Verdict.FAIL, 0)
     weaker = full_try(while_busy=None)
-    record, runs = replayed(tmp_path, monkeypatch, one.evidence, measured=weaker.flows[0], min="900M")
+    record, runs = replayed(tmp_path, monkeypatch, one.evidence, measured=weaker.flows[0])
     assert (record.verdict, runs.set_aside_count) == (Verdict.INVALID, 2)

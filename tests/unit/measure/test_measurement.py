@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,7 +85,7 @@ def measured(
     here: Path | Link, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], **limits: str
 ) -> tuple[ResultRecord, list[str]]:
     """Return the result, and for each attempt why it does not count."""
-    record, runs = replayed(here, monkeypatch, *evidence, **limits)
+    record, runs = replayed(here, monkeypatch, *evidence, limits=limits)
     return record, [one.excluded for one in runs.tries]
 
 
@@ -94,7 +94,7 @@ def replayed(
     monkeypatch: pytest.MonkeyPatch,
     *evidence: tuple[EndEvidence, ...],
     measured: MeasuredFlow = Replayed.measured,
-    **limits: str,
+    limits: Mapping[str, str] | None = None,
 ) -> tuple[ResultRecord, Replayed]:
     """Return the result and its runs. Without ``limits``, the goodput must be 900 Mbit/s."""
     runs: list[Replayed] = []
@@ -107,7 +107,9 @@ def replayed(
 
     monkeypatch.setattr(measurement, "Runs", Own)
     monkeypatch.setattr(measurement, "ceilings", lambda *_: ({}, []))
-    plan = GatePlan(parse_arguments(limits or {"min": "900M"}, Origin.MARKER), PROFILES["standard"], link_ups=False)
+    plan = GatePlan(
+        parse_arguments(dict(limits or {"min": "900M"}), Origin.MARKER), PROFILES["standard"], link_ups=False
+    )
     record = measure(MeasureContext(link(here) if isinstance(here, Path) else here, Iperf3()), TX, plan)
     return record, runs[0]
 
