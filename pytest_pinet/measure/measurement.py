@@ -202,17 +202,19 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         http=_http(tries, traffic),
     )
     others = [one.text for one in excuses(runs.tries, left_out=True)]
-    if found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
-        others += noticed(runs.tries)
+    if not others and found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
+        others = noticed(runs.tries)
+    # The reason of the verdict names them already.
+    named = any(line in found.reason for line in first_lines(one.text for one in busy))
     notes = [
+        *kernel_notes(runs.tries),
         *parts.notes,
         *unread,
         *advice(broke),
         *runs.conditions.notes,
-        *first_lines(others),
+        *(() if named else first_lines(others)),
         *(advice(others) if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
         *doubts,
-        *kernel_notes(runs.tries),
         *unseen(traffic, tries),
     ]
     notes += [*management_notes(runs.tries), *runs.management.uncounted]

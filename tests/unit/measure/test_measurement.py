@@ -143,6 +143,14 @@ def test_the_repeats_of_a_measurement_are_counted_together(tmp_path: Path, monke
     assert record.message.endswith("a hypervisor or a quota took 10 % of a CPU of one in 6 of 7 connections")
 
 
+def test_the_programs_that_the_reason_names_are_no_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, _ = measured(tmp_path, monkeypatch, COMPILING)
+    assert record.verdict is Verdict.INVALID
+    assert record.directions["tx"].reason.count("cc1plus") == 1
+    assert not any("cc1plus" in note for note in record.notes)
+    assert "end this program, or keep it off the ends while tests run" in record.notes
+
+
 def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, excluded = measured(tmp_path, monkeypatch, STOLEN, min="500M")
     assert (record.verdict, excluded) == (Verdict.PASS, [""])
