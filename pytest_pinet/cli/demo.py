@@ -32,6 +32,9 @@ RATE = 0.9
 TEST = "pytest_pinet.suites.test_line_rate"
 CHOSEN = "pi3b:onboard and pair-tx"
 _GOOD, _SLOW = (Verdict.PASS, Verdict.MARGINAL), (Verdict.FAIL,)
+# Other programs of this machine may explain the value. Links at a tenth of their rate need less of its processors.
+_UNDECIDED = (Verdict.INVALID, Verdict.INCONCLUSIVE)
+SMALL = "0.1"
 # The verdicts that the three runs may have.
 STEPS = (
     ("1 of 3: a gate of a healthy link", None, _GOOD),
@@ -78,9 +81,10 @@ class Traces:
 @click.option("--remove", is_flag=True, help="Undo everything: stop the lab, remove files and packages of demos.")
 @click.option(
     "--scale",
-    type=click.Choice(["auto", "1", "0.1"]),
+    type=click.Choice(["auto", "1", SMALL]),
     default="auto",
-    help="Share of their rate at which links run. 0.1 also works on a busy machine. auto: 0.1 only on a slow machine.",
+    help="Share of their rate at which links run. 0.1 also works on a busy machine. auto: 0.1 on a slow machine, or if "
+    "the gate does not decide.",
 )
 def demo(yes: bool, remove: bool, scale: str) -> None:
     """Show a gate on a virtual lab on this machine: it passes, fails when a link is 10 % slower, and passes again.
@@ -127,7 +131,16 @@ def demo(yes: bool, remove: bool, scale: str) -> None:
         install_packages()
         began = time.monotonic()
     traces.write()
-    right = _run(folder, scale)
+    verdicts = _run(folder, scale)
+    if scale != SMALL and verdicts[-1] in _UNDECIDED:
+        click.echo(
+            "pinet demo: other programs keep this machine busy, so the gate did not decide. All steps run again with "
+            "links at a tenth of their rate (--scale 0.1), which leaves processors for these programs."
+        )
+        verdicts = _run(folder, SMALL)
+    right = len(verdicts) == len(STEPS) and all(
+        verdict in expected for verdict, (_, _, expected) in zip(verdicts, STEPS, strict=True)
+    )
     click.echo(f"report: {folder / 'report.html'}")
     click.echo(f"This took {time.monotonic() - began:.0f} s. The lab is stopped. To undo the rest: pinet demo --remove")
     click.echo("Next: pinet init pi@ADDRESS writes a lab file for your own board.")
@@ -160,8 +173,11 @@ def _confirm(yes: bool) -> None:
     click.confirm("Begin?", default=True, abort=True)
 
 
-def _run(folder: Path, scale: str) -> bool:
-    """Run the gate three times. Return whether each decision was right. The lab is stopped, however this ends."""
+def _run(folder: Path, scale: str) -> list[str]:
+    """Run the gate three times, and return its verdicts. It ends early without a decision.
+
+    The lab is stopped, however this ends.
+    """
     from pytest_pinet.config.lab_path import lab_path
     from pytest_pinet.config.labfile import load
     from pytest_pinet.virtual.launcher import launcher
@@ -173,7 +189,8 @@ def _run(folder: Path, scale: str) -> bool:
     lab = str(folder / "lab.yaml")
     Path(lab).write_text(re.sub(r"(?m)^  scale: auto\b", f"  scale: {scale}", Path(lab_path(LAB)).read_text()))
     (folder / "pytest.ini").write_text("[pytest]\n")
-    right, stopped = True, False
+    verdicts: list[str] = []
+    stopped = False
     try:
         use = launcher().use(load(lab), f"demo-{os.getpid()}", lambda: click.echo("starting the virtual lab"))
         try:
@@ -184,14 +201,11 @@ def _run(folder: Path, scale: str) -> bool:
                     faults = {"rate": RATE} if change == "degrade" else {}
                     click.echo(f"$ pinet lab {change} {INTERFACE}" + (f" --rate {RATE}" if faults else ""))
                     Runtime.of(lab).ask(change, target=INTERFACE, **faults)
-                verdict = _pytest(folder)
-                if verdict not in expected:
-                    right = False
-                    click.echo(
-                        f"pinet demo: expected the verdict {expected[0]}, got {verdict}. If other programs keep this "
-                        "machine busy, try again later, or with --scale 0.1",
-                        err=True,
-                    )
+                verdicts.append(_pytest(folder))
+                if verdicts[-1] in _UNDECIDED and scale != SMALL:
+                    break
+                if verdicts[-1] not in expected:
+                    click.echo(_unexpected(verdicts[-1], expected[0]), err=True)
             _pinet(folder, "report", "--page", "-o", "report.html", "--history", "history.db")
         finally:
             use.leave()
@@ -201,7 +215,17 @@ def _run(folder: Path, scale: str) -> bool:
         lab = "is stopped" if stopped else "stops within 20 s"
         click.echo(f"\ninterrupted; the lab {lab}. To undo the rest: pinet demo --remove", err=True)
         sys.exit(INTERRUPTED)
-    return right
+    return verdicts
+
+
+def _unexpected(verdict: str, expected: Verdict) -> str:
+    text = f"pinet demo: expected the verdict {expected}, got {verdict}"
+    if verdict in _UNDECIDED:
+        return (
+            f"{text}: other programs disturbed the connections, and the gate blames no link for that. Its text above "
+            "names the programs. End them, then try again"
+        )
+    return f"{text}: its text above says why"
 
 
 def _pytest(folder: Path) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pytest_pinet.errors import LabError
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.model.measurement import Sockets
+from pytest_pinet.model.quantities import Bitrate
 
 # Time limit of one reading on a busy machine. The traffic tool reports a machine that does not answer.
 ANSWER_S = 1.0
@@ -105,6 +106,7 @@ def parse_sockets(text: str, streams: int, receiving: bool = False) -> Sockets |
         sndbuf_bytes=min((size for one in data if (size := one.buffer("sndbuf")) is not None), default=None),
         rcvbuf_bytes=min((size for one in data if (size := one.buffer("rcvbuf")) is not None), default=None),
         is_mss_of_window=smallest.fills_half_the_window,
+        while_busy=_while_busy(data),
     )
 
 
@@ -116,6 +118,16 @@ def _limited(key: str, data: list[_Connection]) -> float | None:
     busy = sum(one.number("busy") or 0.0 for one in data)
     # "rwnd_limited:384ms(38.7%)"
     return sum(one.number(key) or 0.0 for one in data) / busy if busy > 0 else None
+
+
+def _while_busy(data: list[_Connection]) -> Bitrate | None:
+    rates = [_rate_while_busy(one.number("bytes_acked"), one.number("busy")) for one in data]
+    known = [rate for rate in rates if rate is not None]
+    return Bitrate(sum(known)) if len(known) == len(data) else None
+
+
+def _rate_while_busy(acknowledged: float | None, busy_ms: float | None) -> float | None:
+    return acknowledged * 8 / _ms(busy_ms) if acknowledged is not None and busy_ms else None
 
 
 def _ms(value: float) -> float:

@@ -9,6 +9,7 @@ from statistics import fmean, median
 from pytest_pinet.judge import causes_in_flow as flow
 from pytest_pinet.judge import causes_in_link as link
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
+from pytest_pinet.judge.busy import is_robbed
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle, pcie_leaves, physical_limit
 from pytest_pinet.judge.statistics import robust_sd
@@ -19,7 +20,7 @@ from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.link_facts import LinkFacts
-from pytest_pinet.model.measurement import Path, Sample
+from pytest_pinet.model.measurement import Flow, Path, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY
@@ -48,6 +49,22 @@ def limited_by(
     severity = [SEVERITY.index(one.verdict) for one in directions.values()]
     facts, _ = min(zip(found, severity, strict=True), key=lambda pair: (pair[1], pair[0].share))
     return diagnose(facts)
+
+
+def full_all_the_time(
+    link: LinkFacts,
+    traffic: Traffic,
+    tries: Sequence[Try],
+    directions: Mapping[Direction, DirectionJudgement],
+    conditions: Sequence[Conditions] = (),
+) -> dict[Direction, str]:
+    """Return a proof for each direction whose shaper or link was full during all tries that count, at a lower rate.
+
+    No load of the ends explains the value of such a direction. Arguments as for `limited_by`.
+    """
+    gathering = _Gathering(link, traffic, tries, conditions, {})
+    found = {way: gathering.full(way, one, directions) for way, one in directions.items()}
+    return {way: text for way, text in found.items() if text}
 
 
 def kernel_notes(tries: Sequence[Try]) -> list[str]:
@@ -107,6 +124,22 @@ class _Gathering:
             loss_rate=_mean([one[Metric.LOSS] for one in extras]),
             spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._tries]),
         )
+
+    def full(self, way: Direction, judged: DirectionJudgement, all_ways: Mapping[Direction, DirectionJudgement]) -> str:
+        """Return the proof that a queue before a limiter was never empty; empty without a proof."""
+        flows = [one.flow for tried in self._tries for one in tried.flows if one.run.counted and one.way is way]
+        rates = [_rates(one.counted) for one in flows]
+        ends = [end for one in self._all for end in one.evidence]
+        # With several flows, the rate of one says nothing about the queue. A kernel that leaves packets in its own
+        # queues (softnet) lacks the processor, and a quota stops the sender at regular times.
+        if (
+            len(flows) != len(self._tries)
+            or not all(map(_never_waited, flows))
+            or any(is_robbed(end) or _left_packets(end) for end in ends)
+            or any(len(one) < SPREAD_LEAST for one in rates)
+        ):
+            return ""
+        return flow.full(self.facts(way, judged, all_ways), rates)
 
     def _wire(self, path: Path) -> Oracle:
         """Return the limit of the wire alone: buses and windows are separate causes."""
@@ -201,21 +234,43 @@ def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
 
     The estimate is robust: a read of the sockets during the traffic may shift some bytes from one piece to the next.
     """
-    rates: list[float] = []
-    for flows in tries:
-        if len(flows) != 1:
-            return None
-        seconds, received = 0.0, 0
-        for sample in flows[0]:
-            seconds += sample.seconds
-            received += sample.bytes
-            if seconds >= SPREAD_S - 0.02:
-                rates.append(received * 8 / seconds)
-                seconds, received = 0.0, 0
+    if any(len(flows) != 1 for flows in tries):
+        return None
+    rates = [rate for flows in tries for rate in _rates(flows[0])]
     middle = median(rates) if rates else 0.0
     if len(rates) < SPREAD_LEAST or middle <= 0:
         return None
     return robust_sd(rates, middle) / middle
+
+
+def _rates(samples: Sequence[Sample]) -> list[float]:
+    """Return the rate of each piece of SPREAD_S."""
+    rates: list[float] = []
+    seconds, received = 0.0, 0
+    for sample in samples:
+        seconds += sample.seconds
+        received += sample.bytes
+        if seconds >= SPREAD_S - 0.02:
+            rates.append(received * 8 / seconds)
+            seconds, received = 0.0, 0
+    return rates
+
+
+def _never_waited(one: Flow) -> bool:
+    """Return whether the sender had data under way all the time, and packets waited in a queue on the way."""
+    found = one.sockets
+    if found is None or found.while_busy is None or found.receiver_limited is None or found.sender_limited is None:
+        return False
+    return (
+        found.while_busy.bps <= flow.NO_PAUSES * one.goodput.bps
+        and found.receiver_limited + found.sender_limited <= flow.HARDLY_WAITED
+        and flow.is_queued(found.rtt_s, found.rtt_min_s)
+    )
+
+
+def _left_packets(end: EndEvidence) -> bool:
+    counts = end.softnet or {}
+    return any(sum(counts.get(name, ())) for name in ("dropped", "time_squeeze"))
 
 
 Rule = Callable[[DiagnosisFacts], Diagnosis | None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.circumstances import Excuse
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.evidence import EndEvidence, Program
 
 # Shares of one CPU over an attempt, above which a value below its limit is invalid.
 OTHERS = 0.30
@@ -93,8 +93,16 @@ def noticed(tries: Sequence[Try]) -> list[str]:
 
 def _busy(end: EndEvidence, who: str) -> str:
     assert end.others is not None
-    named = ", ".join(f"{one.name} (pid {one.pid}) {_percent(one.share)}" for one in end.others.programs)
+    by_name: dict[str, list[Program]] = {}
+    for one in end.others.programs:
+        by_name.setdefault(one.name, []).append(one)
+    named = ", ".join(_named(name, all_of_it) for name, all_of_it in by_name.items())
     return f"other programs took {_percent(end.others.share)} of a CPU {who} ({named})"
+
+
+def _named(name: str, processes: Sequence[Program]) -> str:
+    pids = ", ".join(str(one.pid) for one in processes)
+    return f"{name} (pid{'s' * (len(processes) > 1)} {pids}) {_percent(sum(one.share for one in processes))}"
 
 
 def _stolen(end: EndEvidence, who: str) -> str:

@@ -10,16 +10,18 @@ from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, ExtraJudgement
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 
 T = TypeVar("T", DirectionJudgement, EvennessJudgement, ExtraJudgement)
+SAYS_NOTHING = "this says nothing about the link"
 # Other work delays packets, and queues that are not read drop them. It adds nothing to the processor time of our tool.
 _RAISED = (Metric.RETRANSMITS, Metric.LOSS, Metric.LATENCY)
 
 
 @dataclass(frozen=True)
 class Excuse:
-    """Why a value may be low although the link is not the cause. A second line of ``text`` says what to do.
+    """Work beside the traffic that may explain a low value. A second line of ``text`` says what to do.
 
     ``cost`` is the largest share of the goodput that it can have taken, from 0 to 1.
     """
@@ -39,8 +41,9 @@ class Circumstances:
     ``conditions`` has the state of each end before the traffic, in the order of the ends. ``ineffective`` are settings
     that a kernel did not apply, ``unanswered`` requests that failed. ``lossy_ladder`` says that every rate of a ladder
     (rising UDP rates) lost too many datagrams.
-    ``busy`` are excuses by other work on the ends. ``capacities`` is the loopback goodput of each peer, by its name.
-    ``broken`` are faults of an end during the traffic.
+    ``busy`` are excuses by other work on the ends. ``full`` has the proof for each direction in which other work does
+    not explain the value. ``capacities`` is the loopback goodput of each peer, by its name. ``broken`` are faults of an
+    end during the traffic.
     """
 
     conditions: Sequence[Conditions] = ()
@@ -48,6 +51,7 @@ class Circumstances:
     unanswered: str = ""
     lossy_ladder: str = ""
     busy: Sequence[Excuse] = ()
+    full: Mapping[Direction, str] = field(default_factory=dict)
     capacities: Mapping[str, Bitrate] = field(default_factory=dict)
     broken: Sequence[str] = ()
 
@@ -85,19 +89,19 @@ def excused_if_busy(found: T, busy: Sequence[Excuse]) -> T:
     """Make a missed limit that other work can break invalid, not a failure, if an end was busy."""
     if found.verdict is not Verdict.FAIL or not busy:
         return found
-    reason = f"{found.reason}, but {'; '.join(first_lines(one.text for one in busy))}: the link is not the cause"
+    reason = f"{found.reason}, but {'; '.join(first_lines(one.text for one in busy))}: {SAYS_NOTHING}"
     return replace(found, verdict=Verdict.INVALID, reason=reason)
 
 
 def excused(
-    found: DirectionJudgement, circumstances: Circumstances, capacities: Mapping[str, Bitrate]
+    found: DirectionJudgement, circumstances: Circumstances, capacities: Mapping[str, Bitrate], full: str = ""
 ) -> DirectionJudgement:
     """Make a value below its limit invalid, not a failure, if an end was busy or peers cannot reach the limit.
 
     A busy end is also said to be the likely reason of an inconclusive result. A ladder that lost too much at every rate
     is invalid, too, if an end was busy.
     ``capacities`` are the values of this flow's peers; for the sum of several flows, one value for all peers. Other
-    failures stay.
+    failures stay. ``full`` is the proof that no other work explains a value below its limit; empty without one.
     """
     limit = found.limit
     if circumstances.lossy_ladder and found.reason == circumstances.lossy_ladder:
@@ -110,9 +114,11 @@ def excused(
         f"{name} reaches only {most} over its own loopback" for name, most in capacities.items() if limit > most
     ]
     busy = first_lines(one.text for one in circumstances.busy if one.explains(found.goodput, limit))
+    if busy and full and not loopback:
+        return replace(found, reason=f"{found.reason}; other work does not explain it: {full}")
     whys = [*busy, *loopback]
     if not whys:
         return found
     figure = f"{found.goodput} is below the limit {limit}"
-    reason = f"{figure}, but {'; '.join(whys)}: the link is not the cause"
+    reason = f"{figure}, but {'; '.join(whys)}: {SAYS_NOTHING if busy else 'the peer cannot reach the limit'}"
     return replace(found, verdict=Verdict.INVALID, state="", reason=reason)

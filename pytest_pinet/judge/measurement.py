@@ -166,13 +166,18 @@ class _Judging:
         # Failed requests fail the test, however many others were answered. An invalid result stays invalid.
         unanswered = "" if verdict is Verdict.INVALID or here.ineffective else here.unanswered
 
-        def decided(one: DirectionJudgement, why: str, capacities: Mapping[str, Bitrate]) -> DirectionJudgement:
+        def decided(
+            one: DirectionJudgement, why: str, capacities: Mapping[str, Bitrate], full: str = ""
+        ) -> DirectionJudgement:
             one = failed(invalid(one, here.ineffective), why)
-            return invalid(excused(one, here, capacities), here.broken)
+            return invalid(excused(one, here, capacities, full), here.broken)
 
         # Several flows at once share the limit of their peers.
         shared = _together(here.capacities) if flows else here.capacities
-        directions = {way: decided(one, here.lossy_ladder or unanswered, shared) for way, one in directions.items()}
+        directions = {
+            way: decided(one, here.lossy_ladder or unanswered, shared, here.full.get(way, ""))
+            for way, one in directions.items()
+        }
         flows = tuple(
             replace(one, judged=decided(one.judged, "", _among(here.capacities, one.sender, one.receiver)))
             for one in flows

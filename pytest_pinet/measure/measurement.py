@@ -15,7 +15,7 @@ from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LabError, Unsup
 from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
-from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
+from pytest_pinet.judge.bottleneck import full_all_the_time, kernel_notes, limited_by
 from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, first_lines
 from pytest_pinet.judge.limits import drops_limit
@@ -109,7 +109,10 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             ladder.measure(runs)
 
         def judged(
-            busy: Sequence[Excuse] = (), capacities: Mapping[str, Bitrate] | None = None, broken: Sequence[str] = ()
+            busy: Sequence[Excuse] = (),
+            full: Mapping[Direction, str] | None = None,
+            capacities: Mapping[str, Bitrate] | None = None,
+            broken: Sequence[str] = (),
         ) -> MeasurementJudgement:
             here = Circumstances(
                 conditions=runs.conditions.before,
@@ -117,6 +120,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
                 unanswered=failed_requests(tries),
                 lossy_ladder="" if ladder is None else ladder.lossy,
                 busy=busy,
+                full=full or {},
                 capacities=capacities or {},
                 # More traffic would only repeat it.
                 broken=broken or management_trouble(runs.tries),
@@ -126,6 +130,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         # Only one step of a ladder is judged; all of its steps are evidence.
         tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
         repeats = 0
+
+        def proof(found: MeasurementJudgement, tries: Sequence[Try]) -> dict[Direction, str]:
+            return full_all_the_time(facts, sent, tries, found.directions, runs.conditions.before)
 
         def measured() -> MeasurementJudgement:
             """Run the traffic until it decides. A connection with other work is repeated before it is believed.
@@ -139,7 +146,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
                 uncertain = found.wanted is not None or found.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
                 latest = tries[-1]
                 why = disturbed(latest) if uncertain and ladder is None and not latest.excluded else ""
-                if why and repeats < MOST_REPEATS:
+                if why and repeats < MOST_REPEATS and not proof(found, [latest]):
                     repeats += 1
                     runs.set_aside(why)
                     continue
@@ -160,6 +167,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         doubts: list[str] = []
         # The connections without other work decide. If they are too few, more traffic runs, as far as the budget goes.
         while found.verdict is Verdict.FAIL and ladder is None:
+            full = proof(found, tries)
+            if all(way in full for way, one in found.directions.items() if one.verdict is Verdict.FAIL):
+                break
             kept = undisturbed(tries) if runs.traffic_s < plan.profile.budget_s else None
             if kept is None:
                 break
@@ -171,7 +181,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             with doing("look for another cause of the low value"):
                 capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
         broke = runs.finish(traffic)
-        found = judged(busy, capacities, broke)
+        found = judged(busy, proof(found, tries), capacities, broke)
         if plan.strict:
             found = strictly(found)
     later = _with_duplexes(facts, runs.cables.duplexes)
@@ -192,17 +202,19 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         http=_http(tries, traffic),
     )
     others = [one.text for one in excuses(runs.tries, left_out=True)]
-    if found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
-        others += noticed(runs.tries)
+    if not others and found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
+        others = noticed(runs.tries)
+    # The reason of the verdict names them already.
+    named = any(line in found.reason for line in first_lines(one.text for one in busy))
     notes = [
+        *kernel_notes(runs.tries),
         *parts.notes,
         *unread,
         *advice(broke),
         *runs.conditions.notes,
-        *first_lines(others),
+        *(() if named else first_lines(others)),
         *(advice(others) if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
         *doubts,
-        *kernel_notes(runs.tries),
         *unseen(traffic, tries),
     ]
     notes += [*management_notes(runs.tries), *runs.management.uncounted]

@@ -46,7 +46,8 @@ class Sockets:
     ``receiver_limited`` and ``sender_limited`` are shares (0 to 1) of the time with data to send in which all
     connections waited for the receiver's window, or for the sender's own buffer. ``sndbuf_bytes`` and ``rcvbuf_bytes``
     are the smallest buffers that the kernel allows a connection. ``is_mss_of_window``: the receiver's window makes the
-    segments as small as ``mss``.
+    segments as small as ``mss``. ``while_busy`` is the rate of acknowledged data in the time with data to send: it
+    exceeds the goodput if the sender had pauses.
     """
 
     connections: int
@@ -61,6 +62,7 @@ class Sockets:
     sndbuf_bytes: int | None = None
     rcvbuf_bytes: int | None = None
     is_mss_of_window: bool = False
+    while_busy: Bitrate | None = None
 
 
 @dataclass(frozen=True)

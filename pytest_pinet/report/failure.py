@@ -1,11 +1,17 @@
-"""The text of a failed test, in place of a traceback: first the goodput, then the facts to check and repeat it."""
+"""The text of a failed test, in place of a traceback: what, how much, the cause, what to do, where the evidence is.
+
+The text has at most MOST_LINES lines. `failure_details` has all that is known; the raw folder keeps it.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from statistics import median
 
 from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.diagnosis import Cause
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
@@ -26,19 +32,167 @@ from pytest_pinet.report.text_wrap import CONTINUED, WIDTH, copyable, plain, rat
 _NAME_WIDTH = 11
 # Distinguishes a continued line from a new row.
 _HANGING = " " * (_NAME_WIDTH + 4)
-# README, docs, --help and failures say when the error rate holds in the same words.
-ERROR_RATE_HOLDS = "if the lab is calibrated, the baseline spans eight days, or the days differ by at most 0.8 %"
+# The page that says when the error rate holds.
+ERROR_RATES = "docs/explanation/error-rates.md"
+MOST_LINES = 12
+# The file of the raw folder with the details.
+DETAILS = "failure.txt"
+# What to do about each cause; a value without a cause has the advice of NOTHING.
+_ACTS = {
+    Cause.LINE_RATE: "the link is full: correct the limit, or use a faster link",
+    Cause.SENDER: "raise the rate at which the test sends, or lower its limit",
+    Cause.LINK: "check cable, connector and the settings of the switch port",
+    Cause.POWER: "cool the board, or use a stronger power supply",
+    Cause.USB: "use a faster port if the board has one, or lower the limit",
+    Cause.PCIE: "lower the limit, or change the settings of the PCIe link",
+    Cause.OTHERS: "end these programs, or keep them off the ends while tests run",
+    Cause.PEER: "use a faster peer, or lower the limit",
+    Cause.SHAPER: "look for a shaper or flow control at the ends and the switch",
+}
+_COMPARE = "repeat it with a build that is known to be good ('pinet gate')"
+_UNJUDGED = {
+    Verdict.INVALID: "mend what the first lines say, then repeat it: it blames no build",
+    Verdict.INCONCLUSIVE: "repeat it, with a longer profile if it stays undecided",
+}
 # The row that each text has.
 _ENDS = "  ends "
 
 
+@dataclass(frozen=True)
+class _Block:
+    """Lines of the text. If it is too long, blocks of the highest ``rank`` are left out first, rank 0 never."""
+
+    rank: int
+    lines: list[str]
+
+
 def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
-    """Return about eight lines on a result that is not good. ``run_folder`` is put before the path of the raw files."""
+    """Return at most MOST_LINES lines on a result that is not good. ``run_folder`` is put before the path of the files.
+
+    A path or a word of a command that is wider than the terminal counts as the lines that it takes.
+    """
+    blocks = [*(_exact_blocks(result, result.exact) if result.exact is not None else _value_blocks(result))]
+    if result.limited_by is not None:
+        blocks.append(_Block(2, _cut(_row("limited by", limited_by_text(result)), 2)))
+    if result.exact is None and (act := _act(result)):
+        blocks.append(_Block(1, _row("to do", act)))
+    notes = [line for note in result.notes[:2] for line in _cut(_row("note", note), 2)]
+    blocks.append(_Block(7, notes))
+    blocks.append(_Block(6, _row("scale", scaled) if (scaled := scale_text([result])) else []))
+    return "\n".join(_fitted([*blocks, *_places(result, run_folder)]))
+
+
+def _value_blocks(result: ResultRecord) -> list[_Block]:
+    """Return the values that missed their limits, and how sure they are; else the message."""
+    even = result.evenness
+    bad = [(name, one) for name, one in sorted(result.directions.items(), key=_severity) if one.verdict not in GOOD]
+    bad += [(one.name, one) for one in result.flows if one.verdict not in GOOD]
+    heads = [_headline(name, direction) for name, direction in bad]
+    if even is not None and even.verdict not in GOOD:
+        heads.insert(0, wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED))
+    if not heads:
+        return _message_blocks(result)
+    first, *others = heads
+    blocks = [_Block(0, _cut(first, 4))]
+    blocks += [_Block(3, _cut(one, 2)) for one in others[:1]]
+    if len(others) > 1:
+        blocks.append(_Block(3, [f"and {len(others) - 1} more, in {DETAILS}"]))
+    for _, direction in bad[:1]:
+        blocks.append(_Block(5, _interval(direction, _alternated(result))))
+        if direction.baseline is not None:
+            blocks.append(_Block(6, _cut(_row("baseline", direction.baseline.text), 2)))
+    good = [(name, one) for name, one in result.directions.items() if one.verdict in GOOD]
+    return [*blocks, *(_Block(8, _cut(_headline(name, one), 1)) for name, one in good)]
+
+
+def _message_blocks(result: ResultRecord) -> list[_Block]:
+    """Return the message: what happened, and what to do, which begins with an arrow."""
+    lines = _message(result)
+    acts = next((number for number, line in enumerate(lines) if line.startswith("  -> ")), len(lines))
+    return [_Block(0, _cut(lines[:acts], 5)), _Block(1, _cut(lines[acts:], 3))]
+
+
+def _exact_blocks(result: ResultRecord, exact: ExactChangeRecord) -> list[_Block]:
+    reason = [
+        line
+        for direction in result.directions.values()
+        for line in wrap(f"{exact_label(result.id)}: {direction.reason}", hanging=CONTINUED)
+    ]
+    a, b = (rate_text(window_of(result.id), exact, side) for side in (exact.a, exact.b))
+    return [
+        _Block(0, _cut(reason, 4)),
+        _Block(2, function_lines(function_rows([result])[:2], indent="  ")),
+        _Block(5, _row("rate", f"{a} -> {b} (virtual time)")),
+        _Block(7, _row("shift", shifted) if (shifted := shift_text(exact)) else []),
+        _Block(6, _cut(_row("board", board_text(exact)), 1)),
+    ]
+
+
+def _act(result: ResultRecord) -> str:
+    if not result.directions:
+        # The message says it.
+        return ""
+    if result.verdict in _UNJUDGED:
+        return _UNJUDGED[result.verdict]
+    cause = result.limited_by.cause if result.limited_by is not None else Cause.NOTHING
+    return _ACTS.get(Cause(cause), _COMPARE)
+
+
+def _interval(direction: DirectionRecord, alternated: bool) -> list[str]:
+    """Return where the true value lies."""
+    if direction.interval_bps is None:
+        return []
+    low, high = rates(*direction.interval_bps)
+    text = f"{low} to {high} at {direction.error_rate * 100:g} % error"
+    return _row("interval", text + ("" if alternated else f": {ERROR_RATES}"))
+
+
+def _alternated(result: ResultRecord) -> bool:
+    """Return whether two states or builds were measured alternately: slow drift of the lab then cancels out."""
+    return result.comparison is not None or result.change is not None
+
+
+def _places(result: ResultRecord, run_folder: str | None) -> list[_Block]:
+    blocks = []
+    if result.exact is None:
+        blocks.append(_Block(4, _cut(_ends_row(result), 2)))
+    if raw := _raw_row(result, run_folder):
+        blocks.append(_Block(0, [raw]))
+    if result.rerun:
+        command = _repeat(result)
+        most = 5 if result.files else len(command)
+        blocks.append(_Block(3, command if _height(command) <= most else _row("repeat", f"the command in {DETAILS}")))
+    return blocks
+
+
+def _cut(lines: list[str], most: int) -> list[str]:
+    """Return at most ``most`` lines, with a mark if there are more."""
+    if len(lines) <= most:
+        return lines
+    last, room = lines[most - 1], WIDTH - 4
+    if len(last) > room and (words := last[: room + 1].rpartition(" ")[0].rstrip()):
+        last = words
+    return [*lines[: most - 1], f"{last[:room]} ..."]
+
+
+def _fitted(blocks: list[_Block]) -> list[str]:
+    """Return the lines of the blocks, without those of the highest ranks if they are more than MOST_LINES."""
+    kept = [block for block in blocks if block.lines]
+    while sum(_height(block.lines) for block in kept) > MOST_LINES and (worst := max(one.rank for one in kept)):
+        kept.remove(next(block for block in reversed(kept) if block.rank == worst))
+    return [line for block in kept for line in block.lines]
+
+
+def _height(lines: list[str]) -> int:
+    return sum(max(1, math.ceil(len(line) / WIDTH)) for line in lines)
+
+
+def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
+    """Return all that is known of a result that is not good. Arguments as for `failure_text`."""
     if result.exact is not None:
         return "\n".join([*_exact(result, result.exact), *_surroundings(result, run_folder)])
     lines: list[str] = []
-    # Slow drift of the lab cancels out if two states or two builds were measured alternately.
-    alternated = result.comparison is not None or result.change is not None
+    alternated = _alternated(result)
     even = result.evenness
     if even is not None and even.verdict not in GOOD:
         lines += wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED)
@@ -81,20 +235,14 @@ def _exact(result: ResultRecord, exact: ExactChangeRecord) -> list[str]:
 
 
 def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
-    """Return the text of a lab error: what happened, who must act, where, and the console output.
+    """Return the text of a lab error, in at most MOST_LINES lines: what happened, who must act, and where.
 
-    The message can be the whole text of a measurement already, in a test of two builds.
+    The console output is a file of the raw folder. The message can be the text of a measurement already, in a test of
+    two builds.
     """
     if f"\n{_ENDS}" in result.message:
         return result.message
-    return "\n".join([*_message(result), *_surroundings(result, run_folder), *_console(result)])
-
-
-def _console(result: ResultRecord) -> list[str]:
-    """Return the console excerpt line by line, without dates. Long lines are cut; the log file has all."""
-    excerpt = (result.console_excerpt or "").splitlines()
-    lines = [plain(line.partition("T")[2] if line[4:5] == "-" else line)[: WIDTH - 2] for line in excerpt]
-    return ["  console", *(f"  {line}" for line in lines)] if lines else []
+    return "\n".join(_fitted([*_message_blocks(result), *_places(result, run_folder)]))
 
 
 def _message(result: ResultRecord) -> list[str]:
@@ -144,11 +292,7 @@ def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
     lines = _row("attempts", ", ".join(each))
     if left_out := [attempt.excluded for attempt in direction.attempts if attempt.excluded]:
         lines += _row("left out", f"{len(left_out)} of {len(each)} connections, the first: {left_out[0]}")
-    if direction.interval_bps is not None:
-        low, high = rates(*direction.interval_bps)
-        condition = "" if alternated else f" {ERROR_RATE_HOLDS}"
-        text = f"{low} to {high} at {direction.error_rate * 100:g} % error{condition}"
-        lines += _row("interval", text)
+    lines += _interval(direction, alternated)
     repeated = direction.stopped in direction.reason and direction.verdict != Verdict.FAIL
     return lines if repeated else [*lines, *_row("stopped", direction.stopped)]
 
@@ -176,9 +320,6 @@ def _samples(direction: DirectionRecord) -> str:
 
 
 def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
-    combination = result.combination
-    ends = [(combination.dut, combination.dut_port), (combination.peer, combination.peer_port)]
-    dut, peer = (f"{end} at {port}" if port else end for end, port in ends)
     lines: list[str] = []
     for note in result.notes:
         lines += _row("" if lines else "notes", note, hanging=_HANGING)
@@ -186,13 +327,30 @@ def _surroundings(result: ResultRecord, run_folder: str | None) -> list[str]:
     lines += _row("link", result.link) if result.link else []
     lines += _row("scale", scaled) if (scaled := scale_text([result])) else []
     if result.exact is None:
-        lines += _row(_ENDS.strip(), f"{dut} (DUT), {peer} (peer)")
-    if result.files:
-        folder = PurePosixPath(run_folder or "") / PurePosixPath(result.files[0]).parent
-        lines.append(f"  {'raw':{_NAME_WIDTH}}{copyable(str(folder))}")
+        lines += _ends_row(result)
+    if raw := _raw_row(result, run_folder):
+        lines.append(raw)
     if result.rerun:
-        lines += wrap_command(result.rerun, f"  {'repeat':{_NAME_WIDTH}}", _HANGING)
+        lines += _repeat(result)
     return lines
+
+
+def _ends_row(result: ResultRecord) -> list[str]:
+    combination = result.combination
+    ends = [(combination.dut, combination.dut_port), (combination.peer, combination.peer_port)]
+    dut, peer = (f"{end} at {port}" if port else end for end, port in ends)
+    return _row(_ENDS.strip(), f"{dut} (DUT), {peer} (peer)")
+
+
+def _raw_row(result: ResultRecord, run_folder: str | None) -> str:
+    if not result.files:
+        return ""
+    folder = PurePosixPath(run_folder or "") / PurePosixPath(result.files[0]).parent
+    return f"  {'raw':{_NAME_WIDTH}}{copyable(str(folder))}"
+
+
+def _repeat(result: ResultRecord) -> list[str]:
+    return wrap_command(result.rerun, f"  {'repeat':{_NAME_WIDTH}}", _HANGING)
 
 
 def _row(name: str, text: str, hanging: str = " " * (_NAME_WIDTH + 2)) -> list[str]:

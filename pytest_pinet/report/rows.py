@@ -25,7 +25,7 @@ class ResultRow:
     minus the lowest connection that counts, relative to the goodput. ``per_flow`` means that each flow has the limit,
     not the sum. ``notes`` explain why there is no judgement or why a value is not good. Only the first row of a result
     has ``limited_by`` and ``extra``: results beside goodput, such as round trips or how flows shared the link.
-    ``extra`` is also part of ``notes``.
+    ``extra`` is also part of ``notes``. ``node_id`` is that of the test for pytest.
     """
 
     label: str
@@ -41,6 +41,7 @@ class ResultRow:
     per_flow: bool = False
     limited_by: str = ""
     extra: tuple[str, ...] = ()
+    node_id: str = ""
 
     @property
     def share(self) -> float | None:
@@ -91,7 +92,7 @@ def _rows_of(result: ResultRecord) -> list[ResultRow]:
     elif all(row.verdict is not verdict for row in rows):
         # The verdict that ended the measurement does not belong to a direction.
         rows.append(ResultRow(label, test, "", verdict, notes=(result.message, *notes)))
-    return rows
+    return [replace(row, node_id=result.test) for row in rows]
 
 
 def _measured(label: str, test: str, name: str, direction: DirectionRecord, notes: tuple[str, ...]) -> ResultRow:

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -101,6 +101,15 @@ class RunFolder:
                 path.write_bytes(content.encode("utf-8", "backslashreplace"))
                 paths.append(path.relative_to(self.path).as_posix())
         return paths
+
+    def add_raw(self, files: Sequence[str], name: str, content: str) -> list[str]:
+        """Write one more file beside these raw files, and return the paths of all."""
+        if not files:
+            return []
+        path = (self.path / files[0]).with_name(name)
+        with writing(path, OPTION):
+            path.write_bytes(content.encode("utf-8", "backslashreplace"))
+        return [*files, path.relative_to(self.path).as_posix()]
 
 
 def _new_folder(parent: Path, name: str) -> Path:

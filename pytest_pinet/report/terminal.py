@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
@@ -38,15 +39,18 @@ def summary_table(
     run_folder: str | None = None,
     json_path: str | None = None,
     verbose: bool = False,
+    explained: Collection[str] = (),
 ) -> list[str]:
     """Return the lines of the summary, at most ``width`` (at least 72) columns wide.
 
     Paths stay whole, so that they can be copied. ``of max`` is the share of the physical limit. The columns ``change``
     (against the baseline) and ``spread`` (of the connections) exist if a row has such a value. ``verbose`` adds the
-    bottleneck of each result. Except for paths, only printable ASCII is used.
+    bottleneck of each result. The failures of the tests ``explained`` are printed elsewhere: their rows have no notes.
+    Except for paths, only printable ASCII is used.
     """
     rows = rows_of(results)
-    lines = _table(rows, width, color, verbose) if rows else []
+    shown = [replace(row, notes=()) if row.node_id in explained and row.verdict not in GOOD else row for row in rows]
+    lines = _table(shown, width, color, verbose) if rows else []
     if skipped:
         lines += ["", "not measured:", *skipped_lines(skipped, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]

@@ -26,6 +26,9 @@ from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.exact_record import exact_combination
+from pytest_pinet.report.exact_text import exact_label
+from pytest_pinet.report.failure import MOST_LINES
+from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.marker import globs_of, nearest_arguments
 from pytest_pinet.session.settings import settings
 
@@ -88,12 +91,15 @@ def _last(*tolerances: float | None) -> float | None:
 
 
 def _end(results: Sequence[ResultRecord]) -> None:
-    """End the test if a result is not good. Its text has all results that are not good."""
+    """End the test if a result is not good. Its text has the worst one in full, and the names of the others."""
     bad = [one for one in results if one.verdict in (Verdict.FAIL, Verdict.INVALID, Verdict.INCONCLUSIVE)]
     if not bad:
         return
-    text = "\n".join(one.message for one in bad)
-    worst = min((one.verdict for one in bad), key=SEVERITY.index)
+    first = min(bad, key=lambda one: SEVERITY.index(one.verdict))
+    worst = first.verdict
+    others = [f"{exact_label(one.id)} {one.verdict}" for one in bad if one is not first]
+    also = wrap(f"also not good: {', '.join(others)}", hanging="  ", lines=1) if others else []
+    text = "\n".join([*first.message.splitlines()[: MOST_LINES - len(also)], *also])
     if worst is Verdict.FAIL:
         pytest.fail(text, pytrace=False)
     raise (InvalidMeasurement if worst is Verdict.INVALID else Inconclusive)(text)

@@ -12,7 +12,7 @@ from pytest_pinet.errors import BLAMING, BuildError, ConfigError, InvalidMeasure
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.failure import failure_text
+from pytest_pinet.report.failure import DETAILS, failure_details, failure_text
 from pytest_pinet.report.result_record import ResultParts, result_record, with_tool
 from pytest_pinet.session.hook_calls import FACTS_KEY
 from pytest_pinet.session.run_recorder import RunRecorder
@@ -60,7 +60,9 @@ class ResultBuilder:
             scale=self._recorder.scale,
         )
         if record.verdict in (Verdict.FAIL, Verdict.INVALID, Verdict.INCONCLUSIVE):
-            return record.replace(message=failure_text(record, self._recorder.shown_folder))
+            shown = self._recorder.shown_folder
+            files = self._recorder.folder.add_raw(record.files, DETAILS, f"{failure_details(record, shown)}\n")
+            return record.replace(message=failure_text(record, shown), files=files)
         return record
 
     def of_error(
@@ -85,6 +87,7 @@ class ResultBuilder:
         texts = {"console.txt": record.console_excerpt, "evidence.txt": evidence_of(error)}
         files = {name: text for name, text in texts.items() if text} | item.stash.get(RAW_KEY, {})
         if files:
+            files[DETAILS] = f"{failure_details(record, self._recorder.shown_folder)}\n"
             try:
                 return record.replace(files=self._recorder.folder.write_raw(record.id, files))
             except ConfigError as trouble:

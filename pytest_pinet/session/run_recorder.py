@@ -324,6 +324,7 @@ class RunRecorder:
                 run_folder=self.shown_folder if self._folder is not None else None,
                 json_path=json_path if self._folder is not None else None,
                 verbose=verbosity > 0,
+                explained=_explained(terminalreporter),
             )
             if self._results and self.lab is not None:
                 lines += trend_lines(self.history_url, self._results, self.lab.name, heights_of(self.config))
@@ -342,3 +343,12 @@ class RunRecorder:
                 terminalreporter.write_line(for_log(line))
         for warning in self._warnings:
             terminalreporter.write_line(for_log(f"pinet: {warning}"), red=True)
+
+
+def _explained(terminalreporter: Any) -> set[str]:
+    """Return the tests whose failure pytest has printed."""
+    option = terminalreporter.config.option
+    if option.tbstyle == "no" or getattr(option, "no_summary", False):
+        return set()
+    reports = (report for several in terminalreporter.stats.values() for report in several)
+    return {report.nodeid for report in reports if getattr(report, "failed", False)}

@@ -120,6 +120,7 @@ def _sockets(found: Sockets | None, scale: float) -> Sockets | None:
         rtt_s=_shorter(found.rtt_s, scale),
         rtt_min_s=_shorter(found.rtt_min_s, scale),
         retransmits=_more(found.retransmits, scale),
+        while_busy=None if found.while_busy is None else Bitrate(found.while_busy.bps / scale),
     )
 
 

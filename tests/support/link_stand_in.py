@@ -129,7 +129,7 @@ def flow(
 
 def one_try(*flows: MeasuredFlow, traffic: Traffic = TX, cpu: float | None = None, excluded: str = "") -> Try:
     """Return one run of these flows, each with its own measurement."""
-    used = {} if cpu is None else {"dut": cpu}
+    used = {} if cpu is None else {"dut": cpu, "peer": cpu}
     measurements = tuple(Measurement(traffic, {one.way: one.flow}, cpu_percent=used) for one in flows)
     return Try(Fresh.CONNECTION, datetime.now(UTC), 1.0, flows, measurements, excluded=excluded)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -122,23 +123,57 @@ def test_runs_of_the_user_stay(place: Path) -> None:
     assert [path.name for path in (place / ".pinet").iterdir()] == ["history.db"]
 
 
-@pytest.mark.parametrize("second", ["fail", "invalid"])
-def test_a_gate_that_decided_nothing_is_not_right(second: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pytest ends with 1 if a link is slower, and if its value is invalid."""
-    verdicts = iter(("marginal", second, "pass"))
+@pytest.fixture
+def gated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run the demo with these verdicts of its gates. Pytest ends with 1 if a link is slower, and without a decision."""
 
-    def gate(argv: list[str], folder: Path) -> int:
-        if "pytest" in argv:
-            (folder / ".pinet" / "run").mkdir(parents=True, exist_ok=True)
-            (folder / ".pinet" / "latest").symlink_to("run")
-            results = folder / ".pinet" / "run" / "results.json"
-            results.write_text(json.dumps({"results": [{"verdict": next(verdicts)}]}))
-        return 1
+    def demonstrated(verdicts: Sequence[str], *words: str) -> Result:
+        left = iter(verdicts)
 
-    monkeypatch.setattr(system_packages, "missing_packages", list)
-    monkeypatch.setattr(launcher, "launcher", Mock)
-    monkeypatch.setattr(runtime, "Runtime", Mock())
-    monkeypatch.setattr("pytest_pinet.cli.demo._child", gate)
-    done = run("--yes")
-    assert done.exit_code == (0 if second == "fail" else 1)
-    assert ("expected the verdict fail, got invalid." in done.output) is (second == "invalid")
+        def gate(argv: list[str], folder: Path) -> int:
+            if "pytest" in argv:
+                (folder / ".pinet" / "run").mkdir(parents=True, exist_ok=True)
+                (folder / ".pinet" / "latest").symlink_to("run")
+                results = folder / ".pinet" / "run" / "results.json"
+                results.write_text(json.dumps({"results": [{"verdict": next(left)}]}))
+            return 1
+
+        monkeypatch.setattr(system_packages, "missing_packages", list)
+        monkeypatch.setattr(launcher, "launcher", Mock)
+        monkeypatch.setattr(runtime, "Runtime", Mock())
+        monkeypatch.setattr("pytest_pinet.cli.demo._child", gate)
+        done = run("--yes", *words)
+        assert list(left) == []
+        return done
+
+    return demonstrated
+
+
+RIGHT = ["pass", "fail", "marginal"]
+
+
+def test_a_gate_that_decided_right_each_time_is_right(gated: Callable[..., Result]) -> None:
+    done = gated(RIGHT)
+    assert (done.exit_code, "expected the verdict" in done.output) == (0, False)
+
+
+@pytest.mark.parametrize("begun", [["invalid"], ["pass", "invalid"], ["pass", "fail", "inconclusive"]])
+def test_without_a_decision_all_steps_run_again_at_a_tenth_of_the_rates(
+    begun: list[str], gated: Callable[..., Result], place: Path
+) -> None:
+    done = gated([*begun, *RIGHT])
+    assert done.exit_code == 0
+    assert "so the gate did not decide. All steps run again with links at a tenth of their rate" in done.output
+    assert "scale: 0.1" in (place / ".pinet" / "demo" / "lab.yaml").read_text()
+
+
+def test_without_a_decision_at_a_tenth_of_the_rates_the_demo_says_what_disturbs(gated: Callable[..., Result]) -> None:
+    done = gated(["pass", "invalid", "pass"], "--scale", "0.1")
+    assert done.exit_code == 1
+    assert "expected the verdict fail, got invalid: other programs disturbed the connections" in done.output
+
+
+def test_a_wrong_verdict_is_not_excused_by_other_programs(gated: Callable[..., Result]) -> None:
+    done = gated(["pass", "pass", "pass"])
+    assert done.exit_code == 1
+    assert "expected the verdict fail, got pass: its text above says why" in done.output

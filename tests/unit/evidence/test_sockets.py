@@ -23,7 +23,7 @@ def recorded(name: str, streams: int = 1) -> Sockets:
 
 def test_the_data_connection_is_distinguished_from_the_control_connection() -> None:
     found = recorded("tcp.server")
-    assert replace(found, rtt_s=None, rtt_min_s=None) == Sockets(
+    assert replace(found, rtt_s=None, rtt_min_s=None, while_busy=None) == Sockets(
         connections=1,
         mss=1448,
         cwnd_bytes=226 * 1448,
@@ -34,6 +34,8 @@ def test_the_data_connection_is_distinguished_from_the_control_connection() -> N
     )
     assert found.rtt_s == pytest.approx(0.002036)
     assert found.rtt_min_s == pytest.approx(14e-6)
+    assert found.while_busy is not None
+    assert found.while_busy.bps == pytest.approx(954.1e6, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,14 @@ def test_the_mss_in_use_is_read(name: str, mss: int) -> None:
 
 def test_a_fixed_window_has_a_smaller_scale() -> None:
     assert recorded("window64k.server").window_scales == (1, 1)
+
+
+@pytest.mark.parametrize("missing", ["bytes_acked", "busy"])
+def test_a_kernel_that_does_not_say_when_it_had_data_gives_no_rate_of_that_time(missing: str) -> None:
+    text = (DATA / "tcp.server.txt").read_text().replace(f" {missing}:", " other:")
+    found = parse_sockets(text, 1)
+    assert found is not None
+    assert found.while_busy is None
 
 
 def test_how_long_a_small_window_was_waited_for_is_read() -> None:

@@ -47,6 +47,12 @@ def test_other_programs_above_30_percent_of_a_cpu_make_a_low_value_invalid_and_a
     assert "other programs took 31 % of a CPU of two (cc1plus (pid 812) 31 %) in 6 of 6 connections" in reason
 
 
+def test_a_program_with_several_processes_is_named_once() -> None:
+    some = OtherWork(0.9, (Program("sh", 7, 0.2), Program("mypy", 8, 0.2), Program("sh", 9, 0.1)))
+    _, reason = judged([slow(ONE, replace(TWO, others=some))] * 6)
+    assert "(sh (pids 7, 9) 30 %, mypy (pid 8) 20 %)" in reason
+
+
 @pytest.mark.parametrize(
     "evidence",
     [

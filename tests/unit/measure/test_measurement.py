@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.measurement import GatePlan
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.lab.link.link import Link
@@ -52,7 +52,8 @@ class Board(LocalShell):
 class Replayed(Runs):
     """Yields attempts at 800 Mbit/s with this evidence, without traffic; the last one again and again."""
 
-    evidence: Sequence[tuple[EndEvidence, EndEvidence]] = ()
+    measured = flow(payload=100_000_000, retransmits=5000)
+    evidence: Sequence[tuple[EndEvidence, ...]] = ()
     set_aside_count = 0
     duplexes: tuple[str, str] = ("full", "full")
 
@@ -65,9 +66,7 @@ class Replayed(Runs):
 
     def again(self, *_: object) -> Try:
         number = min(len(self.tries), len(self.evidence) - 1)
-        seen = replace(
-            one_try(flow(payload=100_000_000, retransmits=5000)), seconds=3.0, evidence=self.evidence[number]
-        )
+        seen = replace(one_try(self.measured, cpu=5.0), seconds=3.0, evidence=self.evidence[number])
         self.tries.append(seen)
         for end in self._link.ends:
             if isinstance(end.shell, Board):
@@ -86,12 +85,16 @@ def measured(
     here: Path | Link, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], **limits: str
 ) -> tuple[ResultRecord, list[str]]:
     """Return the result, and for each attempt why it does not count."""
-    record, runs = replayed(here, monkeypatch, *evidence, **limits)
+    record, runs = replayed(here, monkeypatch, *evidence, limits=limits)
     return record, [one.excluded for one in runs.tries]
 
 
 def replayed(
-    here: Path | Link, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], **limits: str
+    here: Path | Link,
+    monkeypatch: pytest.MonkeyPatch,
+    *evidence: tuple[EndEvidence, ...],
+    measured: MeasuredFlow = Replayed.measured,
+    limits: Mapping[str, str] | None = None,
 ) -> tuple[ResultRecord, Replayed]:
     """Return the result and its runs. Without ``limits``, the goodput must be 900 Mbit/s."""
     runs: list[Replayed] = []
@@ -99,12 +102,14 @@ def replayed(
     class Own(Replayed):
         def __init__(self, *words: Any) -> None:
             super().__init__(*words)
-            self.evidence = evidence
+            self.evidence, self.measured = evidence, measured
             runs.append(self)
 
     monkeypatch.setattr(measurement, "Runs", Own)
     monkeypatch.setattr(measurement, "ceilings", lambda *_: ({}, []))
-    plan = GatePlan(parse_arguments(limits or {"min": "900M"}, Origin.MARKER), PROFILES["standard"], link_ups=False)
+    plan = GatePlan(
+        parse_arguments(dict(limits or {"min": "900M"}), Origin.MARKER), PROFILES["standard"], link_ups=False
+    )
     record = measure(MeasureContext(link(here) if isinstance(here, Path) else here, Iperf3()), TX, plan)
     return record, runs[0]
 
@@ -136,6 +141,14 @@ def test_the_repeats_of_a_measurement_are_counted_together(tmp_path: Path, monke
     assert runs.traffic_s <= PROFILES["standard"].budget_s
     assert record.verdict is Verdict.INCONCLUSIVE
     assert record.message.endswith("a hypervisor or a quota took 10 % of a CPU of one in 6 of 7 connections")
+
+
+def test_the_programs_that_the_reason_names_are_no_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, _ = measured(tmp_path, monkeypatch, COMPILING)
+    assert record.verdict is Verdict.INVALID
+    assert record.directions["tx"].reason.count("cc1plus") == 1
+    assert not any("cc1plus" in note for note in record.notes)
+    assert "end this program, or keep it off the ends while tests run" in record.notes
 
 
 def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
