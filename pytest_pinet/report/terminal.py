@@ -11,7 +11,7 @@ from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import ineffective
 from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, wrap
+from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, rate_or, signed_percent, wrap
 
 # The words for verdicts. Bad verdicts are in capitals, so that they are visible without colours.
 WORDS = {one: one.value if one in GOOD or one is Verdict.SKIPPED else one.value.upper() for one in Verdict}
@@ -25,8 +25,6 @@ COLORS = {
     Verdict.ERROR: "1;35",
     Verdict.SKIPPED: "2",
 }
-# All rates have one unit, so that a column is easy to compare and narrow. The first column of rates is the goodput.
-_UNIT = "Mbit/s"
 _NOTE_LINES = 3
 
 
@@ -91,7 +89,7 @@ def _counts(verdicts: Counter[Verdict]) -> str:
 def _table(rows: list[ResultRow], width: int, color: bool, verbose: bool) -> list[str]:
     compared, spread = (any(getattr(row, name) is not None for row in rows) for name in ("change", "spread"))
     more = ["change"] * compared + ["spread"] * spread
-    cells = [("combination", "dir", _UNIT, "limit", "of max", *more, "verdict")]
+    cells = [("combination", "dir", "goodput", "limit", "of max", *more, "verdict")]
     for row in rows:
         extra = [change_text(row.change)] * compared + [spread_text(row.spread)] * spread
         cells.append((row.label, *_cells(row), *extra, WORDS[row.verdict]))
@@ -112,7 +110,7 @@ def _cells(row: ResultRow) -> tuple[str, ...]:
     share = row.share
     return (
         plain(row.direction)[:3] or "-",
-        "-" if row.goodput_bps is None else megabits(row.goodput_bps),
+        rate_or(row.goodput_bps),
         _limit(row),
         "-" if share is None else f"{share * 100:.1f}%" if share < 9.99 else ">999%",
     )
@@ -120,22 +118,13 @@ def _cells(row: ResultRow) -> tuple[str, ...]:
 
 def _limit(row: ResultRow) -> str:
     if row.limit_bps is not None:
-        return megabits(row.limit_bps)
+        return rate(row.limit_bps)
     return "-" if row.goodput_bps is None else "per flow" if row.per_flow else "none"
-
-
-def megabits(bps: float) -> str:
-    """Return a bit rate in Mbit/s, without its unit, in at most 8 characters: at least three digits that count."""
-    value = bps / 1e6
-    text = f"{value:.{0 if value >= 999.95 else 1 if value >= 9.995 else 2}f}"
-    return f"{value:.1e}" if len(text) > 6 or 0 < value < 0.0995 else text
 
 
 def change_text(change: float | None) -> str:
     """Return a relative change, such as ``-9.6%``, in at most 6 characters."""
-    if change is None:
-        return "-"
-    return f"{change * 100:+.1f}%" if abs(change) < 9.99 else ">999%"
+    return ">999%" if change is not None and abs(change) >= 9.99 else signed_percent(change)
 
 
 def spread_text(spread: float | None) -> str:

@@ -11,15 +11,15 @@ from itertools import compress, count, pairwise
 from operator import itemgetter, ne
 from typing import NamedTuple, TypeVar
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from pytest_pinet.history.builds import names_of
 from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, ORACLE, RUN, VERDICT, Column, Points
+from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.charts.axis import AxisScale, rate_range, tick_text
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.trend import short_names
-from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.trends import FigureSeries
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class CombinationChart:
     ``runs`` are in order, ``index`` has their places, and ``builds`` the place at which each build begins.
     """
 
-    def __init__(self, all_series: Sequence[FigureSeries], unit: PageUnit) -> None:
+    def __init__(self, all_series: Sequence[FigureSeries]) -> None:
         columns = [Column[object](name) for name in ChartRun._fields]
         runs = {
             run.run: run
@@ -62,7 +62,6 @@ class CombinationChart:
         names = dict(zip(builds, names_of([*builds.values()]), strict=True))
         self.builds = changes(names[id(one.build)] for one in self.runs)
         self._failed = [dot for series in all_series if not (series.traffic or series.measured) for dot in series.dots]
-        self._unit = unit
         self._moved = {shift.run for series in all_series for shift in series.shifts}
         low, high = rate_range(_range(all_series))
         self._ys = AxisScale(low, high, HEIGHT - 4, 4)
@@ -88,7 +87,7 @@ class CombinationChart:
         )
         parts.append(f'<svg class="zoom">{inner}{self._shifts(series)}{marks}</svg>')
         return Markup(
-            f'<svg class="plot" height="{HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+            f'<svg class="plot" height="{HEIGHT}" role="img" aria-label="{written(label)}">{"".join(parts)}</svg>'
         )
 
     def places(self, series: FigureSeries) -> list[int]:
@@ -121,8 +120,9 @@ class CombinationChart:
         ticks = self._ys.ticks(3)
         step = ticks[1] - ticks[0] if len(ticks) > 1 else self._ys.high - self._ys.low
         lines = "".join(f'<line x2="100%" y1="{self._ys(tick):.1f}" y2="{self._ys(tick):.1f}"/>' for tick in ticks)
+        unit, factor = unit_of(self._ys.high)
         texts = "".join(
-            f'<text x="3" y="{max(self._ys(tick) - 2, 10):.1f}">{tick_text(tick, self._unit.factor, step)}</text>'
+            f'<text x="3" y="{max(self._ys(tick) - 2, 10):.1f}">{tick_text(tick, factor, step)} {unit}</text>'
             for tick in ticks
         )
         return f'<g class="s-grid thin">{lines}</g><g class="ticks">{texts}</g>'
