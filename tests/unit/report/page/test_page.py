@@ -362,5 +362,10 @@ def test_characters_that_cannot_be_seen_are_shown() -> None:
     assert shown in text
     found = values(text)
     metric = next(one for of in found["combinations"] for one in of["metrics"] if one["why"])
-    for where in ("".join(found["texts"]), found["runs"][0][0], metric["name"], metric["why"]["0"]):
+    for where in (
+        "".join(found["texts"]),
+        "".join(run[0] for run in found["runs"]),
+        metric["name"],
+        metric["why"]["0"],
+    ):
         assert "\\x1b[2J\\x00" in where
