@@ -52,7 +52,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def firmwares(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a page of eight metrics in 60 days: one kernel, and from day 30 on another firmware, 5 % slower.
 
-    Two topologies have four metrics each, so that the page has filters. The run of the first day reported neither driver nor firmware.
+    Two topologies have four metrics each, so that the page has filters. The run of the first day reported neither
+    driver nor firmware.
     """
     builds = [{"uname": KERNEL["uname"]}, *([KERNEL | {"firmware": "v1"}] * 29), *([KERNEL | {"firmware": "v2"}] * 30)]
     shown = []
