@@ -163,7 +163,7 @@ def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     """Return what is to be known of all values."""
     found = []
     if any(True in series.dots.column(EMULATED) for series in shown):
-        found.append("Values are emulated: the lab sets the rates of its links itself, or counts instructions.")
+        found.append("Values are emulated: the lab sets the rates of its links itself.")
     scales = {scale for series in shown for scale in series.dots.column(SCALE)}
     if scaled := scales_text(scales):
         found.append(f"{'In some runs' if 1 in scales else 'In all runs'} {scaled}.")

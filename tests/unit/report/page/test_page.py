@@ -229,7 +229,7 @@ def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_
 
 
 def test_emulated_values_are_called_emulated(text: str) -> None:
-    assert "Values are emulated: the lab sets the rates of its links itself, or counts instructions." in text
+    assert "Values are emulated: the lab sets the rates of its links itself." in text
     measured = replace(series(), dots=PointList(replace(one, emulated=False) for one in series().dots))
     assert "emulated" not in page([measured], NOW)
 

@@ -23,7 +23,7 @@ def level(bps: float, direction: str = "tx", limit: float | None = LIMIT) -> Fig
 
 def height(panel: str, look: str) -> float:
     """Return the place of a level line in pixels, from the top."""
-    (found,) = re.findall(rf'<path class="{look}" d="M\d+ (\d+)l', panel)
+    (found,) = re.findall(rf'<path class="{look}" d="M-?[\d.]+ (\d+)l', panel)
     return int(found) / 4
 
 
@@ -44,6 +44,12 @@ def test_the_limit_is_a_line_below_a_good_value_and_above_a_bad_one() -> None:
     panel = str(chart.panel(bad, "x"))
     assert height(panel, "s-limit dash") < height(panel, "s-hue0")
     assert "s-limit" not in chart.panel(without, "x")
+
+
+def test_a_single_run_has_its_limit() -> None:
+    one = level(941e6)
+    chart = CombinationChart([replace(one, dots=PointList(one.dots[:1]))])
+    assert '<path class="s-limit dash" d="M-0.5 ' in chart.panel(replace(one, dots=PointList(one.dots[:1])), "x")
 
 
 def test_the_baseline_is_a_band_from_its_lowest_to_its_highest_run() -> None:
