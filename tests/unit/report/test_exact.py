@@ -11,8 +11,10 @@ import pytest
 
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.points import PointList, Trend
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.save import keep_run
+from pytest_pinet.history.text import figure_lines, gate_lines
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction
@@ -200,6 +202,9 @@ def test_gates_of_several_builds_are_apart_on_the_page_each_with_its_instruction
         series, gates = all_series(store, 60), store.gates(10)
     assert series == []
     text = page(series, datetime(2026, 11, 25, tzinfo=UTC), gates=gates)
+    assert "  exact:macb/pair/qemu=7.2.22/frame-60-rx  4752.00 -> 5233.00 instructions  regression" in gate_lines(
+        gates[1]
+    )
     titles = re.findall("gate of (?:nops|slow|good) against stock kernel: [a-z]+", text)
     assert sorted(set(titles)) == [
         "gate of good against stock kernel: pass",
@@ -283,6 +288,12 @@ def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_pat
     with open_history(str(tmp_path / "h.db")) as store:
         ((_, unsorted),) = store.everything()
     points = sorted(unsorted, key=lambda point: point.figure, reverse=True)
+    shown = [figure_lines(Trend(one.figure, one.lab, PointList([one, one]))) for one in points]
+    assert [lines[0].split("  ")[1] for lines in shown] == [
+        "2334.00 instructions emulated",
+        "5233.00 instructions emulated",
+    ]
+    assert shown[1][1].endswith("] 5233.00 instructions to 5233.00 instructions")
     assert [(one.figure.rpartition("/")[2], one.instructions, str(one.verdict)) for one in points] == [
         ("frame-60-tx", 2334.0, "pass"),
         ("frame-60-rx", 5233.0, "fail"),
