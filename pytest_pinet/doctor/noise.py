@@ -10,6 +10,7 @@ from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.model.lab import Interface, Node
+from pytest_pinet.model.quantities import Bitrate
 
 # Time for activity that ends by itself, such as the services of a boot.
 SETTLE_TIMEOUT_S = 4.0
@@ -98,7 +99,9 @@ def judge(node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: boo
     for interface in node.interfaces:
         rx, tx = noise.octets.get(interface.device, (0.0, 0.0))
         if max(rx, tx) > _quiet(interface, scale):
-            message = f"{interface.device} receives {_rate(rx)} and sends {_rate(tx)} while nothing is measured"
+            message = (
+                f"{interface.device} receives {Bitrate(rx * 8)} and sends {Bitrate(tx * 8)} while nothing is measured"
+            )
             act = f"find the sender on that node: sudo tcpdump -n -i {interface.device}"
             found.append(Finding(Status.WRONG, node.name, message, act))
     return found
@@ -106,7 +109,3 @@ def judge(node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: boo
 
 def _quiet(interface: Interface, scale: float) -> float:
     return max(CHATTER_OCTETS, TRAFFIC_SHARE * scale * interface.speed_mbps * 1e6 / 8)
-
-
-def _rate(octets: float) -> str:
-    return f"{octets * 8 / 1e6:.2f} Mbit/s"

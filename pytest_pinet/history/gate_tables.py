@@ -91,9 +91,10 @@ def _metric_rows(gate: StoredGate, run: int) -> list[dict[str, Any]]:
         own = {name: getattr(one, name) for name in ("outcome", "a_bps", "b_bps", "change", "tolerance")}
         low, high = one.interval or (None, None)
         turns = [(turn.number, turn.side, turn.levels_bps, turn.trouble) for turn in one.turns]
-        more = ENCODER.encode({"suspect": one.suspect, "text": one.text, "turns": turns})
-        texts = {"figure": clean(one.figure), "finding": clean(one.finding)}
-        rows.append(own | texts | {"run": run, "position": position, "low": low, "high": high, "more": more})
+        texts = {"suspect": one.suspect, "text": one.text}
+        more = ENCODER.encode({**texts, "turns": turns, "instructions": one.instructions})
+        names = {"figure": clean(one.figure), "finding": clean(one.finding)}
+        rows.append(own | names | {"run": run, "position": position, "low": low, "high": high, "more": more})
     return rows
 
 
@@ -118,4 +119,5 @@ def _metric(row: Row[Any]) -> GatedMetric:
     interval = None if row.low is None else (row.low, row.high)
     outcome = MetricOutcome(row.outcome) if row.outcome in list(MetricOutcome) else MetricOutcome.UNDECIDED
     values = (row.figure, outcome, row.a_bps, row.b_bps, row.change, interval, row.tolerance, row.finding)
-    return GatedMetric(*values, more["suspect"], more["text"], tuple(turns))
+    counted = more.get("instructions")
+    return GatedMetric(*values, more["suspect"], more["text"], tuple(turns), tuple(counted) if counted else None)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
@@ -48,7 +49,8 @@ class GatedMetric:
 
     ``change`` is B over A minus one with its ``interval``; ``tolerance`` is the accepted loss (0.03: 3 %). The values
     are None where they are not known. ``finding`` is the kind of a failure of build B, ``suspect`` the first
-    difference that may explain the change, ``text`` a sentence.
+    difference that may explain the change, ``text`` a sentence. ``instructions`` are all instructions for each packet
+    or answer, with A and with B; None if they were not counted.
     """
 
     figure: str
@@ -62,6 +64,7 @@ class GatedMetric:
     suspect: str = ""
     text: str = ""
     turns: tuple[GateTurn, ...] = ()
+    instructions: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,8 +112,8 @@ def gate_of(record: RunRecord) -> StoredGate | None:
 
 def gate_of_head(head: ChangeHeadRecord, results: Sequence[ResultRecord]) -> StoredGate:
     """Return the gate with this head. Metrics whose result is missing have no interval, tolerance or turns."""
-    changes = {result.key: result.change for result in results if result.change is not None}
-    metrics = tuple(_metric(entry, changes.get(entry.result_key)) for entry in head.entries)
+    found = {result.key: result for result in results}
+    metrics = tuple(_metric(entry, found.get(entry.result_key)) for entry in head.entries)
     return StoredGate(
         _build(head.a), _build(head.b), head.baseline, head.answer, head.exit, head.sentence, head.turns, metrics
     )
@@ -121,7 +124,8 @@ def _build(build: BuildRecord) -> GateBuild:
     return GateBuild(build.name, build.key, build.release or "", files, build.settings)
 
 
-def _metric(entry: ChangeEntryRecord, change: ChangeRecord | None) -> GatedMetric:
+def _metric(entry: ChangeEntryRecord, result: ResultRecord | None) -> GatedMetric:
+    change, exact = (result.change, result.exact) if result is not None else (None, None)
     one = change.directions.get(entry.direction) if change is not None else None
     return GatedMetric(
         gated_figure(entry),
@@ -135,7 +139,15 @@ def _metric(entry: ChangeEntryRecord, change: ChangeRecord | None) -> GatedMetri
         entry.suspect,
         entry.text,
         tuple(_turns(change, entry.direction)) if change is not None else (),
+        instructions_of(exact),
     )
+
+
+def instructions_of(exact: ExactChangeRecord | None) -> tuple[float, float] | None:
+    """Return all instructions for each packet or answer with A and with B; None if they were not counted."""
+    if exact is None or exact.a.instructions is None or exact.b.instructions is None:
+        return None
+    return exact.a.instructions, exact.b.instructions
 
 
 def _turns(change: ChangeRecord, way: str) -> Iterator[GateTurn]:

@@ -158,7 +158,7 @@ def _newest(trend: Trend) -> _Course | None:
 
 
 def _best_month(course: _Course) -> BestMonth | None:
-    """Return the best month, the newest of equals; None if no month has enough runs."""
+    """Return the best month, the newest of equals; None if fewer than two months have enough runs to be compared."""
     times, known, begin = course.column(TIME), [], 0
     while begin < len(times):
         # Half a million points have few months.
@@ -167,7 +167,7 @@ def _best_month(course: _Course) -> BestMonth | None:
         if end - begin >= LEAST_RUNS:
             known.append(BestMonth(f"{first.year}-{first.month:02}", statistics.median(course.levels[begin:end])))
         begin = end
-    return max(known, key=lambda one: (round(one.goodput_bps), one.month), default=None)
+    return max(known, key=lambda one: (round(one.goodput_bps), one.month)) if len(known) > 1 else None
 
 
 def _loss(trend: Trend, course: _Course, today: date) -> Loss | None:

@@ -26,7 +26,7 @@ def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
     if last is None:
         return [f"{trend.figure}: no runs"]
     measured = [point for point in trend.points if point.goodput_bps is not None]
-    value = "no value" if last.goodput_bps is None else str(Bitrate(last.goodput_bps))
+    value = "no value" if last.goodput_bps is None else _value_text(last)
     emulated = " emulated" if last.emulated else ""
     runs = f"{len(trend.points)} run{'s' if len(trend.points) != 1 else ''}"
     when = f"{last.time:%Y-%m-%d}  {runs}  lab {trend.lab}"
@@ -80,13 +80,22 @@ def course(values: Collection[float], heights: str = ASCII_HEIGHTS) -> str:
 def spark(points: Sequence[Point], heights: str = ASCII_HEIGHTS) -> str:
     """Return the course of at most 40 values as one character each; ``!`` for a failed one."""
     shown = points[-_SPARKS:]
-    marks = course([point.goodput_bps or 0.0 for point in shown], heights)
+    marks = course([_value(point) for point in shown], heights)
     return "".join("!" if point.verdict is Verdict.FAIL else mark for point, mark in zip(shown, marks, strict=True))
 
 
 def _range(points: Sequence[Point]) -> str:
-    values = [point.goodput_bps or 0.0 for point in points]
-    return f"{Bitrate(min(values))} to {Bitrate(max(values))}"
+    return " to ".join(_value_text(of(points, key=_value)) for of in (min, max))
+
+
+def _value(point: Point) -> float:
+    """Return what is judged: the instructions of an exact board, else the goodput."""
+    return point.goodput_bps or 0.0 if point.instructions is None else point.instructions
+
+
+def _value_text(point: Point) -> str:
+    value = _value(point)
+    return str(Bitrate(value)) if point.instructions is None else f"{value:.2f} instructions"
 
 
 def run_lines(runs: Sequence[StoredRun]) -> list[str]:
@@ -114,7 +123,9 @@ def gate_lines(run: StoredRun) -> list[str]:
     lines = [f"{run.id}  {run.started:%Y-%m-%d %H:%M}  lab {run.lab}  {gate_text(gate)}", f"  {gate.sentence}"]
     for one in gate.metrics:
         change = "" if one.change is None else f"  {one.change * 100:+.2f} %"
-        if one.change is not None and one.interval is not None:
+        if one.instructions is not None:
+            change = "  {:.2f} -> {:.2f} instructions".format(*one.instructions)
+        elif one.change is not None and one.interval is not None:
             change += f" ({one.interval[0] * 100:+.2f} to {one.interval[1] * 100:+.2f} %)"
         lines.append(f"  {one.figure}{change}  {gate.word(one)}")
     return lines

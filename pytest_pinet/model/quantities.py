@@ -49,6 +49,11 @@ def _number(text: str, form: str, factor: float = 1.0, most: float = math.inf, l
     return value
 
 
+def unit_of(bps: float) -> tuple[str, float]:
+    """Return the unit in which a rate of this size is written, and the unit's size in bit/s."""
+    return next((one for one in reversed(_RATE_UNITS.items()) if bps >= 0.99995 * one[1]), ("bit/s", 1.0))
+
+
 @dataclass(frozen=True, order=True)
 class Bitrate:
     """A bit rate in bit/s, finite and not negative."""
@@ -78,13 +83,11 @@ class Bitrate:
         return cls(value * 1e6)
 
     def __str__(self) -> str:
-        for unit, factor in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-            if self.bps >= 0.99995 * factor:
-                value = self.bps / factor
-                # Show at least three digits: 1.04 Mbit/s as 1.0 would hide 4 %.
-                digits = 2 if unit == "Gbit/s" or value < 9.995 else 1 if value < 10_000 else 0
-                return f"{value:.{digits}f} {unit}"
-        return f"{self.bps:.0f} bit/s"
+        unit, factor = unit_of(self.bps)
+        value = self.bps / factor
+        # Show at least three digits: 1.04 Mbit/s as 1.0 would hide 4 %. page.js writes rates in the same way.
+        digits = 0 if unit == "bit/s" else 2 if unit == "Gbit/s" or value < 9.995 else 1 if value < 10_000 else 0
+        return f"{value:.{digits}f} {unit}"
 
 
 @dataclass(frozen=True, order=True)

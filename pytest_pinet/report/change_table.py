@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure
+from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure, instructions_of
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -136,7 +136,7 @@ def _exact_table(
         for entry, word in own:
             exact = found.get(entry.result_key)
             window = window_of(entry.id) or "all traffic"
-            cells.append((window, *sum_cells(exact), *rate_cells(entry, exact), _loud(entry, word)))
+            cells.append((window, *sum_cells(instructions_of(exact)), *rate_cells(entry, exact), _loud(entry, word)))
         colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in own_entries]
         notes = [_notes(entry, width) for entry in own_entries]
         lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
@@ -148,7 +148,7 @@ def _exact_table(
     return [*lines, "", *boards] if boards else lines
 
 
-def turns_text(head: ChangeHeadRecord) -> str:
+def turns_text(head: ChangeHeadRecord | StoredGate) -> str:
     """Return the number of turns: ``8 turns``; of an exact gate ``2 boots``."""
     return count(head.turns, "boot" if head.baseline == EXACT else "turn")
 

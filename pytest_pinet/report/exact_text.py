@@ -14,7 +14,7 @@ from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord, FunctionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import WIDTH, rate, wrap
+from pytest_pinet.report.text_wrap import WIDTH, rate, signed_percent, wrap
 
 # Reports name at most this many functions. results.json has more.
 MOST_FUNCTIONS = 10
@@ -145,13 +145,12 @@ def function_lines(rows: Sequence[FunctionRow], width: int = WIDTH, indent: str 
     return [f"{indent}{line}" for line in lines]
 
 
-def sum_cells(exact: ExactChangeRecord | None) -> tuple[str, str, str]:
+def sum_cells(instructions: tuple[float, float] | None) -> tuple[str, str, str]:
     """Return the cells for all instructions for each packet: A, B and the relative change."""
-    if exact is None or exact.a.instructions is None or exact.b.instructions is None:
+    if instructions is None:
         return "-", "-", "-"
-    before, after = exact.a.instructions, exact.b.instructions
-    change = "-" if not before else f"{(after / before - 1) * 100:+.2f}%"
-    return f"{before:.2f}", f"{after:.2f}", change
+    before, after = instructions
+    return f"{before:.2f}", f"{after:.2f}", change_cell(after / before - 1 if before else None)
 
 
 def rate_text(window: str, exact: ExactChangeRecord, side: ExactSideRecord) -> str:
@@ -168,8 +167,12 @@ def rate_text(window: str, exact: ExactChangeRecord, side: ExactSideRecord) -> s
 
 def rate_cells(entry: ChangeEntryRecord, exact: ExactChangeRecord | None) -> tuple[str, str]:
     """Return the cells for the rate of B in virtual time, and for its relative change."""
-    change = "-" if entry.change is None else f"{entry.change * 100:+.2f}%"
-    return "-" if exact is None else rate_text(window_of(entry.id), exact, exact.b), change
+    return "-" if exact is None else rate_text(window_of(entry.id), exact, exact.b), change_cell(entry.change)
+
+
+def change_cell(change: float | None) -> str:
+    """Return the cell for a relative change."""
+    return signed_percent(change, 2)
 
 
 def board_text(exact: ExactChangeRecord) -> str:

@@ -64,12 +64,16 @@ def cause_text(loss: Loss) -> str:
 
 
 def changes_text(level: MetricLevel) -> str:
-    """Return the changes since the baseline and since the best month; empty if neither is known."""
+    """Return the changes since the baseline and since the best month; empty if neither is known.
+
+    While the level is that of the best month, there is no change to name.
+    """
     parts = []
     if level.since_baseline is not None:
         parts.append(f"{percent(level.since_baseline)} since the baseline")
-    if level.since_best_month is not None and level.best_month is not None:
-        parts.append(f"{percent(level.since_best_month)} since the best month ({level.best_month.month})")
+    best = percent(level.since_best_month or 0.0)
+    if level.best_month is not None and best != percent(0.0):
+        parts.append(f"{best} since the best month ({level.best_month.month})")
     return ", ".join(parts)
 
 

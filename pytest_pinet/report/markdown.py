@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pytest_pinet.history.gates import gate_of_head, gated_figure
+from pytest_pinet.history.gates import gate_of_head, gated_figure, instructions_of
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -38,7 +38,7 @@ from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
 from pytest_pinet.report.terminal import WORDS, by_reason, change_text, count_line, spread_text
-from pytest_pinet.report.text_wrap import copyable, rate
+from pytest_pinet.report.text_wrap import copyable, rate_or, signed_percent
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
@@ -130,8 +130,8 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
             (
                 "<br>".join(map(escaped, (row.label, *row.extra))),
                 row.direction or "-",
-                "-" if row.goodput_bps is None else rate(row.goodput_bps),
-                "-" if row.limit_bps is None else rate(row.limit_bps),
+                rate_or(row.goodput_bps),
+                rate_or(row.limit_bps),
                 "-" if share is None else f"{share * 100:.1f} %",
                 *(one.replace("%", " %") for one in extra),
                 f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
@@ -231,7 +231,7 @@ def _change_table(rows: Sequence[_Row]) -> list[str]:
     cells: list[tuple[str, ...]] = [("metric", "A", "B", "change", "outcome")]
     for entry, word in rows:
         a, b, _ = side_cells(entry.a_bps, entry.b_bps, None)
-        change = "-" if entry.change is None else f"{entry.change * 100:+.2f} %"
+        change = signed_percent(entry.change, 2).replace("%", " %")
         outcome = f"{_MARKS[VERDICTS[entry.outcome]]} {escaped(word)}"
         cells.append((escaped(gated_figure(entry)), a, b, change, outcome))
     return markdown_table(cells, SIDES)
@@ -245,7 +245,7 @@ def _exact_table(rows: Sequence[_Row], results: Sequence[ResultRecord]) -> list[
     cells: list[tuple[str, ...]] = [METRIC_HEADS]
     for entry, word in rows:
         own = exact.get(entry.result_key)
-        values = [cell.replace("%", " %") for cell in (*sum_cells(own), *rate_cells(entry, own))]
+        values = [cell.replace("%", " %") for cell in (*sum_cells(instructions_of(own)), *rate_cells(entry, own))]
         outcome = f"{_MARKS[VERDICTS[entry.outcome]]} {escaped(word)}"
         cells.append((escaped(exact_label(entry.id)), *values, outcome))
     return markdown_table(cells, METRIC_COLUMNS)

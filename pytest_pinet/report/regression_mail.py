@@ -22,6 +22,7 @@ from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 from pytest_pinet.report.build_source import kernel_words
 from pytest_pinet.report.diagrams.facts import count
+from pytest_pinet.report.text_wrap import rate
 
 # Documentation/admin-guide/reporting-regressions.rst of Linux 6.12.
 COUNTS = (
@@ -31,7 +32,7 @@ COUNTS = (
 )
 NETDEV, REGRESSIONS, STABLE = "netdev@vger.kernel.org", "regressions@lists.linux.dev", "stable@vger.kernel.org"
 _MOST = 10
-_WIDTH, _WIDE = 18, 26
+_WIDTH, _WIDE = 23, 26
 # raspberrypi/linux names its kernels 6.12.25-v8+, or 6.12.25+rpt-rpi-v8 in packages.
 _PI_RELEASE = re.compile(r"-v[678]l?(?:-16k)?\+?$|rpt-rpi")
 _PI_ISSUES = "https://github.com/raspberrypi/linux/issues"
@@ -188,7 +189,7 @@ def _values(run: RunRecord, head: ChangeHeadRecord) -> str:
         interval = one.interval if one is not None else None
         spread = f" ({interval[0] * 100:+.1f} to {interval[1] * 100:+.1f})" if interval is not None else ""
         moved = f"{(entry.change or 0) * 100:+.1f}%{spread}"
-        lines.append(f"  {cells[0]:<{_WIDTH}}{moved:<{_WIDE}}{cells[1]}  Gbit/s")
+        lines.append(f"  {cells[0]:<{_WIDTH}}{moved:<{_WIDE}}{cells[1]}")
         lines.append(f"      {entry.id}, at the receiver{f' in lab {entry.lab}' if entry.lab else ''}")
     rest = len(found) - _MOST
     lines += [f"  and {count(rest, 'more slower metric')}"] if rest > 0 else []
@@ -198,7 +199,7 @@ def _values(run: RunRecord, head: ChangeHeadRecord) -> str:
 
 
 def _cell(run: RunRecord, entry: ChangeEntryRecord, side: str) -> str:
-    """Return a value in Gbit/s, with the standard deviation of its connections in percent."""
+    """Return a value with the standard deviation of its connections in percent."""
     bps = entry.a_bps if side == "A" else entry.b_bps
     if bps is None:
         return "-"
@@ -207,7 +208,7 @@ def _cell(run: RunRecord, entry: ChangeEntryRecord, side: str) -> str:
     levels = [one.level_bps.get(entry.direction) for one in connections if one.side == side and not one.excluded]
     known = [one for one in levels if one]
     spread = f" +- {statistics.stdev(known) / statistics.mean(known) * 100:.1f}%" if len(known) > 1 else ""
-    return f"{bps / 1e9:.4f}{spread}"
+    return f"{rate(bps)}{spread}"
 
 
 def _machine(result: ResultRecord, head: ChangeHeadRecord, facts: MailFacts) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.tuning import Tuned
-from pytest_pinet.report.text_wrap import rates
+from pytest_pinet.report.text_wrap import rate, rates
 
 
 def limited_by_text(result: ResultRecord) -> str:
@@ -90,10 +90,10 @@ def ladder_text(record: LadderRecord) -> str:
     if record.knee_bps is None:
         return f"none of {tried} rates was held with {bound}"
     last = record.steps[-1]
-    text = f"{record.knee_bps / 1e6:g} Mbit/s is the highest of {tried} rates held with {bound}"
+    text = f"{rate(record.knee_bps)} is the highest of {tried} rates held with {bound}"
     if last.held:
         return f"{text}, and also the highest rate tried"
     if not last.reached:
-        return f"{text}; at {last.rate_bps / 1e6:g} Mbit/s the sender could not send all packets"
+        return f"{text}; at {rate(last.rate_bps)} the sender could not send all packets"
     lost = "" if last.loss is None else f" {last.loss * 100:.3g} % were lost"
-    return f"{text}; at {last.rate_bps / 1e6:g} Mbit/s{lost}"
+    return f"{text}; at {rate(last.rate_bps)}{lost}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pytest_pinet.report.text_wrap import plain, rate, shorten
+from pytest_pinet.report.text_wrap import plain, rate_or, shorten, signed_percent
 
 # The layout of a comparison of two sides: a name, A, B, the change, a last word.
 SIDES = "<  >  >  >  <"
@@ -36,7 +36,7 @@ def text_table(
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if width is not None:
         room = width - sum(widths[1:]) - sum(len(gap) for _, gap in marks)
-        room = max(room, _LABEL_MIN)
+        room = max(room, 0 if whole else _LABEL_MIN)
         labels = {name: plain(name) for name in labels}
         short = shorten([labels[row[0]] for row in rows[1:]], width if whole else room)
         labels |= {row[0]: short[labels[row[0]]] for row in rows[1:]}
@@ -67,5 +67,4 @@ def markdown_table(rows: Sequence[Sequence[str]], columns: str) -> list[str]:
 
 def side_cells(a_bps: float | None, b_bps: float | None, change: float | None) -> tuple[str, str, str]:
     """Return the cells for A, B, and B over A minus one. None is an unknown value."""
-    a, b = ("-" if bps is None else rate(bps) for bps in (a_bps, b_bps))
-    return a, b, "-" if change is None else f"{change * 100:+.1f}%"
+    return rate_or(a_bps), rate_or(b_bps), signed_percent(change)

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import ineffective
 from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, wrap
+from pytest_pinet.report.text_wrap import WIDTH, copyable, first_sentence, plain, rate, signed_percent, wrap
 
 # The words for verdicts. Bad verdicts are in capitals, so that they are visible without colours.
 WORDS = {one: one.value if one in GOOD or one is Verdict.SKIPPED else one.value.upper() for one in Verdict}
@@ -26,8 +27,6 @@ COLORS = {
     Verdict.ERROR: "1;35",
     Verdict.SKIPPED: "2",
 }
-# All rates have one unit, so that a column is easy to compare and narrow. The first column of rates is the goodput.
-_UNIT = "Mbit/s"
 _NOTE_LINES = 3
 
 
@@ -107,10 +106,11 @@ def _counts(verdicts: Counter[Verdict]) -> str:
 def _table(rows: list[ResultRow], width: int, color: bool, verbose: bool) -> list[str]:
     compared, spread = (any(getattr(row, name) is not None for row in rows) for name in ("change", "spread"))
     more = ["change"] * compared + ["spread"] * spread
-    cells = [("combination", "dir", _UNIT, "limit", "of max", *more, "verdict")]
+    unit = _shared_unit(rows)
+    cells = [("combination", "dir", unit[0] if unit else "goodput", "limit", "of max", *more, "verdict")]
     for row in rows:
         extra = [change_text(row.change)] * compared + [spread_text(row.spread)] * spread
-        cells.append((row.label, *_cells(row), *extra, WORDS[row.verdict]))
+        cells.append((row.label, *_cells(row, unit), *extra, WORDS[row.verdict]))
     colors = [COLORS[row.verdict] if color else None for row in rows]
     columns = f"<  <  >  >  >  {'>  ' * len(more)}<"
     return text_table(cells, columns, width, colors, [_notes(row, width, verbose) for row in rows], True)
@@ -124,34 +124,43 @@ def _notes(row: ResultRow, width: int, verbose: bool) -> list[str]:
     return lines
 
 
-def _cells(row: ResultRow) -> tuple[str, ...]:
+def _shared_unit(rows: Sequence[ResultRow]) -> tuple[str, float] | None:
+    """Return the unit that all rates of the table share, so that its columns are narrow and easy to compare.
+
+    This is the unit of the smallest rate. None if the largest one would have too many digits: each has its own unit.
+    """
+    known = [bps for row in rows for bps in (row.goodput_bps, row.limit_bps) if bps]
+    unit, factor = unit_of(min(known, default=1e6))
+    return (unit, factor) if max(known, default=0.0) < 9999.5 * factor else None
+
+
+def _rate(bps: float, unit: tuple[str, float] | None) -> str:
+    """Return a rate in the unit of the table with at least three digits, or with a unit of its own."""
+    if unit is None:
+        return rate(bps)
+    value = bps / unit[1]
+    return f"{value:.{0 if value >= 999.95 else 1 if value >= 9.995 else 2}f}"
+
+
+def _cells(row: ResultRow, unit: tuple[str, float] | None) -> tuple[str, ...]:
     share = row.share
     return (
         plain(row.direction)[:3] or "-",
-        "-" if row.goodput_bps is None else megabits(row.goodput_bps),
-        _limit(row),
+        "-" if row.goodput_bps is None else _rate(row.goodput_bps, unit),
+        _limit(row, unit),
         "-" if share is None else f"{share * 100:.1f}%" if share < 9.99 else ">999%",
     )
 
 
-def _limit(row: ResultRow) -> str:
+def _limit(row: ResultRow, unit: tuple[str, float] | None) -> str:
     if row.limit_bps is not None:
-        return megabits(row.limit_bps)
+        return _rate(row.limit_bps, unit)
     return "-" if row.goodput_bps is None else "per flow" if row.per_flow else "none"
-
-
-def megabits(bps: float) -> str:
-    """Return a bit rate in Mbit/s, without its unit, in at most 8 characters: at least three digits that count."""
-    value = bps / 1e6
-    text = f"{value:.{0 if value >= 999.95 else 1 if value >= 9.995 else 2}f}"
-    return f"{value:.1e}" if len(text) > 6 or 0 < value < 0.0995 else text
 
 
 def change_text(change: float | None) -> str:
     """Return a relative change, such as ``-9.6%``, in at most 6 characters."""
-    if change is None:
-        return "-"
-    return f"{change * 100:+.1f}%" if abs(change) < 9.99 else ">999%"
+    return ">999%" if change is not None and abs(change) >= 9.99 else signed_percent(change)
 
 
 def spread_text(spread: float | None) -> str:

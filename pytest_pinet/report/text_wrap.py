@@ -16,7 +16,7 @@ CONTINUED = " " * 4
 _GAP = ".."
 _NOT_PLAIN = re.compile(r"[^ -~]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
-# The blank between a number and its unit. In ``wrap``, a character at which no line ends replaces this blank.
+# The blank between a number and its unit.
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMG]?bit/s|m?s|min|MHz)(?![a-z]))")
 _TIED = "\N{NO-BREAK SPACE}"
 # A word of a shell command, with quoted spaces. What an atomic group has matched is not tried in another way.
@@ -29,7 +29,9 @@ def plain(text: str) -> str:
 
 
 def copyable(text: str) -> str:
-    """Return ``text`` for a path or a command. Only unprintable characters are escaped, so that it can be copied."""
+    """Return ``text`` with its unprintable characters as escapes. Paths and commands can be copied."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -39,11 +41,26 @@ def rate(bps: float) -> str:
     return text if len(text) <= RATE_WIDTH else f"{bps:.0e} bit/s"
 
 
+def rate_or(bps: float | None, missing: str = "-") -> str:
+    """Return a bit rate with its unit, or ``missing`` if there is none."""
+    return missing if bps is None else rate(bps)
+
+
 def rates(*bps: float) -> list[str]:
     """Return bit rates for one sentence: if all have the same unit, only the last one shows the unit."""
     texts = [rate(one) for one in bps]
     numbers, units = zip(*(text.split(" ", 1) for text in texts), strict=True)
     return [*numbers[:-1], texts[-1]] if len(set(units)) == 1 else texts
+
+
+def signed_percent(change: float | None, digits: int = 1) -> str:
+    """Return a relative change, such as ``-9.6%``. A change that rounds to nothing is ``+0.0%``."""
+    return "-" if change is None else f"{round(change * 100, digits) + 0.0:+.{digits}f}%"
+
+
+def tied(text: str) -> str:
+    """Return ``text`` with a character at which no line ends between each number and its unit."""
+    return _BEFORE_UNIT.sub(_TIED, text)
 
 
 def first_paragraph(text: str) -> str:
@@ -66,7 +83,7 @@ def wrap(
     ``...``. A number and its unit stay on one line.
     """
     wrapped = textwrap.wrap(
-        _BEFORE_UNIT.sub(_TIED, plain(" ".join(text.split()))),
+        tied(plain(" ".join(text.split()))),
         width,
         initial_indent=indent,
         subsequent_indent=indent if hanging is None else hanging,

@@ -22,6 +22,7 @@ from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.model.record.change import EXACT
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY
@@ -109,7 +110,11 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
     """
     today = datetime.now(UTC).date()
     best = history.best_levels() if last < LONG_LENGTH else {}
-    shown = [(combination, found, level_of(found, today)) for combination, found in history.trends(last, lab)]
+    shown = [
+        (combination, found, level_of(found, today))
+        for combination, found in history.trends(last, lab)
+        if not _of_gates(combination)
+    ]
     lower = {
         (found.figure, found.lab)
         for _, found, level in shown
@@ -129,6 +134,11 @@ def all_series(history: HistoryStore, last: int, lab: str | None = None) -> list
     ]
 
 
+def _of_gates(combination: str) -> bool:
+    """Return whether this is an exact board. Its values belong to gated builds, which no trend can join."""
+    return CombinationId.parse(combination).board == EXACT
+
+
 def series_with(
     history: HistoryStore | None, results: Sequence[ResultRecord], last: int, emulated: bool
 ) -> list[FigureSeries]:
@@ -136,7 +146,7 @@ def series_with(
     found = []
     today = datetime.now(UTC).date()
     for result in results:
-        for way in result.directions:
+        for way in result.directions if result.exact is None else ():
             figure = metric_id(result.id, way)
             past = Trend(figure, "", PointList()) if history is None else history.trend(figure, max(last, LONG_LENGTH))
             point = _point(result, way, figure, emulated)
@@ -168,6 +178,8 @@ def series_of_runs(root: Path, reviewed: Reviewed, last: int) -> list[FigureSeri
     today = datetime.now(UTC).date()
     found = []
     for (figure, lab), own in sorted(points.items()):
+        if _of_gates(own[-1].combination):
+            continue
         own.sort(key=lambda point: point.time)
         past = trend(figure, lab, own, reviewed)
         found.append(series_of(past, own[-1].combination, level_of(past, today)))
@@ -196,6 +208,7 @@ def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str, heig
     figures = {
         metric_id(result.id, way): direction.verdict
         for result in results
+        if result.exact is None
         for way, direction in result.directions.items()
     }
     ordered = sorted(figures, key=lambda figure: (SEVERITY.index(figures[figure]), figure))[:_LINES]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
@@ -132,7 +133,7 @@ def _result(
         dip = -chance.uniform(0.05, 0.3) if chance.random() < 0.005 else 0.0
         goodput = min(usual * math.exp(level + noise * weather[key] + dip), physical)
         verdict = "fail" if goodput < limit else "pass"
-        reason = f"{goodput / 1e6:.1f} Mbit/s is below the limit {limit / 1e6:.1f} Mbit/s" if verdict == "fail" else ""
+        reason = f"{Bitrate(goodput)} is below the limit {Bitrate(limit)}" if verdict == "fail" else ""
         interval = (goodput * (1 - 2 * NOISE), goodput * (1 + 2 * NOISE))
         figure = direction(goodput, limit, verdict, physical, reason=reason, interval_bps=interval)
         one = result(combination, {way: figure}, traffic=traffic).replace(parameters="0123456789ab")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_pinet.history.gates import metric_id
+from pytest_pinet.history.gates import instructions_of, metric_id
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
@@ -29,7 +29,7 @@ from pytest_pinet.report.exact_text import (
 )
 from pytest_pinet.report.losses import short_lines
 from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.text_wrap import rate, rate_or
 from pytest_pinet.report.trends import FigureSeries
 
 # The report is a single file with all attachments. Larger or further files stay in the run folder.
@@ -70,7 +70,9 @@ def title(subject: Subject, results: Sequence[ResultRecord]) -> str:
 def _exact_values(results: Sequence[ResultRecord]) -> list[str]:
     """Return how the instructions of the first windows changed, and how many more windows changed or did not."""
     changed = [result for result in results if result.verdict is not Verdict.PASS]
-    shown = [f"{window_of(one.id)} {sum_cells(one.exact)[2]} instructions" for one in changed[:MOST_WINDOWS]]
+    shown = [
+        f"{window_of(one.id)} {sum_cells(instructions_of(one.exact))[2]} instructions" for one in changed[:MOST_WINDOWS]
+    ]
     counts = {"more changed": len(changed) - len(shown), "unchanged": len(results) - len(changed)}
     return [*shown, *(f"{count} {what}" for what, count in counts.items() if count)]
 
@@ -146,15 +148,19 @@ def labels(subject: Subject, results: Sequence[ResultRecord]) -> list[tuple[str,
 def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSeries]) -> str:
     """Return an HTML table and the trends. Allure 3 shows pictures only as data in ``img``; Allure 2 drops them."""
     rows = [
-        (result.combination.traffic, way, rate(one.goodput_bps),
-         "none" if one.limit_bps is None else rate(one.limit_bps),
-         rate(one.oracle_bps) if one.oracle_bps else "none", one.verdict)
+        (result.combination.traffic, way, rate(one.goodput_bps), rate_or(one.limit_bps, "none"),
+         rate_or(one.oracle_bps or None, "none"), one.verdict)
         for result in results
+        if result.exact is None
         for way, one in result.directions.items()
     ]  # fmt: skip
-    head = ("traffic", "direction", "goodput", "limit", "physical limit", "verdict")
-    cells = [f"<tr>{''.join(f'<td>{written(cell)}</td>' for cell in row)}</tr>" for row in rows]
-    table = f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{''.join(cells)}</table>" if rows else ""
+    table = _table(("traffic", "direction", "goodput", "limit", "physical limit", "verdict"), rows)
+    exact = [
+        (window_of(result.id), *sum_cells(instructions_of(result.exact)), result.verdict)
+        for result in results
+        if result.exact is not None
+    ]
+    table += _table(("window", "A instr.", "B instr.", "change", "verdict"), exact)
     # A line for each metric whose level fell and did not recover.
     losses = short_lines([series.level for series in trends], datetime.now(UTC).date())[1:]
     lines = dict.fromkeys((*losses, *(line for result in results for line in _said(result))))
@@ -169,6 +175,12 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
         for picture in [trend_chart(series)]
     ]
     return text + table + "".join(images)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table; empty without rows."""
+    cells = [f"<tr>{''.join(f'<td>{written(cell)}</td>' for cell in row)}</tr>" for row in rows]
+    return f"<table><tr>{''.join(f'<th>{name}</th>' for name in heads)}</tr>{''.join(cells)}</table>" if cells else ""
 
 
 def _said(result: ResultRecord) -> list[str]:

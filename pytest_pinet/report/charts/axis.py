@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.report.charts.paper import NORMAL, SMALL, Paper
-
-_UNITS = (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0))
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def draw_rate_axis(paper: Paper, area: Area, rates: Iterable[float]) -> AxisScal
     low, high = rate_range(rates)
     scale = AxisScale(low, high, area.bottom, area.top)
     # One unit for all numbers of an axis, so that they can be compared.
-    unit, factor = next((one for one in _UNITS if high >= one[1]), _UNITS[-1])
+    unit, factor = unit_of(high)
     ticks = scale.ticks()
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     for tick in ticks:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pytest_pinet.report.charts.axis import AxisScale
 from pytest_pinet.report.charts.paper import COLOURS, SMALL, TITLE, Paper
 from pytest_pinet.report.rows import ResultRow
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.text_wrap import rate_or
 
 _WIDTH, _ROW, _HEAD = 900, 22, 74
 _LEFT, _RIGHT, _LONGEST = 300, 690, 42
@@ -46,6 +46,6 @@ def _bar(paper: Paper, xs: AxisScale, top: float, row: ResultRow) -> None:
     if row.limit_bps is not None and row.oracle_bps:
         x = xs(min(row.limit_bps / row.oracle_bps, 1.05))
         paper.line([(x, top + 1), (x, top + _ROW - 2)], "s-ink strong dash")
-    value = rate(row.goodput_bps) if row.goodput_bps is not None else "no value"
+    value = rate_or(row.goodput_bps, "no value")
     paper.mark(_RIGHT + 38, top + 11, row.verdict)
     paper.text(_RIGHT + 50, base, f"{row.verdict}, {value}", "f-ink", SMALL)

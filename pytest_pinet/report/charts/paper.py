@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from html import escape
 
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.text_wrap import copyable
 
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', Helvetica, Arial, sans-serif"
 
@@ -36,8 +36,6 @@ COLOURS = {
     Verdict.ERROR: "broken",
     Verdict.SKIPPED: "muted",
 }
-# Control characters and lone surrogates, which XML does not allow.
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _ADVANCE = 0.6
 SMALL, NORMAL, TITLE = 11, 12, 15
 
@@ -57,14 +55,9 @@ def rules() -> str:
     )
 
 
-def clean(text: str) -> str:
-    """Return ``text`` without characters that XML does not allow."""
-    return text if text.isprintable() else _UNWRITABLE.sub("\ufffd", text)
-
-
 def written(text: str) -> str:
-    """Return ``text`` escaped for XML and HTML."""
-    return escape(clean(text))
+    """Return ``text`` escaped for XML and HTML. Characters that are not printable are shown, except for line ends."""
+    return escape("\n".join(map(copyable, text.split("\n"))))
 
 
 def width_of(text: str, size: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from pytest_pinet.history.builds import name_of
@@ -13,7 +13,7 @@ from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range
 from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
 from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.text_wrap import rate, rate_or
 from pytest_pinet.report.trends import FigureSeries
 
 _WIDTH, _HEIGHT = 900, 372
@@ -71,22 +71,22 @@ def _course(paper: Paper, xs: AxisScale, ys: AxisScale, rates: Sequence[float | 
         paper.line(known, look)
 
 
-def trend_words(series: FigureSeries, text: Callable[[float], str] = rate) -> str:
-    """Return a description of the chart in one or two sentences. ``text`` writes a rate."""
+def trend_words(series: FigureSeries) -> str:
+    """Return a description of the chart in one or two sentences."""
     values, runs = series.measured, count(len(series.dots), "run")
     if not values:
         return f"{runs}, none measured a value."
     words = [
         f"{runs} from {series.dots[0].time:%Y-%m-%d} to {series.dots[-1].time:%Y-%m-%d}, "
-        f"{text(min(values))} to {text(max(values))}, newest {text(values[-1])}."
+        f"{rate(min(values))} to {rate(max(values))}, newest {rate(values[-1])}."
     ]
-    words += [f"{shift_words(shift, text)}." for shift in series.shifts]
+    words += [f"{shift_words(shift)}." for shift in series.shifts]
     return " ".join(words)
 
 
-def shift_words(shift: LevelChange, text: Callable[[float], str] = rate) -> str:
-    """Return the size of a level change and the builds before and after it. ``text`` writes a rate."""
-    return f"{shift.relative * 100:+.1f} %, {text(shift.before_bps)} to {text(shift.after_bps)}, {cause(shift)}"
+def shift_words(shift: LevelChange) -> str:
+    """Return the size of a level change and the builds before and after it."""
+    return f"{shift.relative * 100:+.1f} %, {rate(shift.before_bps)} to {rate(shift.after_bps)}, {cause(shift)}"
 
 
 def cause(shift: LevelChange) -> str:
@@ -165,7 +165,7 @@ def _figures(paper: Paper, xs: AxisScale, ys: AxisScale, dots: Sequence[Point]) 
                 paper.line([(x - 3, y), (x + 3, y)], "s-line plain")
         # A run without a value has its mark on the axis.
         y = ys(dot.goodput_bps) if dot.goodput_bps is not None else _BOTTOM - 6
-        value = rate(dot.goodput_bps) if dot.goodput_bps is not None else "no value"
+        value = rate_or(dot.goodput_bps, "no value")
         name = f"{dot.time:%Y-%m-%d %H:%M} {dot.build_name}: {value}, {dot.verdict}"
         paper.mark(x, y, dot.verdict, name, 4.5 if roomy or dot.verdict not in (Verdict.PASS, Verdict.FAIL) else 3)
 

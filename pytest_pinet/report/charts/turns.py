@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import fmean
 
 from pytest_pinet.model.record.change import ChangeRecord
 from pytest_pinet.report.charts.axis import AxisScale, rate_range
 from pytest_pinet.report.charts.paper import SMALL, Paper
+from pytest_pinet.report.text_wrap import rate
 
 _STEP, _MARGIN, _TOP, _BOTTOM = 22, 14, 10, 56
 _HEIGHT = 74
@@ -15,18 +15,15 @@ _HEIGHT = 74
 _DOTS = {"A": "s-line hollow", "B": "f-hue0"}
 
 
-def turns_chart(change: ChangeRecord, way: str, text: Callable[[float], str]) -> Paper | None:
-    """Draw each turn's letter, its dot if it has a result, and a line per build's mean. Return None without results.
-
-    ``text`` writes a rate.
-    """
+def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
+    """Draw each turn's letter, its dot if it has a result, and a line per build's mean. Return None without results."""
     rates = _rates(change, way)
     if not rates:
         return None
     turns = {turn.number: turn.side for turn in change.turns}
     turns |= {number: side for number, (side, _) in rates.items()}
     order = sorted(turns)
-    words = ", ".join(f"{rates[n][0]} {text(rates[n][1])}" for n in order if n in rates)
+    words = ", ".join(f"{rates[n][0]} {rate(rates[n][1])}" for n in order if n in rates)
     paper = Paper(2 * _MARGIN + _STEP * (len(order) - 1), _HEIGHT, f"Turns: {words}")
     ys = AxisScale(*rate_range((bps for _, bps in rates.values()), least=0.02), _BOTTOM, _TOP)
     for side, look in (("A", "s-line thin dash"), ("B", "s-hue0 thin")):
@@ -37,7 +34,7 @@ def turns_chart(change: ChangeRecord, way: str, text: Callable[[float], str]) ->
         paper.text(x, _HEIGHT - 4, turns[number], "f-muted", SMALL, "middle")
         if number in rates:
             side, bps = rates[number]
-            paper.dot(x, ys(bps), _DOTS[side], name=f"turn {number}, {side}: {text(bps)}")
+            paper.dot(x, ys(bps), _DOTS[side], name=f"turn {number}, {side}: {rate(bps)}")
     return paper
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.history.gates import metric_id
+from pytest_pinet.history.gates import instructions_of, metric_id
 from pytest_pinet.history.records import reason_of
 from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.direction import DirectionRecord
@@ -17,7 +17,8 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.change_table import VERDICTS
-from pytest_pinet.report.text_wrap import first_paragraph
+from pytest_pinet.report.exact_text import rate_text, window_of
+from pytest_pinet.report.text_wrap import first_paragraph, rate
 
 # KCIDB, NIPA, LAVA and GitLab accept these characters between the dots of a path.
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
@@ -50,15 +51,16 @@ class Case:
         return f"{self.group}.{self.label}"
 
     @property
-    def goodput_text(self) -> str:
-        """Goodput and limit as part of a sentence, of exact boards also packets per second; empty without goodput."""
+    def value_text(self) -> str:
+        """Goodput and limit as part of a sentence, of exact boards instructions and rate; empty without a value."""
         if self.direction is None:
             return ""
-        limit = self.direction.limit_bps
-        limited = f", limit {limit / 1e9:.4f} Gbit/s" if limit is not None else ""
-        exact = self.result.exact
-        packets = f", {exact.b.packets_per_second:.0f} packets per second" if exact is not None else ""
-        return f"goodput {self.goodput_gbit:.4f} Gbit/s{limited}{packets}"
+        exact, limit = self.result.exact, self.direction.limit_bps
+        if exact is None:
+            return f"goodput {rate(self.direction.goodput_bps)}{f', limit {rate(limit)}' if limit is not None else ''}"
+        counted = instructions_of(exact)
+        sums = "" if counted is None else f"{counted[0]:.2f} -> {counted[1]:.2f} instructions per {exact.unit}, "
+        return f"{sums}{rate_text(window_of(self.result.id), exact, exact.b)} in virtual time"
 
     @property
     def goodput_gbit(self) -> float | None:

@@ -155,7 +155,7 @@ def _environment(run: RunRecord, case: Case) -> dict[str, object]:
 
 
 def _excerpt(case: Case) -> str:
-    head = ", ".join(filter(None, [f"{case.figure}: {case.verdict}", case.goodput_text]))
+    head = ", ".join(filter(None, [f"{case.figure}: {case.verdict}", case.value_text]))
     return "\n".join(filter(None, [head, case.text])).replace("\0", "")
 
 

@@ -2,7 +2,7 @@
 
 ``kunit.py parse``, NIPA, Linaro's ``parse-output.py`` (LAVA) and openQA read it: one selftest for each combination, and
 in comments below it one subtest for each metric. The form of ktap.rst with indented subtests is read by kunit.py only.
-KTAP has no field for numbers, so the goodput is diagnostic data.
+KTAP has no field for numbers, so the goodput is diagnostic data; of exact boards, the instructions.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from pytest_pinet.history.gates import instructions_of
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.export.cases import Case, by_group, cases_of, settings_of
@@ -37,14 +38,18 @@ def ktap(run: RunRecord, settings: Mapping[str, str]) -> str:
 
 
 def _text(case: Case) -> str:
-    words = [case.label, case.goodput_text, f"{case.verdict}{f', {case.text}' if case.text else ''}"]
+    words = [case.label, case.value_text, f"{case.verdict}{f', {case.text}' if case.text else ''}"]
     return _RESULT.sub(lambda match: match[0][:-1], " ".join(filter(None, words)).translate(_DIRECTIVE))
 
 
 def _status(case: Case, number: int, skips: bool) -> str:
     word, directive = _word(case, skips)
     data = [f"time={case.result.seconds * 1000:.0f}ms"]
-    data += [] if case.goodput_gbit is None else [f"goodput={case.goodput_gbit:.4f}Gbit/s"]
+    counted = instructions_of(case.result.exact)
+    if counted is not None:
+        data.append(f"instructions={counted[1]:.2f}")
+    elif case.goodput_gbit is not None:
+        data.append(f"goodput={case.goodput_gbit:.4f}Gbit/s")
     return f"{word} {number} {case.label} # {' '.join([*directive, *data])}"
 
 

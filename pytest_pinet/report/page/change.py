@@ -11,7 +11,6 @@ from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of_head
 from pytest_pinet.history.points import StoredRun
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
@@ -26,7 +25,6 @@ from pytest_pinet.report.change_table import (
 )
 from pytest_pinet.report.charts.bar import change_bar
 from pytest_pinet.report.charts.turns import turns_chart
-from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
     METRIC_HEADS,
@@ -34,6 +32,7 @@ from pytest_pinet.report.exact_text import (
     MOST_FUNCTIONS,
     board_lines,
     by_nic,
+    change_cell,
     exact_label,
     function_rows,
     rate_cells,
@@ -41,8 +40,10 @@ from pytest_pinet.report.exact_text import (
 )
 from pytest_pinet.report.page.forest import Forest
 from pytest_pinet.report.page.templating import render
-from pytest_pinet.report.page.unit import PageUnit
+from pytest_pinet.report.text_wrap import rate_or, signed_percent
 
+# An earlier exact gate: the history has no rates in virtual time, only their changes.
+GATE_HEADS = ("metric", "A instr.", "B instr.", "change", "change of the rate", "outcome")
 _ANSWERS = {"pass": Verdict.PASS, "regression": Verdict.FAIL, "lab error": Verdict.ERROR}
 
 
@@ -59,7 +60,7 @@ class ChangeRow:
     turns: str = ""
 
 
-def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folder: str = "") -> Markup:
+def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> Markup:
     """Return the section on the change that this run measured. ``folder`` is the address of the run's files."""
     exact = head.baseline == EXACT
     gate = gate_of_head(head, run.results)
@@ -69,16 +70,15 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, unit: PageUnit, folde
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return render(
         "change.html",
-        sentence=unit.sentence(head.sentence),
+        sentence=head.sentence,
         emulated=emulated_sentence(run),
-        unit=unit,
         exact=exact,
         exact_heads=METRIC_HEADS,
         exact_meaning=METRIC_SENTENCE,
         rows=[
-            _exact_row(entry, found.get(entry.result_key), gate.word(one))
+            _exact_row(one, gate.word(one), rate_cells(entry, found.get(entry.result_key)), one.text)
             if exact
-            else _row(one, gate.word(one), one.text, forest, unit, _turns(entry, changes, unit))
+            else _row(one, gate.word(one), one.text, forest, _turns(entry, changes))
             for entry, one in zip(head.entries, gate.metrics, strict=True)
         ],
         forest=forest,
@@ -96,7 +96,7 @@ def _forest(metrics: Sequence[GatedMetric]) -> Forest:
     return Forest.of(((one.change, one.interval) for one in metrics), (one.tolerance for one in metrics))
 
 
-def _row(one: GatedMetric, word: str, text: str, forest: Forest, unit: PageUnit, turns: str = "") -> ChangeRow:
+def _row(one: GatedMetric, word: str, text: str, forest: Forest, turns: str = "") -> ChangeRow:
     """Return a metric as the template shows it. ``text`` explains an outcome that is not good."""
     outcome = one.outcome
     interval = "" if one.interval is None else " to ".join(map(_percent, one.interval))
@@ -104,43 +104,50 @@ def _row(one: GatedMetric, word: str, text: str, forest: Forest, unit: PageUnit,
     lines += [f"Look first at: {one.suspect}"] if one.suspect else []
     return ChangeRow(
         one.figure,
-        (unit.number(one.a_bps), unit.number(one.b_bps), _percent(one.change), interval),
+        (rate_or(one.a_bps), rate_or(one.b_bps), _percent(one.change), interval),
         VERDICTS[outcome],
         word,
-        [unit.sentence(line) for line in lines],
+        lines,
         forest.row((one.change, one.interval), VERDICTS[outcome], one.tolerance),
         turns,
     )
 
 
-def _turns(entry: ChangeEntryRecord, changes: Mapping[tuple[str | None, str], ChangeRecord], unit: PageUnit) -> str:
+def _turns(entry: ChangeEntryRecord, changes: Mapping[tuple[str | None, str], ChangeRecord]) -> str:
     change = changes.get(entry.result_key)
-    paper = turns_chart(change, entry.direction, unit.text) if change is not None else None
+    paper = turns_chart(change, entry.direction) if change is not None else None
     return Markup(paper.inline()) if paper is not None else ""
 
 
-def earlier_gates(runs: Sequence[StoredRun], unit: PageUnit) -> list[dict[str, object]]:
+def earlier_gates(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
     """Return the gates of the history, newest first, as the template shows them."""
-    return [_gate(run, run.gate, unit) for run in reversed(runs) if run.gate is not None]
+    return [_gate(run, run.gate) for run in reversed(runs) if run.gate is not None]
 
 
-def _gate(run: StoredRun, gate: StoredGate, unit: PageUnit) -> dict[str, object]:
-    forest = _forest(gate.metrics)
+def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
+    forest, exact = _forest(gate.metrics), gate.baseline == EXACT
+    place = "on exact boards" if exact else f"in lab {run.lab}"
     return {
         "title": f"{run.started:%Y-%m-%d} {gate_text(gate)}",
         "verdict": _ANSWERS.get(gate.answer, Verdict.INCONCLUSIVE),
-        "sentence": unit.sentence(gate.sentence),
-        "facts": f"Run {run.id} in lab {run.lab}, {count(gate.turns, 'turn')}, pytest-pinet {run.pinet}.",
-        "rows": [_row(one, gate.word(one), "", forest, unit) for one in gate.metrics],
+        "sentence": gate.sentence,
+        "facts": f"Run {run.id} {place}, {turns_text(gate)}, pytest-pinet {run.pinet}.",
+        "exact": exact,
+        "rows": [
+            _exact_row(one, gate.word(one), (change_cell(one.change),))
+            if exact
+            else _row(one, gate.word(one), "", forest)
+            for one in gate.metrics
+        ],
         "forest": forest,
     }
 
 
-def _exact_row(entry: ChangeEntryRecord, exact: ExactChangeRecord | None, word: str) -> ChangeRow:
-    outcome = entry.outcome
-    cells = [cell.replace("%", "\u00a0%") for cell in (*sum_cells(exact), *rate_cells(entry, exact))]
-    notes = [entry.text] if outcome not in GOOD else []
-    return ChangeRow(exact_label(entry.id), cells, VERDICTS[outcome], word, notes)
+def _exact_row(one: GatedMetric, word: str, rates: Sequence[str], text: str = "") -> ChangeRow:
+    """Return a metric of an exact gate. ``rates`` are its cells on rates in virtual time."""
+    cells = [cell.replace("%", " %") for cell in (*sum_cells(one.instructions), *rates)]
+    notes = [text] if text and one.outcome not in GOOD else []
+    return ChangeRow(exact_label(one.figure), cells, VERDICTS[one.outcome], word, notes)
 
 
 def _functions(nic: str, results: Sequence[ResultRecord]) -> dict[str, object]:
@@ -157,7 +164,7 @@ def _functions(nic: str, results: Sequence[ResultRecord]) -> dict[str, object]:
 
 
 def _percent(part: float | None) -> str:
-    return "-" if part is None else f"{part * 100:+.2f}\u00a0%"
+    return signed_percent(part, 2).replace("%", " %")
 
 
 def _build_title(name: str, build: BuildRecord) -> str:

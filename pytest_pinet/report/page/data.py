@@ -13,8 +13,7 @@ from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, SEVERITY
 from pytest_pinet.report.page.links import PageLinks
 from pytest_pinet.report.page.panels import CombinationChart, changes
-from pytest_pinet.report.page.unit import PageUnit
-from pytest_pinet.report.text_wrap import first_paragraph
+from pytest_pinet.report.text_wrap import copyable, first_paragraph
 from pytest_pinet.report.trends import FigureSeries
 
 _EPOCH, _MINUTE = datetime(1970, 1, 1, tzinfo=UTC), timedelta(minutes=1)
@@ -25,8 +24,8 @@ _VERDICTS = {verdict: str(number) for number, verdict in enumerate(SEVERITY)}
 class PageData:
     """Collects the values of all combinations. Texts that repeat (builds, folders) are numbered."""
 
-    def __init__(self, unit: PageUnit, links: PageLinks) -> None:
-        self._unit, self._links = unit, links
+    def __init__(self, links: PageLinks) -> None:
+        self._links = links
         self._texts: dict[str, int] = {}
         self._runs: dict[tuple[str, int], int] = {}
         self._run_list: list[list[int | str]] = []
@@ -42,20 +41,19 @@ class PageData:
     def markup(self) -> Markup:
         """Return all values as JSON that HTML cannot misread."""
         data = {
-            "unit": self._unit.name, "factor": self._unit.factor / 1e3, "digits": self._unit.digits,
             "verdicts": [verdict.value for verdict in _VERDICTS], "texts": list(self._texts), "runs": self._run_list,
             "combinations": self._combinations, "counted": "".join(_VERDICTS[one] for one in COUNTED),
         }  # fmt: skip
-        return Markup(_ENCODER.encode(data).encode("utf-8", "replace").decode().replace("<", "\\u003c"))
+        return Markup(_ENCODER.encode(data).replace("<", "\\u003c"))
 
     def _text(self, text: str) -> int:
-        return self._texts.setdefault(text, len(self._texts))
+        return self._texts.setdefault(copyable(text), len(self._texts))
 
     def _run(self, name: str, minutes: int, folder: str) -> int:
         key = (name, minutes)
         if key not in self._runs:
             self._runs[key] = len(self._run_list)
-            self._run_list.append([name, minutes, self._text(self._links.folder(folder))])
+            self._run_list.append([copyable(name), minutes, self._text(self._links.folder(folder))])
         return self._runs[key]
 
     def _metric(self, chart: CombinationChart, series: FigureSeries) -> dict[str, object]:
@@ -65,16 +63,21 @@ class PageData:
         ranges = [(bps or 0.0, own) for bps, own in zip(values, series.dots.column(INTERVAL), strict=True)]
         limits = changes(series.dots.column(LIMIT))
         return {
-            "name": series.figure,
+            "name": copyable(series.figure),
             "at": places if places != list(range(len(chart.runs))) else 0,
-            "value": [None if bps is None else round(bps / 1e3) for bps in values],
-            "below": [0 if own is None else round((bps - own[0]) / 1e3) for bps, own in ranges],
-            "above": [0 if own is None else round((own[1] - bps) / 1e3) for bps, own in ranges],
-            "limit": [[number, None if bps is None else round(bps / 1e3)] for number, bps in limits],
+            "value": [None if bps is None else _kilo(bps) for bps in values],
+            "below": [0 if own is None else _kilo(bps - own[0]) for bps, own in ranges],
+            "above": [0 if own is None else _kilo(own[1] - bps) for bps, own in ranges],
+            "limit": [[number, None if bps is None else _kilo(bps)] for number, bps in limits],
             "verdict": "".join([_VERDICTS[verdict] for verdict in verdicts]),
             "why": {
-                number: self._unit.sentence(first_paragraph(reason))
+                number: copyable(first_paragraph(reason))
                 for number, (reason, verdict) in enumerate(zip(series.dots.column(REASON), verdicts, strict=True))
                 if reason and verdict not in GOOD
             },
         }  # fmt: skip
+
+
+def _kilo(bps: float) -> float:
+    """Return a rate in kbit/s with the digits that readers see, because a page has hundreds of thousands."""
+    return round(bps / 1e3) if abs(bps) >= 1e6 else round(bps / 1e3, 3)

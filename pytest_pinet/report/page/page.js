@@ -8,7 +8,13 @@
     found.append(...children);
     return found;
   };
-  const rate = (kilo) => (kilo === null ? "-" : (kilo / data.factor).toFixed(data.digits));
+  // As Bitrate in quantities.py.
+  const rate = (kilo) => {
+    if (kilo === null) return "-";
+    const [unit, size] = [["Gbit/s", 1e6], ["Mbit/s", 1e3], ["kbit/s", 1]].find((one) => kilo >= 0.99995 * one[1]) || ["bit/s", 1e-3];
+    const value = kilo / size;
+    return `${value.toFixed(unit === "bit/s" ? 0 : unit === "Gbit/s" || value < 9.995 ? 2 : value < 10000 ? 1 : 0)}\u00a0${unit}`;
+  };
   const percent = (part) => `${part < 0 ? "" : "+"}${(part * 100).toFixed(2)}\u00a0%`;
   const date = (minutes) => new Date(minutes * 60000).toISOString();
   const minute = (minutes) => date(minutes).slice(0, 16).replace("T", " ");
@@ -44,7 +50,7 @@
   };
   const row = (cells, numbers) => make("tr", {}, ...cells.map((cell, at) => make("td", { className: numbers.includes(at) ? "number" : "" }, cell)));
   const runTable = (one) => {
-    const heads = ["time (UTC)", "metric", "verdict", data.unit, "interval", "limit", "build", "run", "why"];
+    const heads = ["time (UTC)", "metric", "verdict", "goodput", "interval", "limit", "build", "run", "why"];
     const rows = one.metrics.flatMap((metric) => metric.value.map((value, place) => {
       const at = metric.at[place], run = one.runs[at];
       const interval = value === null || !metric.below[place] ? "-" : `${rate(value - metric.below[place])} to ${rate(value + metric.above[place])}`;
@@ -66,7 +72,8 @@
     element.addEventListener("input", apply);
     return element;
   };
-  const choice = (name, values) => control(name, make("select", {}, make("option", { value: "", textContent: "all" }), ...[...values].sort().map((value) => make("option", { value, textContent: value }))));
+  // One value leaves no choice.
+  const choice = (name, values) => values.size < 2 ? { value: "" } : control(name, make("select", {}, make("option", { value: "", textContent: "all" }), ...[...values].sort().map((value) => make("option", { value, textContent: value }))));
   const values = (name) => new Set(articles.flatMap((one) => one.dataset[name].split(" ")));
   const shown = make("output", { className: "muted" });
   const wanted = {};
@@ -110,8 +117,8 @@
     wanted.NIC = choice("NIC", values("nic"));
     wanted.topology = choice("topology", values("topology"));
     wanted.verdict = choice("verdict", values("verdicts"));
-    wanted.from = control("from", make("input", { type: "date" }));
-    wanted.to = control("to", make("input", { type: "date" }));
+    const oneDay = new Set(data.runs.map((run) => date(run[1]).slice(0, 10))).size < 2;
+    for (const name of ["from", "to"]) wanted[name] = oneDay ? { value: "" } : control(name, make("input", { type: "date" }));
     const reset = make("button", { type: "button", textContent: "show all" });
     reset.addEventListener("click", () => { filters.reset(); apply(); });
     filters.append(reset, shown);
@@ -139,7 +146,7 @@
   // -- two builds ----------------------------------------------------------------------------------------------
   const release = (text) => text.split(" ")[0];
   const compare = $("compare");
-  if (compare && data.combinations.length) {
+  if (compare) {
     // Kernels, and the builds of which a metric has several with one kernel: their driver or firmware differs.
     const kernels = new Map(), builds = new Map();
     for (const one of data.combinations) {
@@ -152,6 +159,8 @@
     }
     // The build of a board that reports no driver is named like its kernel.
     for (const name of kernels.keys()) builds.delete(name);
+    // A page of one build has nothing to compare.
+    compare.parentElement.hidden = kernels.size + builds.size < 2;
     const names = [kernels, builds].flatMap((first) => [...first.keys()].sort((a, b) => first.get(b) - first.get(a)));
     const select = (name, chosen) => make("select", { name }, ...names.map((value, at) => make("option", { value, textContent: value, selected: at === chosen })));
     const newest = kernels.size > 1 || names.length < 3 ? 0 : 1;
@@ -167,7 +176,7 @@
         .filter(([, before, after]) => before.runs && after.runs)
         .map(([name, before, after]) => [after.value / before.value - 1, name, before, after]).sort((x, y) => x[0] - y[0]);
       const cells = rows.map(([change, name, before, after]) => row([name, rate(before.value), String(before.runs), rate(after.value), String(after.runs), percent(change)], [1, 2, 3, 4, 5]));
-      place.replaceChildren(rows.length ? table("Comparison of two builds", ["metric", `A, ${data.unit}`, "runs of A", `B, ${data.unit}`, "runs of B", "change"], cells)
+      place.replaceChildren(rows.length ? table("Comparison of two builds", ["metric", "A", "runs of A", "B", "runs of B", "change"], cells)
         : make("p", { className: "muted", textContent: "No metric was measured with both builds." }));
     };
     for (const one of [a, b]) one.addEventListener("input", show);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -11,19 +11,17 @@ from markupsafe import Markup
 
 from pytest_pinet.history.builds import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
-from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import SEVERITY
-from pytest_pinet.report.charts.paper import DARK, LIGHT, rules, variables
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.losses import changes_text
-from pytest_pinet.report.page.change import change_section, earlier_gates
+from pytest_pinet.report.page.change import GATE_HEADS, change_section, earlier_gates
 from pytest_pinet.report.page.data import PageData
 from pytest_pinet.report.page.links import PageLinks
 from pytest_pinet.report.page.panels import CombinationChart
 from pytest_pinet.report.page.templating import hash_of, own_file, render
-from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.page.words import (
     anchor,
     current,
@@ -38,10 +36,12 @@ from pytest_pinet.report.page.words import (
     share_text,
 )
 from pytest_pinet.report.sentences import scales_text
-from pytest_pinet.report.text_wrap import first_paragraph
+from pytest_pinet.report.text_wrap import first_paragraph, rate, rate_or
 from pytest_pinet.report.trends import FigureSeries
 
 _MOST_CHANGES = 20
+# Fewer results are seen at a glance, without filters.
+_FILTERED = 8
 
 
 @dataclass(frozen=True)
@@ -68,20 +68,20 @@ def page(
     """
     links = links or PageLinks()
     shown = [series for series in all_series if series.dots]
-    changed_head = changed.change if changed is not None else None
-    unit = PageUnit.of(_rates(shown, changed_head, gates))
     labs = sorted({series.lab for series in shown})
     by_lab = {lab: [series for series in shown if series.lab == lab] for lab in labs}
-    data = PageData(unit, links)
+    data = PageData(links)
     combinations = [
-        _combination(own, unit, data, links, lab if len(labs) > 1 else "")
+        _combination(own, data, links, lab if len(labs) > 1 else "")
         for lab in labs
         for own in _by_combination(by_lab[lab])
     ]
     change = Markup()
-    if changed is not None and changed_head is not None:
-        change = change_section(changed, changed_head, unit, links.folder(str(folder or "")))
-    moved = _moved(shown, unit)
+    if changed is not None and changed.change is not None:
+        change = change_section(changed, changed.change, links.folder(str(folder or "")))
+    moved = _moved(shown)
+    newest = current(shown)
+    earlier = earlier_gates([one for one in gates if changed is None or not one.id.startswith(changed.run)])
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
     verdicts = {verdict for series in shown for verdict in series.dots.column(VERDICT)}
@@ -93,18 +93,19 @@ def page(
             script=script,
             script_hash=hash_of(script),
             marks=marks(),
-            metrics=bool(shown),
-            lead=unit.sentence(lead(current(shown))),
+            metrics=bool(shown) or not (change or earlier),
+            filters=len(newest) >= _FILTERED,
+            lead=lead(newest),
             facts=_facts(shown, reviewed),
             notes=_notes(shown),
             change=change,
-            gates=earlier_gates([one for one in gates if changed is None or not one.id.startswith(changed.run)], unit),
-            attention=_attention(shown, unit, made.date()),
-            known=_known(shown, unit, made.date()),
+            gates=earlier,
+            exact_heads=GATE_HEADS,
+            attention=_attention(shown, made.date()),
+            known=_known(shown, made.date()),
             moved=moved[:_MOST_CHANGES],
             more_moved=max(len(moved) - _MOST_CHANGES, 0),
-            grids=[(lab, _grid(current(own), unit)) for lab, own in by_lab.items()],
-            unit=unit,
+            grids=[(lab, _grid(current(own))) for lab, own in by_lab.items()],
             has_baselines=any(series.band_bps is not None for series in shown),
             shown_verdicts=[one for one in reversed(SEVERITY) if one in verdicts],
             combinations=combinations,
@@ -112,19 +113,6 @@ def page(
             data=data.markup(),
         )
     )
-
-
-def _rates(
-    shown: Sequence[FigureSeries], head: ChangeHeadRecord | None, gates: Sequence[StoredRun]
-) -> Iterator[float | None]:
-    """Yield the rates that decide the unit of the page."""
-    for series in shown:
-        yield from (series.latest.goodput_bps, series.latest.limit_bps)
-    for entry in head.entries if head is not None else ():
-        yield from (entry.a_bps, entry.b_bps)
-    for run in gates:
-        for one in run.gate.metrics if run.gate is not None else ():
-            yield from (one.a_bps, one.b_bps)
 
 
 def _by_combination(of_lab: Sequence[FigureSeries]) -> list[list[FigureSeries]]:
@@ -135,14 +123,14 @@ def _by_combination(of_lab: Sequence[FigureSeries]) -> list[list[FigureSeries]]:
     return [sorted(found[name], key=lambda series: not series.measured) for name in sorted(found)]
 
 
-def _grid(all_series: Sequence[FigureSeries], unit: PageUnit) -> Grid:
+def _grid(all_series: Sequence[FigureSeries]) -> Grid:
     cells: dict[tuple[str, str], list[dict[str, object]]] = {}
     for series in sorted(all_series, key=lambda one: (SEVERITY.index(one.latest.verdict), one.figure)):
         here, dot = series.combination, series.latest
         cells.setdefault((here.nic, here.board), []).append({
             "series": series,
             "what": " ".join(filter(None, (here.topology, here.tuning, series.traffic, series.direction))),
-            "value": unit.number(dot.goodput_bps) if dot.goodput_bps is not None else "no value",
+            "value": rate_or(dot.goodput_bps, "no value"),
             "share": share_text(dot),
             "look": look(series),
             "level": changes_text(series.level),
@@ -158,15 +146,15 @@ def _facts(shown: Sequence[FigureSeries], reviewed: bool) -> str:
     newest = max((series.latest for series in shown), key=lambda dot: dot.time)
     runs = {run for series in shown for run in series.dots.column(RUN)}
     first = min(series.dots[0].time for series in shown)
-    metrics = sum(bool(series.measured) for series in shown)
     combinations = len({series.combination for series in shown})
     # The driver is that of one NIC.
     release = release_of(newest.build.get("uname"))
     kernel = f" on {release}" if release else ""
     unsure = not reviewed and any(series.level.loss is not None for series in shown)
     unknown = " Made without the lab file: accepted or acknowledged losses may look open." if unsure else ""
+    metrics = f"{count(len(current(shown)), 'metric')} of {count(combinations, 'combination')}"
     return (
-        f"{count(metrics, 'metric')} of {count(combinations, 'combination')}, {count(len(runs), 'run')} since "
+        f"{metrics}, {count(len(runs), 'run')} since "
         f"{first:%Y-%m-%d}; newest {newest.time:%Y-%m-%d %H:%M} UTC{kernel}.{unknown}"
     )
 
@@ -175,40 +163,38 @@ def _notes(shown: Sequence[FigureSeries]) -> list[str]:
     """Return what is to be known of all values."""
     found = []
     if any(True in series.dots.column(EMULATED) for series in shown):
-        found.append("Values are emulated: the lab sets the rates of its links itself, or counts instructions.")
+        found.append("Values are emulated: the lab sets the rates of its links itself.")
     scales = {scale for series in shown for scale in series.dots.column(SCALE)}
     if scaled := scales_text(scales):
         found.append(f"{'In some runs' if 1 in scales else 'In all runs'} {scaled}.")
     return found
 
 
-def _known(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[tuple[FigureSeries, str]]:
+def _known(shown: Sequence[FigureSeries], today: date) -> list[tuple[FigureSeries, str]]:
     """Return the acknowledged losses, the largest first, each with its size and its cause."""
     found = [(loss, series) for series in current(shown) if (loss := known_loss(series)) is not None]
     found.sort(key=lambda one: (one[0].relative, one[1].figure))
-    return [(series, loss_sentence(loss, today, unit)) for loss, series in found]
+    return [(series, loss_sentence(loss, today)) for loss, series in found]
 
 
-def _attention(shown: Sequence[FigureSeries], unit: PageUnit, today: date) -> list[tuple[FigureSeries, bool, str]]:
+def _attention(shown: Sequence[FigureSeries], today: date) -> list[tuple[FigureSeries, bool, str]]:
     """Return the results that are not good now, then the open losses, the largest first.
 
     Each has whether it is a loss, and why it needs attention.
     """
     now = current(shown)
     bad = [
-        (series, False, unit.sentence(series.latest.reason.strip().partition("\n")[0]))
-        for series in now
-        if kind(series.latest.verdict) == "bad"
+        (series, False, first_paragraph(series.latest.reason)) for series in now if kind(series.latest.verdict) == "bad"
     ]
     lost = [(loss, series) for series in now if (loss := open_loss(series)) is not None]
     lost.sort(key=lambda one: (one[0].relative, one[1].figure))
-    return bad + [(series, True, loss_sentence(loss, today, unit)) for loss, series in lost]
+    return bad + [(series, True, loss_sentence(loss, today)) for loss, series in lost]
 
 
-def _moved(shown: Sequence[FigureSeries], unit: PageUnit) -> list[tuple[datetime, FigureSeries, str]]:
+def _moved(shown: Sequence[FigureSeries]) -> list[tuple[datetime, FigureSeries, str]]:
     """Return the level changes, newest first, without the changes of losses, which have lists of their own."""
     found = [
-        (shift.time, series, unit.sentence(shift_words(shift, unit.text)))
+        (shift.time, series, shift_words(shift))
         for series in shown
         for shift in series.shifts
         if (loss := series.level.loss) is None or loss.change is not shift
@@ -216,14 +202,12 @@ def _moved(shown: Sequence[FigureSeries], unit: PageUnit) -> list[tuple[datetime
     return sorted(found, key=lambda one: (one[0], one[1].figure), reverse=True)
 
 
-def _combination(
-    all_series: Sequence[FigureSeries], unit: PageUnit, data: PageData, links: PageLinks, lab: str
-) -> Markup:
+def _combination(all_series: Sequence[FigureSeries], data: PageData, links: PageLinks, lab: str) -> Markup:
     """Return the section on one combination: a panel for each metric, notes, level changes.
 
     ``lab`` is the name of its lab if the page has several.
     """
-    chart = CombinationChart(all_series, unit)
+    chart = CombinationChart(all_series)
     of = all_series[0].combination
     key = f"trends-{anchor(f'{all_series[0].lab} {of}')}"
     data.add(key, chart, all_series)
@@ -241,55 +225,65 @@ def _combination(
         lab=lab,
         look="good" if all(look(series) == "good" for series in newest) else "bad",
         verdicts=" ".join(sorted(words)),
-        panels=[_panel(series, chart, unit) for series in drawn],
+        panels=[_panel(series, chart) for series in drawn],
         hidden=[series for series in all_series if series not in drawn],
         newest=f"{latest.time:%Y-%m-%d %H:%M} UTC, {latest.build_name}",
         axis=chart.axis(),
-        notes=list(dict.fromkeys(note for series in newest for note in _series_notes(series, unit))),
-        shifts=[
-            f"{metric_name(series)}: {unit.sentence(shift_words(shift, unit.text))}"
-            for series in all_series
-            for shift in series.shifts
-        ],
+        notes=_series_notes(newest),
+        shifts=[f"{metric_name(series)}: {shift_words(shift)}" for series in all_series for shift in series.shifts],
         runs=count(len(chart.runs), "run"),
         links=_links(chart, latest, links),
+        raw=_raw_files(newest, links),
     )
 
 
-def _panel(series: FigureSeries, chart: CombinationChart, unit: PageUnit) -> dict[str, object]:
+def _panel(series: FigureSeries, chart: CombinationChart) -> dict[str, object]:
     dot = series.latest
     # A series with a traffic name but without values is a ping, which never has goodput.
-    trend = trend_words(series, unit.text)
+    trend = trend_words(series)
     words = "This metric has no goodput, so there is no trend." if series.traffic else trend
     return {
         "series": series,
         "name": metric_name(series),
-        "value": unit.number(dot.goodput_bps) if dot.goodput_bps is not None else "",
+        "value": rate_or(dot.goodput_bps, ""),
         "share": share_text(dot),
-        "limit": f"limit {unit.number(dot.limit_bps)}" if dot.limit_bps is not None else "no limit",
+        "limit": f"limit {rate(dot.limit_bps)}" if dot.limit_bps is not None else "no limit",
         "level": changes_text(series.level),
         "svg": chart.panel(series, f"Trend of {series.figure}: {trend}") if series.measured else "",
         "words": words,
     }
 
 
-def _series_notes(series: FigureSeries, unit: PageUnit) -> list[str]:
-    dot = series.latest
-    found = []
-    if dot.reason and kind(dot.verdict) == "bad":
-        found.append(f"{metric_name(series)}: {unit.sentence(first_paragraph(dot.reason))}")
-    if dot.limited_by:
-        found.append(f"{metric_name(series)}: limited by {unit.sentence(dot.limited_by)}")
-    return found
+def _series_notes(all_series: Sequence[FigureSeries]) -> list[tuple[str, str]]:
+    """Return why verdicts are not good, and what limited the goodput, each with its look.
+
+    Metrics for which the same holds share a note.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for series in all_series:
+        dot = series.latest
+        if dot.reason and (dot.verdict is Verdict.MARGINAL or kind(dot.verdict) == "bad"):
+            found.setdefault((COLOURS[dot.verdict], first_paragraph(dot.reason)), []).append(metric_name(series))
+        if dot.limited_by:
+            found.setdefault(("", f"limited by {dot.limited_by}"), []).append(metric_name(series))
+    return [(look, f"{', '.join(names)}: {text}") for (look, text), names in found.items()]
+
+
+def _raw_files(all_series: Sequence[FigureSeries], links: PageLinks) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the raw files of each newest result with their addresses, below its metrics and the number of files."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for series in all_series:
+        found.setdefault((series.latest.folder, series.latest.artefacts), []).append(metric_name(series))
+    listed = [
+        (names, [(name.rpartition("/")[2], href) for name in files if (href := links.file(folder, name))])
+        for (folder, files), names in found.items()
+    ]
+    return [(f"{count(len(files), 'raw file')} of {', '.join(names)}", files) for names, files in listed if files]
 
 
 def _links(chart: CombinationChart, latest: Point, links: PageLinks) -> list[tuple[str, str]]:
-    """Return the links of the newest run: its results, files and commit, and the run before it."""
-    found = [
-        (name.rpartition("/")[2], address)
-        for name in ("results.json", *latest.artefacts)
-        if (address := links.file(latest.folder, name))
-    ]
+    """Return the links of the newest run: its results and commit, and the run before it."""
+    found = [("results.json", address)] if (address := links.file(latest.folder, "results.json")) else []
     before = [run for run in chart.runs if run.run != latest.run]
     if before and (there := links.folder(before[-1].folder)):
         found.append((f"previous run, {before[-1].time:%Y-%m-%d}", f"{there}/results.json"))

@@ -11,15 +11,15 @@ from itertools import compress, count, pairwise
 from operator import itemgetter, ne
 from typing import NamedTuple, TypeVar
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from pytest_pinet.history.builds import names_of
 from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, ORACLE, RUN, VERDICT, Column, Points
+from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.charts.axis import AxisScale, rate_range, tick_text
 from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.trend import short_names
-from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.trends import FigureSeries
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class CombinationChart:
     ``runs`` are in order, ``index`` has their places, and ``builds`` the place at which each build begins.
     """
 
-    def __init__(self, all_series: Sequence[FigureSeries], unit: PageUnit) -> None:
+    def __init__(self, all_series: Sequence[FigureSeries]) -> None:
         columns = [Column[object](name) for name in ChartRun._fields]
         runs = {
             run.run: run
@@ -62,14 +62,14 @@ class CombinationChart:
         names = dict(zip(builds, names_of([*builds.values()]), strict=True))
         self.builds = changes(names[id(one.build)] for one in self.runs)
         self._failed = [dot for series in all_series if not (series.traffic or series.measured) for dot in series.dots]
-        self._unit = unit
         self._moved = {shift.run for series in all_series for shift in series.shifts}
         low, high = rate_range(_range(all_series))
         self._ys = AxisScale(low, high, HEIGHT - 4, 4)
 
     def panel(self, series: FigureSeries, label: str) -> Markup:
         """Return the panel of one metric. ``label`` describes it for a screen reader."""
-        parts = [self._grid()]
+        grid, ticks = self._grid()
+        parts = [grid]
         if series.band_bps is not None:
             low, _, high = series.band_bps
             top = self._y(high)
@@ -87,8 +87,10 @@ class CombinationChart:
             if verdict not in quiet
         )
         parts.append(f'<svg class="zoom">{inner}{self._shifts(series)}{marks}</svg>')
+        # Above the lines, which would strike them through.
+        parts.append(ticks)
         return Markup(
-            f'<svg class="plot" height="{HEIGHT}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+            f'<svg class="plot" height="{HEIGHT}" role="img" aria-label="{written(label)}">{"".join(parts)}</svg>'
         )
 
     def places(self, series: FigureSeries) -> list[int]:
@@ -117,17 +119,19 @@ class CombinationChart:
         """Return the place of a value in pixels. A value beyond the scale is at its edge."""
         return round(min(max(self._ys(bps), 3.0), HEIGHT - 3.0), 1)
 
-    def _grid(self) -> str:
+    def _grid(self) -> tuple[str, str]:
+        """Return the lines of the grid, and their rates."""
         ticks = self._ys.ticks(3)
         step = ticks[1] - ticks[0] if len(ticks) > 1 else self._ys.high - self._ys.low
         lines = "".join(f'<line x2="100%" y1="{self._ys(tick):.1f}" y2="{self._ys(tick):.1f}"/>' for tick in ticks)
+        unit, factor = unit_of(self._ys.high)
         texts = "".join(
-            f'<text x="3" y="{max(self._ys(tick) - 2, 10):.1f}">{tick_text(tick, self._unit.factor, step)}</text>'
+            f'<text x="3" y="{max(self._ys(tick) - 2, 10):.1f}">{tick_text(tick, factor, step)} {unit}</text>'
             for tick in ticks
         )
-        return f'<g class="s-grid thin">{lines}</g><g class="ticks">{texts}</g>'
+        return f'<g class="s-grid thin">{lines}</g>', f'<g class="ticks">{texts}</g>'
 
-    def _lines(self, dots: Points, places: Sequence[int]) -> Iterable[tuple[list[tuple[int, int]], str]]:
+    def _lines(self, dots: Points, places: Sequence[int]) -> Iterable[tuple[list[tuple[float, int]], str]]:
         """Yield the lines of one metric, and how each looks."""
         ranged = _known(places, dots.column(INTERVAL))
         if ranged:
@@ -137,15 +141,18 @@ class CombinationChart:
         yield self._steps(_known(places, dots.column(LIMIT))), "s-limit dash"
         yield self._places(_known(places, dots.column(GOODPUT))), "s-hue0"
 
-    def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
-        """Return the corners of a line that is level between changes of the value."""
-        corners: list[tuple[int, float]] = []
+    def _steps(self, values: Sequence[tuple[int, float]]) -> list[tuple[float, int]]:
+        """Return the corners of a line that is level between changes of the value, as wide as its runs are.
+
+        So a single run has its limit, too.
+        """
+        corners: list[tuple[float, float]] = []
         starts = changes([bps for _, bps in values])
         for (start, bps), (end, _) in pairwise([*starts, (len(values), 0.0)]):
-            corners += [(values[start][0], bps), (values[end - 1][0], bps)]
+            corners += [(values[start][0] - 0.5, bps), (values[end - 1][0] + 0.5, bps)]
         return self._places(corners)
 
-    def _places(self, values: Sequence[tuple[int, float]]) -> list[tuple[int, int]]:
+    def _places(self, values: Sequence[tuple[float, float]]) -> list[tuple[float, int]]:
         """Return the places of values in the units of lines. Inline, because there are hundreds of thousands."""
         if not values:
             return []
@@ -229,7 +236,7 @@ def _range(all_series: Iterable[FigureSeries]) -> list[float]:
     return found
 
 
-def _line(places: Sequence[tuple[int, int]], look: str) -> str:
+def _line(places: Sequence[tuple[float, int]], look: str) -> str:
     """Return a line as SVG, in steps from place to place, which is shorter."""
     if len(places) < 2:
         return ""

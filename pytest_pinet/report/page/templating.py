@@ -1,4 +1,7 @@
-"""The templates of the page. All values are escaped, unless they are made as HTML here."""
+"""The templates of the page. All values are escaped, unless they are made as HTML here.
+
+Characters that are not printable are shown as escapes: controls, marks that turn the direction of text, line ends.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pytest_pinet.report.charts.paper import clean
 from pytest_pinet.report.losses import owner_text
 from pytest_pinet.report.page.words import anchor, badge, kind
+from pytest_pinet.report.text_wrap import copyable, rate_or, tied
 
 _HERE = Path(__file__).parent
 
@@ -27,9 +30,9 @@ def environment() -> Environment:
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: clean(value) if type(value) is str else value,
+        finalize=lambda value: value if isinstance(value, Markup) else tied(copyable(str(value))),
     )
-    found.filters |= {"kind": kind, "anchor": anchor, "badge": badge, "owner": owner_text}
+    found.filters |= {"kind": kind, "anchor": anchor, "badge": badge, "owner": owner_text, "rate": rate_or}
     return found
 
 

@@ -17,7 +17,6 @@ from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import Paper
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.losses import cause_text, owner_text, percent, size_text
-from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.trends import FigureSeries
 
 _MEANS = {
@@ -64,10 +63,10 @@ def look(series: FigureSeries) -> str:
     return "bad" if open_loss(series) is not None else kind(series.latest.verdict)
 
 
-def loss_sentence(loss: Loss, today: date, unit: PageUnit) -> str:
+def loss_sentence(loss: Loss, today: date) -> str:
     """Return what was lost, since when, with which build, and for an open loss its owner."""
     owner = f"; {owner_text(loss)}" if loss.is_open else ""
-    return unit.sentence(f"{size_text(loss, today)}: {cause_text(loss)}{owner}")
+    return f"{size_text(loss, today)}: {cause_text(loss)}{owner}"
 
 
 def marks() -> Markup:

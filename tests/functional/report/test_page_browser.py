@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ import pytest
 from pytest_pinet.history.points import PointList
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.report.page.page import page as page_of
+from pytest_pinet.report.text_wrap import rate
 from tests.support.browser import Browser, browser
 from tests.support.chart_series import BEGIN, dot, series
 from tests.support.half_year_history import REGRESSIONS, acknowledge, half_year, kernel_of, write
 
 PINET = str(Path(sys.executable).parent / "pinet")
 ACKNOWLEDGED = "cm4:i226v/pair/tcp-P10-tx"
+TRAFFICS = ("tcp-P1", "tcp-P2", "tcp-P4", "tcp-P8")
 KERNEL = {"uname": "Linux 6.12.9-v8+ #1 SMP", "driver": "r8152"}
 
 
@@ -47,18 +50,19 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def firmwares(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a page of two topologies in 60 days: one kernel, and from day 30 on another firmware, 5 % slower.
+    """Return a page of eight metrics in 60 days: one kernel, and from day 30 on another firmware, 5 % slower.
 
-    The run of the first day reported neither driver nor firmware.
+    Two topologies have four metrics each, so that the page has filters. The run of the first day reported neither
+    driver nor firmware.
     """
     builds = [{"uname": KERNEL["uname"]}, *([KERNEL | {"firmware": "v1"}] * 29), *([KERNEL | {"firmware": "v2"}] * 30)]
     shown = []
-    for topology in ("pair", "incast"):
-        one = replace(series(), combination=CombinationId("pi4b", "rtl8153", topology))
+    for topology, traffic in product(("pair", "incast"), TRAFFICS):
+        one = replace(series(), combination=CombinationId("pi4b", "rtl8153", topology), traffic=traffic)
         dots = PointList(
             replace(dot(day, 941e6 if day < 30 else 894e6), build=build) for day, build in enumerate(builds)
         )
-        shown.append(replace(one, figure=f"{one.combination}/tcp-P1-tx", dots=dots))
+        shown.append(replace(one, figure=f"{one.combination}/{traffic}-tx", dots=dots))
     found = tmp_path_factory.mktemp("firmwares") / "report.html"
     found.write_text(page_of(shown, BEGIN), encoding="utf-8")
     return found
@@ -288,7 +292,10 @@ def test_two_builds_of_one_kernel_can_be_compared(firmwares: Path, seen: Browser
     assert names == [kernel, f"{kernel} r8152 (firmware v2)", f"{kernel} r8152 (firmware v1)"]
     # These two are chosen already: there is no second kernel.
     rows = seen.run("return [...document.querySelectorAll('#compare tbody tr')].map(e => e.textContent)")
-    assert rows == [f"pi4b:rtl8153/{one}/tcp-P1-tx0.9410290.894030-4.99\u00a0%" for one in ("incast", "pair")]
+    assert rows == [
+        f"pi4b:rtl8153/{topology}/{traffic}-tx941.0\u00a0Mbit/s29894.0\u00a0Mbit/s30-4.99\u00a0%"
+        for topology, traffic in product(("incast", "pair"), TRAFFICS)
+    ]
 
 
 @pytest.mark.smoke
@@ -314,7 +321,24 @@ def test_a_screen_reader_finds_a_table_and_pictures_with_words(page: Path, seen:
     assert "table" in roles
     assert "rowheader" in roles
     assert all(roles["image"])
-    assert {"board", "NIC", "topology", "verdict"} <= {name.strip() for name in roles["combobox"]}
+    # There is one topology: a filter by topology would select nothing.
+    assert {name.strip() for name in roles["combobox"]} == {"board", "NIC", "verdict"}
     assert "8 of 8 combinations shown" in " ".join(seen.run(STATUS))
     assert any(name.startswith("Trend of ") for name in roles["image"])
     assert all(roles["link"])
+
+
+@pytest.mark.smoke
+def test_the_script_writes_rates_as_the_terminal_does(tmp_path: Path, seen: Browser) -> None:
+    rates = [0.0, 480.0, 999.96, 94.1e3, 9.996e6, 94.148e6, 999.96e6, 2.354e9, 1e11]
+    dots = PointList(
+        replace(dot(day, bps), interval_bps=(bps * 0.99, bps), limit_bps=bps / 2) for day, bps in enumerate(rates)
+    )
+    page = tmp_path / "report.html"
+    page.write_text(page_of([replace(series(), dots=dots, shifts=[], band_bps=None)], BEGIN), encoding="utf-8")
+    seen.open(page)
+    seen.run("document.querySelector('article details.table').open = true")
+    cells = "return [...document.querySelectorAll('article table.runs tbody tr')].map(e => e.children[3].textContent)"
+    seen.until(lambda: seen.run(cells), "a table")
+    # The newest run comes first.
+    assert [cell.replace("\u00a0", " ") for cell in reversed(seen.run(cells))] == [rate(bps) for bps in rates]

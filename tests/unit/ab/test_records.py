@@ -17,7 +17,6 @@ from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.change import change_section
-from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
 from tests.support.change_session import ONE_TEST, Bench, bench_with
 
@@ -179,7 +178,7 @@ def test_every_report_says_what_ran_and_what_is_not_proved(bench: Bench, pyteste
     assert "<summary>what ran, 1 not proved</summary>" in page
     assert f"- not proved: {NOT_PROVED}" in page
     assert record.change is not None
-    found = change_section(record, record.change, PageUnit.of([1e9]))
+    found = change_section(record, record.change)
     section = html.unescape(re.sub(r"<wbr>|&nbsp;|\u200b", "", found))
     assert "What ran, 1 not proved" in section
     assert f"not proved: {NOT_PROVED}" in section.replace("\u00a0", " ")

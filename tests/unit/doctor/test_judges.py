@@ -224,7 +224,7 @@ def test_traffic_and_a_busy_processor_without_a_measurement_are_reported(bench: 
     loud = noise.parse(QUIET.replace("eth0 1800 600", "eth0 1801000 600").replace("cpu  101", "cpu  201"))
     assert [f.message for f in noise.judge(node, loud)] == [
         "its processor is 21% busy while nothing is measured",
-        "eth0 receives 14.40 Mbit/s and sends 0.00 Mbit/s while nothing is measured",
+        "eth0 receives 14.4 Mbit/s and sends 800 bit/s while nothing is measured",
     ]
     assert [f.message.split()[0] for f in noise.judge(node, loud, paced=False)] == ["eth0"]
     assert noise.judge(node, noise.parse("nothing"))[0].status is Status.UNKNOWN

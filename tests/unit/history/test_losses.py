@@ -104,6 +104,14 @@ def test_a_level_that_did_not_move_lost_nothing() -> None:
     assert found.best_month.month == "2026-10"
 
 
+def test_there_is_no_best_month_before_two_months_can_be_compared() -> None:
+    for runs in (1, 3, 20):
+        assert level(at_levels((0, 940))[:runs]).best_month is None
+    # The second month begins with run 31, and counts from its third run on.
+    assert level(at_levels((0, 940))[:32]).best_month is None
+    assert level(at_levels((0, 940))[:40]).best_month is not None
+
+
 def test_a_loss_that_recovers_is_closed() -> None:
     assert state(at_levels((0, 940), (20, 895), (45, 941))) is None
     assert state(at_levels((0, 940), (20, 895), (45, 960))) is None

@@ -213,7 +213,7 @@ def test_markdown_tells_round_trips_requests_and_rates_that_were_held() -> None:
     cells = [line.split(" | ")[0] for line in summary_markdown(run_record(told)).splitlines()]
     assert r"| pi4b:onboard/pair ping-c10-i0.2-s56<br>10 of 10 pings came back in 2 ms \(1 to 3\)" in cells
     assert "| pi4b:onboard/pair http-c8-s1000<br>10000 requests/s of 1000 bytes on 8 connections" in cells
-    assert any("ladder<br>90 Mbit/s is the highest of 2 rates held with at most 0.1 % lost" in cell for cell in cells)
+    assert any("ladder<br>90.0 Mbit/s is the highest of 2 rates held with at most 0.1 % lost" in cell for cell in cells)
     assert "s56<br>0 of 10 pings came back | - |" in summary_markdown(run_record([ALL["ping-lost"]]))
 
 
@@ -234,7 +234,7 @@ def test_the_table_of_results_has_a_row_without_numbers_for_a_ping() -> None:
 
 def test_the_description_says_what_was_served_and_held() -> None:
     assert "10000 requests/s of 1000 bytes on 8 connections" in content.description_html([http_result()], [])
-    assert "90 Mbit/s is the highest of 2 rates held" in content.description_html([ladder_result()], [])
+    assert "90.0 Mbit/s is the highest of 2 rates held" in content.description_html([ladder_result()], [])
 
 
 def test_the_environment_names_the_tool_that_has_these_versions() -> None:

@@ -1,7 +1,9 @@
 """What reports say of an exact gate: terminal, failure, Markdown, page, JUnit, Allure and results.json."""
 
 import json
+import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jsonschema
@@ -9,8 +11,10 @@ import pytest
 
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
+from pytest_pinet.history.points import PointList, Trend
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.save import keep_run
+from pytest_pinet.history.text import figure_lines, gate_lines
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction
@@ -24,9 +28,10 @@ from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.change import change_section
-from pytest_pinet.report.page.unit import PageUnit
+from pytest_pinet.report.page.page import page
 from pytest_pinet.report.run_folder import json_text
 from pytest_pinet.report.schema import SCHEMA_FILE
+from pytest_pinet.report.trends import all_series, series_with
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_module
 from tests.support.exact_records import of_boots, records, run_of
 
@@ -180,11 +185,37 @@ def test_markdown_has_both_tables() -> None:
 def test_the_page_has_a_bar_for_each_function_and_the_rates() -> None:
     run = run_of(SLOW, "slow")
     assert run.change is not None
-    section = change_section(run, run.change, PageUnit.of([1e9]))
+    section = change_section(run, run.change)
     assert section.count('<rect class="f-bad"') == 3
     assert "on exact boards, 2 boots" in section
     assert '<td class="number">4890 pps</td><td class="number">-7.68\u00a0%</td>' in section
     assert "drivers/net/ethernet/cadence/macb_main.c:1302" in section
+
+
+def test_gates_of_several_builds_are_apart_on_the_page_each_with_its_instructions(tmp_path: Path) -> None:
+    """No chart joins the builds of different gates, and no goodput stands where instructions were judged."""
+    url = str(tmp_path / "h.db")
+    for number, name in enumerate(("nops", "slow", "good")):
+        run = run_of(records(name), name)
+        assert keep_run(url, run.replace(run=f"2026112{number}-120000"), tmp_path) is None
+    with open_history(url) as store:
+        series, gates = all_series(store, 60), store.gates(10)
+    assert series == []
+    text = page(series, datetime(2026, 11, 25, tzinfo=UTC), gates=gates)
+    assert "  exact:macb/pair/qemu=7.2.22/frame-60-rx  4752.00 -> 5233.00 instructions  regression" in gate_lines(
+        gates[1]
+    )
+    titles = re.findall("gate of (?:nops|slow|good) against stock kernel: [a-z]+", text)
+    assert sorted(set(titles)) == [
+        "gate of good against stock kernel: pass",
+        "gate of nops against stock kernel: pass",
+        "gate of slow against stock kernel: regression",
+    ]
+    of_slow = text.partition("gate of slow against stock kernel: regression</span>")[2].partition("</details>")[0]
+    row = of_slow.partition("macb frame-60-rx</th>")[2].partition("</tr>")[0]
+    assert re.findall(r'<td class="number">([^<]*)<', row) == ["4752.00", "5233.00", "+10.12\u00a0%", "-7.68\u00a0%"]
+    assert "Trends" not in text
+    assert "it/s" not in text.partition("<main>")[2].partition("</main>")[0]
 
 
 def test_junit_has_instructions_and_functions() -> None:
@@ -199,6 +230,10 @@ def test_junit_has_instructions_and_functions() -> None:
 
 def test_allure_has_the_functions_as_a_table() -> None:
     html = description_html(SLOW, ())
+    assert "<td>frame-60-rx</td><td>4752.00</td><td>5233.00</td><td>+10.12%</td><td>fail</td>" in html
+    assert "goodput</th>" not in html
+    # The values of a build that is gated belong to no trend.
+    assert series_with(None, SLOW, 60, True) == []
     assert "5297 pps -&gt; 4890 pps in virtual time" in html
     assert "gem_rx [macb] frame-60-rx 151.00 631.00 +480.00: drivers/net/ethernet/cadence/macb_main.c:1302" in html
     (_, kind, content) = next(one for one in attachments(SLOW, (), None, {}) if one[0].endswith("/frame-60-rx"))
@@ -253,6 +288,12 @@ def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_pat
     with open_history(str(tmp_path / "h.db")) as store:
         ((_, unsorted),) = store.everything()
     points = sorted(unsorted, key=lambda point: point.figure, reverse=True)
+    shown = [figure_lines(Trend(one.figure, one.lab, PointList([one, one]))) for one in points]
+    assert [lines[0].split("  ")[1] for lines in shown] == [
+        "2334.00 instructions emulated",
+        "5233.00 instructions emulated",
+    ]
+    assert shown[1][1].endswith("] 5233.00 instructions to 5233.00 instructions")
     assert [(one.figure.rpartition("/")[2], one.instructions, str(one.verdict)) for one in points] == [
         ("frame-60-tx", 2334.0, "pass"),
         ("frame-60-rx", 5233.0, "fail"),

@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from pytest_pinet.history.losses import LossState, MetricLevel
+from pytest_pinet.history.losses import BestMonth, LossState, MetricLevel
 from pytest_pinet.report.losses import (
     cause_text,
     changes_text,
@@ -64,6 +64,8 @@ def test_a_change_of_zero_has_no_sign() -> None:
         "+2.0 %",
     ]
     assert changes_text(MetricLevel(1e9, -0.00001)) == "0.0 % since the baseline"
+    # A level that is that of the best month did not change.
+    assert changes_text(MetricLevel(1e9, None, BestMonth("2026-06", 1e9))) == ""
 
 
 def test_reports_have_a_line_for_each_loss() -> None:

@@ -18,7 +18,6 @@ from pytest_pinet.report.change_table import change_lines
 from pytest_pinet.report.export.cases import cases_of
 from pytest_pinet.report.merged_run import Shard, exit_code, merged_run
 from pytest_pinet.report.page.change import change_section
-from pytest_pinet.report.page.unit import PageUnit
 from tests.support.change_records import broken, change_run, compared
 from tests.support.exact_records import records, run_of
 from tests.support.report_records import direction, result, run_record
@@ -169,7 +168,7 @@ class TestRecord:
         assert [one.figure for one in gate.metrics] == [f"{first.id} ({lab})" for lab in ("bench", "annex")]
         rows = [line for line in change_lines(head) if "pi4b:onboard" in line]
         assert [row.rpartition("(")[2].partition(")")[0] for row in rows[:2]] == ["bench", "annex"]
-        page = str(change_section(run, head, PageUnit.of([1e9])))
+        page = str(change_section(run, head))
         assert page.index("(bench)") < page.index("(annex)")
 
     def test_one_lab_needs_no_mark_and_files_move_to_the_folder_of_their_shard(self) -> None:

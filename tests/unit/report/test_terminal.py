@@ -1,6 +1,7 @@
 import re
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,7 +9,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.terminal import WORDS, count_line, megabits, summary_table
+from pytest_pinet.report.terminal import WORDS, count_line, summary_table
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result
 
 NIGHT_TABLE = """\
@@ -201,16 +202,33 @@ class TestTable:
 
         # A long name is whole on a line of its own.
         assert summary_table([long], [])[:4] == [
-            "combination  dir  Mbit/s  limit  of max  change  spread  verdict",
+            "combination  dir  Gbit/s  limit  of max  change  spread  verdict",
             "cm4:rtl8125b-on-riser/direct-crossover",
-            "             tx     2340   2300  248.5%  -10.4%  126.5%  INCONCLUSIVE",
+            "             tx     2.34   2.30  248.5%  -10.4%  126.5%  INCONCLUSIVE",
             "    noise",
         ]
 
-    def test_rates_keep_three_digits_and_little_room(self) -> None:
-        rates = {0: "0.00", 5e5: "0.50", 9.996e6: "10.0", 94.1e6: "94.1", 2.343e9: "2343", 1e11: "100000", 9: "9.0e-06"}
+    @pytest.mark.parametrize(
+        ("rates", "head", "cells"),
+        [
+            ((94.1e6, 2.343e9), "Mbit/s", ["2343", "94.1"]),
+            ((2.343e9, 9.41e9), "Gbit/s", ["2.34", "9.41"]),
+            ((94.1e3, 0.0), "kbit/s", ["0.00", "94.1"]),
+            ((9.996e3, 512e3), "kbit/s", ["10.0", "512.0"]),
+            # No unit suits both: each rate has its own.
+            ((94.1e3, 2.343e9), "goodput", ["2.34 Gbit/s", "94.1 kbit/s"]),
+            ((480.0, 94.1e6), "goodput", ["480 bit/s", "94.1 Mbit/s"]),
+        ],
+    )
+    def test_the_rates_of_a_table_share_a_unit_of_their_size(
+        self, rates: tuple[float, ...], head: str, cells: list[str]
+    ) -> None:
+        results = [result(f"pi4b:nic{number}/pair", {"tx": direction(bps)}) for number, bps in enumerate(rates)]
 
-        assert {bps: megabits(bps) for bps in rates} == rates
+        first, *lines = summary_table(results, [])
+
+        assert first.split()[2] == head
+        assert sorted(" ".join(line.partition(" tx ")[2].partition("none")[0].split()) for line in lines[:2]) == cells
 
     def test_skips_for_one_reason_share_it(self) -> None:
         reason = "no node 'pi6'"

@@ -30,7 +30,7 @@ def test_a_ping_is_a_row_without_goodput_and_counts_as_measured() -> None:
         (http_result(), "10000 requests/s of 1000 bytes on 8 connections"),
         (
             ladder_result(),
-            "90 Mbit/s is the highest of 2 rates held with at most 0.1 % lost; at 120 Mbit/s 20 % were lost",
+            "90.0 Mbit/s is the highest of 2 rates held with at most 0.1 % lost; at 120.0 Mbit/s 20 % were lost",
         ),
     ],
 )

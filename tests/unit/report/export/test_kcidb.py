@@ -48,7 +48,7 @@ def test_the_number_is_also_where_the_dashboard_shows_it() -> None:
     first, *_ = json.loads(kcidb(ALTERNATED, SOURCE | {"link": "https://ci.example.org/9"}))["tests"]
     assert first["number"] == {"value": pytest.approx(921.239e6), "unit": "bit/s", "prefix": "metric"}
     assert first["log_excerpt"].splitlines() == [
-        "pi4b:onboard/pair/tcp-P1-tx: fail, goodput 0.9212 Gbit/s, limit 0.9316 Gbit/s",
+        "pi4b:onboard/pair/tcp-P1-tx: fail, goodput 921.2 Mbit/s, limit 931.6 Mbit/s",
         "slower, certain after 7 turns: B is -2.10 %",
     ]
     assert first["log_url"] == "https://ci.example.org/9"

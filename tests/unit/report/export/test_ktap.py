@@ -1,8 +1,10 @@
 import re
+from itertools import pairwise
 
 import pytest
 
 from pytest_pinet.report.export.ktap import ktap
+from tests.support.exact_records import records, run_of
 from tests.support.export_runs import ALTERNATED, PLAIN, RUNS
 
 
@@ -13,10 +15,9 @@ def test_an_alternated_run() -> None:
         "# selftests: pinet: pi4b.onboard.pair",
         "# TAP version 13",
         "# 1..2",
-        "# # tcp-P1-tx goodput 0.9212 Gbit/s, limit 0.9316 Gbit/s fail, slower, certain after 7 turns: B is -2.10 %",
+        "# # tcp-P1-tx goodput 921.2 Mbit/s, limit 931.6 Mbit/s fail, slower, certain after 7 turns: B is -2.10 %",
         "# not ok 1 tcp-P1-tx # time=7500ms goodput=0.9212Gbit/s",
-        "# # tcp-P1-rx goodput 0.9410 Gbit/s, limit 0.9316 Gbit/s "
-        "pass, not slower, certain after 7 turns: B is +0.00 %",
+        "# # tcp-P1-rx goodput 941.0 Mbit/s, limit 931.6 Mbit/s pass, not slower, certain after 7 turns: B is +0.00 %",
         "# ok 2 tcp-P1-rx # time=7500ms goodput=0.9410Gbit/s",
         "# # Totals: pass:1 fail:1 xfail:0 xpass:0 skip:0 error:0",
         "not ok 1 selftests: pinet: pi4b.onboard.pair # exit=1",
@@ -49,5 +50,13 @@ def test_plans_and_numbers_agree(kind: str) -> None:
 
 def test_no_text_of_a_board_looks_like_a_result() -> None:
     (line,) = [line for line in ktap(PLAIN, {}).splitlines() if "::error" in line]
-    assert line.startswith("# # tcp-P1-rx goodput 0.9000 Gbit/s, limit 1.0000 Gbit/s fail, - (FAIL) FAIL SKIP")
+    assert line.startswith("# # tcp-P1-rx goodput 900.0 Mbit/s, limit 1.00 Gbit/s fail, - (FAIL) FAIL SKIP")
     assert not re.search(r"\[FAIL\]|FAIL:|SKIP:|.#.*# SKIP", line)
+
+
+def test_an_exact_gate_has_instructions_and_no_goodput() -> None:
+    lines = ktap(run_of(records("slow"), "slow"), {}).splitlines()
+    assert not any("goodput=" in line or "it/s" in line for line in lines)
+    text, status = next((a, b) for a, b in pairwise(lines) if a.startswith("# # frame-60-rx"))
+    assert "4752.00 -> 5233.00 instructions per packet, 4890 pps in virtual time fail" in text
+    assert status.endswith(" instructions=5233.00")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,14 +18,15 @@ from pytest_pinet.history.points import PointList
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.page import page as page_module
 from pytest_pinet.report.page.links import PageLinks
 from pytest_pinet.report.page.page import page
-from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.page.words import lead
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import BEGIN, dot, moved, series
 from tests.support.page_reader import Reader
 
+R = Path(page_module.__file__).parent
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 SLOW = series(step=36)
 LAB = FigureSeries(
@@ -102,8 +104,8 @@ def test_a_cell_has_verdict_value_share_and_trend_in_words_and_picture(text: str
     assert cell.index("fail") < cell.index("pass")
     latest = SLOW.latest
     assert latest.goodput_bps is not None
-    assert f"{latest.goodput_bps / 1e9:.4f}" in cell
-    assert f"{latest.goodput_bps / 941.48e6 * 100:.1f} %" in cell
+    assert f">{latest.goodput_bps / 1e6:.1f}\u00a0Mbit/s<" in cell
+    assert f"{latest.goodput_bps / 941.48e6 * 100:.1f}\u00a0%" in cell
     assert cell.count('class="spark"><svg') == 2
 
 
@@ -114,7 +116,7 @@ def part_of(text: str, name: str) -> str:
 
 def test_a_combination_has_a_panel_for_each_direction_on_one_axis_of_dates_and_kernels(text: str) -> None:
     part = part_of(text, "pi4b:onboard/pair")
-    assert "-8.6 %, 0.9410\u00a0Gbit/s to 0.8600\u00a0Gbit/s, with 6.12.6-v8+ (before: 6.12.5-v8+)" in part
+    assert "-8.6\u00a0%, 941.0\u00a0Mbit/s to 860.0\u00a0Mbit/s, with 6.12.6-v8+ (before: 6.12.5-v8+)" in part
     panels = [found for tag, found in Reader(part).tags if tag == "svg" and found.get("role") == "img"]
     assert [label.partition(":")[0] for one in panels if (label := one["aria-label"])] == ["Trend of pi4b"] * 2
     axis = part.partition('class="plot axis"')[2].partition("</svg></svg>")[0]
@@ -157,13 +159,13 @@ def test_an_open_loss_is_in_the_headline_in_needs_attention_and_in_its_cell() ->
     found = page([lost, series(direction="rx")], NOW)
     assert "Of 2 metrics, 1 has an open loss of 4.8\u00a0%." in found
     attention = found.partition("<h2>What needs attention</h2>")[2].partition("</section>")[0]
-    assert "-4.8\u00a0% since 2026-06-01 (61 days): 0.9410 -&gt; 0.8960\u00a0Gbit/s, with kernel 6.12.5" in attention
+    assert "-4.8\u00a0% since 2026-06-01 (61 days): 941.0 -&gt; 896.0\u00a0Mbit/s, with kernel 6.12.5" in attention
     assert "open, no owner" in attention
     cell = found.partition('data-board="pi4b"')[2].partition("</td>")[0]
-    assert '<span class="word moved bad">moved -4.8 %</span>' in cell
+    assert '<span class="word moved bad">moved -4.8\u00a0%</span>' in cell
     # Visible, and not only where the pointer is.
-    assert '<span class="level">-4.8 % since the best month (2026-06)</span>' in cell
-    assert "-4.8 % since the best month (2026-06)" in part_of(found, "pi4b:onboard/pair")
+    assert '<span class="level">-4.8\u00a0% since the best month (2026-06)</span>' in cell
+    assert "-4.8\u00a0% since the best month (2026-06)" in part_of(found, "pi4b:onboard/pair")
 
 
 def test_an_acknowledged_loss_names_its_owner_wherever_it_stands_and_needs_no_attention() -> None:
@@ -176,7 +178,10 @@ def test_an_acknowledged_loss_names_its_owner_wherever_it_stands_and_needs_no_at
     assert "-4.8\u00a0% since 2026-06-01 (61 days)" in losses
     assert link in losses
     cell = found.partition('data-board="pi4b"')[2].partition("</td>")[0]
-    assert f'{badge}<span class="level">-4.7 % since the baseline, -4.8 % since the best month (2026-06)</span>' in cell
+    assert (
+        f'{badge}<span class="level">-4.7\u00a0% since the baseline, -4.8\u00a0% since the best month (2026-06)</span>'
+        in cell
+    )
     assert 'class="cell good"' in cell
     panel = part_of(found, "pi4b:onboard/pair")
     assert badge in panel
@@ -212,16 +217,19 @@ def test_links_lead_to_the_files_of_the_newest_run_to_the_run_before_and_to_the_
     dots = PointList([dot(0, 941e6, folder=first), dot(1, 941e6, build=build, folder=second, artefacts=files)])
     links = PageLinks(tmp_path, "https://git.example/?id={commit}")
     found = part_of(page([replace(series(), dots=dots)], NOW, links=links), "pi4b:onboard/pair")
-    assert Reader(found).all("href")[:4] == [
+    assert [href for href in Reader(found).all("href") if not href.startswith("#")] == [
         "runs/second/results.json",
-        "runs/second/raw/a%20b.json",
         "runs/first/results.json",
         "https://git.example/?id=a1b2c3d4",
+        "runs/second/raw/a%20b.json",
     ]
+    # A result has dozens of raw files, which would hide the chart.
+    folded = found.partition("<summary>1 raw file of tcp-P1 tx</summary>")[2].partition("</details>")[0]
+    assert "runs/second/raw/a%20b.json" in folded
 
 
 def test_emulated_values_are_called_emulated(text: str) -> None:
-    assert "Values are emulated: the lab sets the rates of its links itself, or counts instructions." in text
+    assert "Values are emulated: the lab sets the rates of its links itself." in text
     measured = replace(series(), dots=PointList(replace(one, emulated=False) for one in series().dots))
     assert "emulated" not in page([measured], NOW)
 
@@ -267,11 +275,97 @@ def test_before_the_first_run_there_is_a_page_too() -> None:
     assert "Nothing was measured yet." in page([], NOW)
 
 
-def test_all_rates_of_a_sentence_have_one_unit_and_no_line_ends_before_a_unit() -> None:
-    unit = PageUnit.of([94e6, 2.3e9])
-    assert unit.sentence("-5.9 %, 940.5 Mbit/s to <884.7 Gbit/s> with 6.12 x") == (
-        "-5.9\u00a0%, 0.9405\u00a0Gbit/s to <884.7\u00a0Gbit/s> with 6.12 x"
+def one_of(bps: float, verdict: Verdict = Verdict.PASS, **more: object) -> FigureSeries:
+    """Return a metric with one run."""
+    point = replace(dot(1, bps, verdict), limit_bps=bps * 0.94, oracle_bps=bps, interval_bps=None)
+    return replace(series(), dots=PointList([replace(point, **more)]), shifts=[], band_bps=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bps", "value", "limit"),
+    [
+        (94.148e6, "94.1 Mbit/s", "88.5 Mbit/s"),
+        (2.354e9, "2.35 Gbit/s", "2.21 Gbit/s"),
+        (48e3, "48.0 kbit/s", "45.1 kbit/s"),
+        (480.0, "480 bit/s", "451 bit/s"),
+    ],
+)
+def test_a_value_has_the_unit_of_its_size_wherever_it_stands(bps: float, value: str, limit: str) -> None:
+    text = page([one_of(bps), replace(series("pi5"), shifts=[])], NOW)
+    value, limit = (one.replace(" ", "\u00a0") for one in (value, limit))
+    cell = text.partition('data-board="pi4b"')[2].partition("</td>")[0]
+    assert f">{value}</span>" in cell
+    part = part_of(text, "pi4b:onboard/pair")
+    assert f">{value}</b>" in part
+    assert f"limit {limit}" in part
+    # One unit for an axis: that of its largest value.
+    unit = value.rpartition("\u00a0")[2]
+    ticks = re.findall(r">([^<>]*)</text>", part.partition('<g class="ticks">')[2].partition("</g>")[0])
+    assert ticks
+    assert {tick.partition(" ")[2] for tick in ticks} == {unit}
+    found = values(text)["combinations"][0]["metrics"][0]["value"]
+    assert found == [pytest.approx(bps / 1e3, rel=1e-3)]
+
+
+@pytest.mark.parametrize("results", [1, 3, 7, 8, 12])
+def test_filters_are_there_when_there_are_many_results(results: int) -> None:
+    text = page([series(f"pi{number}") for number in range(results)], NOW)
+    assert ('<form class="filters"' in text) == (results >= 8)
+
+
+def test_a_reached_line_rate_is_no_warning_and_stands_once_for_all_metrics_of_a_combination() -> None:
+    full = [
+        replace(
+            one_of(941e6, limited_by="line rate: the link is full"),
+            figure=f"pi4b:onboard/pair/tcp-P1-{way}",
+            direction=way,
+        )
+        for way in ("tx", "rx")
+    ]
+    part = part_of(page(full, NOW), "pi4b:onboard/pair")
+    assert part.count("the link is full") == 1
+    assert '<p class="muted limited">tcp-P1 tx, tcp-P1 rx: limited by line rate: the link is full</p>' in part
+    assert "note" not in part
+
+
+@pytest.mark.parametrize(
+    ("verdict", "look"),
+    [(Verdict.FAIL, "bad"), (Verdict.MARGINAL, "near"), (Verdict.INCONCLUSIVE, "unsure"), (Verdict.INVALID, "broken")],
+)
+def test_the_reason_of_a_verdict_has_the_colour_of_its_mark(verdict: Verdict, look: str) -> None:
+    part = part_of(page([one_of(941e6, verdict, reason="because")], NOW), "pi4b:onboard/pair")
+    assert f'<p class="note {look}">tcp-P1 tx: because</p>' in part
+
+
+def test_the_headline_and_the_facts_count_the_same_metrics() -> None:
+    ping = replace(
+        one_of(1.0, goodput_bps=None, direction=""), figure="pi4b:onboard/pair/ping", traffic="ping", direction=""
     )
-    assert unit.sentence("10.1 to 94.1 Mbit/s, 1000 Mbit/s link") == "0.0101 to 0.0941\u00a0Gbit/s, 1000 Mbit/s link"
-    assert PageUnit.of([9.4e6]).text(941e3) == "0.9410\u00a0Mbit/s"
-    assert unit.text(None) == "no value"
+    text = page([one_of(941e6), ping], NOW)
+    assert "All 2 metrics meet their limits" in text
+    assert "2 metrics of 1 combination, " in text
+
+
+def test_characters_that_cannot_be_seen_are_shown() -> None:
+    """An id cannot turn the direction of the page's text, end its line, or hide a part of itself."""
+    evil = "pi4b\x1b[2J\x00\x85\x9b\u202egpj\u2028\u2029\u2066\ud800\n"
+    shown = "pi4b\\x1b[2J\\x00\\x85\\x9b\\u202egpj\\u2028\\u2029\\u2066\\ud800\\n"
+    dots = PointList(
+        replace(dot(number, 1e9, Verdict.FAIL, build=f"Linux {number}{evil}", reason=evil), run=f"{number}{evil}")
+        for number in range(3)
+    )
+    one = replace(series(), figure=evil, combination=CombinationId(evil, evil, evil), lab=evil, traffic=evil, dots=dots)
+    text = page([one, *(replace(series(f"pi{number}"), lab=evil) for number in range(8))], NOW)
+    own = (R / "page.js").read_text(encoding="utf-8") + (R / "style.css").read_text(encoding="utf-8")
+    hidden = {character for character in text if not character.isprintable()} - {"\n", "\u00a0"}
+    assert hidden - set(own) == set()
+    assert shown in text
+    found = values(text)
+    metric = next(one for of in found["combinations"] for one in of["metrics"] if one["why"])
+    for where in (
+        "".join(found["texts"]),
+        "".join(run[0] for run in found["runs"]),
+        metric["name"],
+        metric["why"]["0"],
+    ):
+        assert "\\x1b[2J\\x00" in where

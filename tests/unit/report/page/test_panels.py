@@ -10,12 +10,10 @@ import pytest
 from pytest_pinet.history.points import PointList
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.page.panels import CombinationChart
-from pytest_pinet.report.page.unit import PageUnit
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import LIMIT, dot, series
 
 RUNS = 20
-UNIT = PageUnit.of([941e6])
 
 
 def level(bps: float, direction: str = "tx", limit: float | None = LIMIT) -> FigureSeries:
@@ -25,13 +23,13 @@ def level(bps: float, direction: str = "tx", limit: float | None = LIMIT) -> Fig
 
 def height(panel: str, look: str) -> float:
     """Return the place of a level line in pixels, from the top."""
-    (found,) = re.findall(rf'<path class="{look}" d="M\d+ (\d+)l', panel)
+    (found,) = re.findall(rf'<path class="{look}" d="M-?[\d.]+ (\d+)l', panel)
     return int(found) / 4
 
 
 def test_both_directions_are_on_one_scale() -> None:
     fast, slow = level(941e6), level(470e6, direction="rx", limit=None)
-    chart = CombinationChart([fast, slow], UNIT)
+    chart = CombinationChart([fast, slow])
     panels = [str(chart.panel(one, "x")) for one in (fast, slow)]
     ticks = [re.findall(r'<g class="ticks">(.*?)</g>', panel) for panel in panels]
     assert ticks[0] == ticks[1] != []
@@ -40,7 +38,7 @@ def test_both_directions_are_on_one_scale() -> None:
 
 def test_the_limit_is_a_line_below_a_good_value_and_above_a_bad_one() -> None:
     good, bad, without = level(941e6), level(860e6, direction="rx"), level(900e6, direction="x", limit=None)
-    chart = CombinationChart([good, bad, without], UNIT)
+    chart = CombinationChart([good, bad, without])
     panel = str(chart.panel(good, "x"))
     assert height(panel, "s-limit dash") > height(panel, "s-hue0")
     panel = str(chart.panel(bad, "x"))
@@ -48,9 +46,15 @@ def test_the_limit_is_a_line_below_a_good_value_and_above_a_bad_one() -> None:
     assert "s-limit" not in chart.panel(without, "x")
 
 
+def test_a_single_run_has_its_limit() -> None:
+    one = level(941e6)
+    chart = CombinationChart([replace(one, dots=PointList(one.dots[:1]))])
+    assert '<path class="s-limit dash" d="M-0.5 ' in chart.panel(replace(one, dots=PointList(one.dots[:1])), "x")
+
+
 def test_the_baseline_is_a_band_from_its_lowest_to_its_highest_run() -> None:
     one = replace(level(900e6), band_bps=(890e6, 900e6, 910e6))
-    panel = str(CombinationChart([one], UNIT).panel(one, "x"))
+    panel = str(CombinationChart([one]).panel(one, "x"))
     (found,) = re.findall(r'<rect class="f-band" y="([0-9.]+)" width="100%" height="([0-9.]+)"', panel)
     top, high = map(float, found)
     assert top < height(panel, "s-hue0") < top + high
@@ -63,7 +67,7 @@ def test_each_bad_run_has_the_mark_of_its_verdict_at_its_place() -> None:
     dots[5] = replace(dots[5], verdict=Verdict.FAIL, goodput_bps=860e6)
     dots[15] = replace(dots[15], verdict=Verdict.INVALID)
     one = replace(one, dots=dots)
-    panel = str(CombinationChart([one], UNIT).panel(one, "x"))
+    panel = str(CombinationChart([one]).panel(one, "x"))
     marks = {name: (float(x), float(y)) for name, x, y in re.findall(r'#m-(\w+)" x="([0-9.]+)%" y="([0-9.]+)"', panel)}
     assert marks["fail"][0] == pytest.approx(100 * 5.5 / RUNS)
     assert marks["invalid"][0] == pytest.approx(100 * 15.5 / RUNS)
@@ -76,6 +80,6 @@ def test_another_firmware_of_the_same_kernel_is_a_build_of_its_own() -> None:
     one = level(9e8)
     builds = [{**kernel, "firmware": "a" if at < 8 else "b"} for at in range(RUNS)]
     dots = PointList(replace(dot, build=build) for dot, build in zip(one.dots, builds, strict=True))
-    chart = CombinationChart([replace(one, dots=dots)], UNIT)
+    chart = CombinationChart([replace(one, dots=dots)])
     assert chart.builds == [(0, "6.12.9-v8+ r8152 (firmware a)"), (8, "6.12.9-v8+ r8152 (firmware b)")]
     assert ">6.12.9<title>6.12.9-v8+ r8152 (firmware b)</title>" in chart.axis()
