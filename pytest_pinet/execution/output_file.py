@@ -39,7 +39,7 @@ def writing(path: Path | str, option: str = "") -> Iterator[None]:
 def reason(error: Exception) -> str:
     """Return why something could not be written."""
     if not isinstance(error, OSError):
-        return str(error)
+        return "its name has a NUL character"
     if isinstance(error, FileExistsError):
         return f"{error.filename} is no folder"
     if error.errno == errno.EBADF:

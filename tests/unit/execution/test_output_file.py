@@ -129,7 +129,7 @@ def test_a_file_that_is_open_for_reading_is_named() -> None:
         ("/proc/x/y", "No such file or directory", ConfigError),
         ("/proc", "Is a directory", ConfigError),
         ("/proc/version/x", "/proc/version is no folder", ConfigError),
-        ("a\0b", "embedded null byte", ConfigError),
+        ("a\0b", "its name has a NUL character", ConfigError),
     ],
 )
 def test_what_cannot_be_written_is_one_sentence(path: str, why: str, kind: type[ConfigError]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_boards_out_of_service_are_kept_by_lab_until_they_are_cleared(tmp_path: 
 def test_a_history_of_an_earlier_release_has_no_such_table(tmp_path: Path) -> None:
     url = str(tmp_path / "h.db")
     open_history(url, create=True).close()
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         connection.execute("DROP TABLE pinet_boards")
     with open_history(url) as store:
         assert store.remembered(OutOfService, "bench") == []

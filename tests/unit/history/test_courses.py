@@ -7,6 +7,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,7 @@ def test_a_run_of_an_earlier_release_is_searched(
 
 def test_a_history_without_the_table_gets_it_with_the_first_report(url: str, searched: list[int]) -> None:
     keep(nights(30), url)
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         connection.execute("DROP TABLE pinet_courses")
     read(url)
     read(url)
@@ -178,5 +179,5 @@ def test_a_length_that_reports_rarely_use_is_not_stored(url: str) -> None:
     keep(nights(30), url)
     for last in (7, 9, USUAL_LENGTH):
         read(url, last)
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         assert connection.execute("SELECT last FROM pinet_courses").fetchall() == [(USUAL_LENGTH,)]

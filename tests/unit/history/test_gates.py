@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,7 +95,8 @@ def test_a_history_without_the_tables_gets_them_with_the_first_gate(tmp_path: Pa
         assert all(run.gate is None for run in store.runs())
         store.add_all(kept([gated_run()]))
         assert len(store.gates()) == 1
-    tables = sqlite3.connect(old).execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    with closing(sqlite3.connect(old)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     assert {("pinet_gates",), ("pinet_gated",)} <= set(tables)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def test_a_run_that_is_stored_already_counts_once(url: str) -> None:
 
 def packed(url: str) -> tuple[int, float]:
     """Return the number of the packed points and the best level that is stored beside them."""
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         found: tuple[int, float] = connection.execute("SELECT points, best FROM pinet_packed").fetchone()
     return found
 
@@ -92,7 +92,7 @@ def assert_reports_read_what_is_stored(url: str, *lengths: int) -> None:
 
 def test_a_history_of_an_earlier_release_gets_the_tables_with_the_next_run(url: str) -> None:
     add(url, *[940] * 20, *[800] * 20)
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         connection.execute("DROP TABLE pinet_packed")
         connection.execute("DROP TABLE pinet_packed_parts")
     assert best(url) == pytest.approx(940e6)
@@ -225,7 +225,7 @@ def test_unpacked_metrics_are_read_with_one_query(url: str) -> None:
     with HistoryStore.open(url, create=True) as store:
         for of in others:
             store.add_all(kept([day(number, combination=of).replace(session=f"{of} {number}") for number in range(3)]))
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         connection.execute("DROP TABLE pinet_packed")
         connection.execute("DROP TABLE pinet_packed_parts")
     with HistoryStore.open(url) as store, queries() as found:
@@ -241,7 +241,7 @@ def test_the_reasons_of_a_rare_metric_need_no_old_points_of_others(url: str) -> 
         with queries() as found:
             reasons = {figure.id: [point.reason for point in points] for figure, points in store.latest(2)}
     assert reasons == {FIGURE: ["reason 38", "reason 39"], "pi4b:i226v/pair/tcp-P1-tx": ["rare"]}
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         read = [connection.execute(*one).fetchall() for one in found if "NOT IN" in one[0]]
     assert [len(rows) for rows in read] == [3]
 
@@ -249,7 +249,7 @@ def test_the_reasons_of_a_rare_metric_need_no_old_points_of_others(url: str) -> 
 def test_a_verdict_of_a_newer_release_is_an_error_with_a_sentence_and_the_rest_is_kept(url: str) -> None:
     unknown = "a newer pytest-pinet stored the verdict 'flaky', which this one does not know"
     add(url, *[900] * 4)
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         connection.execute(
             "UPDATE pinet_points SET verdict = 'flaky' WHERE time = (SELECT min(time) FROM pinet_points)"
         )
@@ -268,7 +268,7 @@ def test_a_verdict_of_a_newer_release_is_an_error_with_a_sentence_and_the_rest_i
 
 def test_a_packed_verdict_of_a_newer_release_is_an_error(url: str) -> None:
     add(url, *[900] * 3)
-    with sqlite3.connect(url) as connection:
+    with closing(sqlite3.connect(url)) as connection, connection:
         connection.execute(
             "UPDATE pinet_points SET verdict = 'flaky' WHERE time = (SELECT max(time) FROM pinet_points)"
         )

@@ -153,9 +153,9 @@ def test_a_change_of_a_setting_is_shown_with_a_change_of_the_level(words: str, t
 
     runs = [with_result(day(n, 941.0 + 0.1 * (n % 3)), settings=before) for n in range(8)]
     runs += [with_result(day(n, 860.0 + 0.1 * (n % 3)), settings=after) for n in range(8, 16)]
-    store = open_history(str(tmp_path / "h.db"), create=True)
-    store.add_all(kept(runs))
-    (change,) = store.trend(FIGURE).changes
+    with open_history(str(tmp_path / "h.db"), create=True) as store:
+        store.add_all(kept(runs))
+        (change,) = store.trend(FIGURE).changes
     assert change.differs == differs
     assert "; ".join(differs) in " ".join(" ".join(change_lines(change)).split())
     points = store.trend(FIGURE).points

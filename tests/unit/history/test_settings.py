@@ -120,8 +120,8 @@ def test_only_the_peer_changed_is_said_if_nothing_of_the_device_under_test_did(
 def test_exported_runs_keep_their_settings(tmp_path: Path) -> None:
     runs = kept([with_result(day(1), settings=BEFORE), day(2)])
     text = "".join(f"{line.rstrip()}\n" for line in lines_of(runs))
-    store = open_history(str(tmp_path / "h.db"), create=True)
-    assert import_lines(store, io.StringIO(text), "here", pytest.fail) == (2, 2)
-    points = store.trend(FIGURE).points
+    with open_history(str(tmp_path / "h.db"), create=True) as store:
+        assert import_lines(store, io.StringIO(text), "here", pytest.fail) == (2, 2)
+        points = store.trend(FIGURE).points
     assert [point.settings for point in points] == [BEFORE, {}]
     assert points[1].time - points[0].time == timedelta(days=1)

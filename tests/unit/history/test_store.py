@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -156,7 +157,7 @@ def test_times_without_a_zone_are_utc_and_others_become_utc(store: HistoryStore)
 def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     HistoryStore.open(str(path), create=True).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE pinet_meta SET value = '9'")
     connection.close()
     with pytest.raises(ConfigError, match=r"new\.db has format 9, but this pytest-pinet reads formats up to 1: update"):
