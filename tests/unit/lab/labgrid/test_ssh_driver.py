@@ -20,7 +20,7 @@ def driver() -> PiSSHDriver:
         port = once.getsockname()[1]
     target = Target("board")
     NetworkService(target, name=None, address="127.0.0.1", username="pi", port=port)
-    found = PiSSHDriver(target, "ssh")
+    found = PiSSHDriver(target, "ssh")  # type: ignore[call-arg]  # labgrid is not typed
     found.connection_timeout = 1.0
     return found
 
