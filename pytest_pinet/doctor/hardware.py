@@ -54,12 +54,15 @@ def judge(node: Node, board: FoundBoard) -> list[Finding]:
 def _speed(interface: Interface, nic: FoundNic) -> list[Mismatch]:
     device, bus = nic.device, interface.bus
     if nic.usb_mbps is not None and nic.usb_mbps < USB_MBPS.get(bus, 0):
-        act = "use another port (USB 3 ports are blue) or cable, without a hub"
+        # Only boards with USB 3 have blue ports: `bus` is the faster one that both board and NIC have.
+        act = f"use another port{' (USB 3 ports are blue)' if bus is Bus.USB3 else ''} or cable, without a hub"
         return [Mismatch(f"{device} runs at USB {nic.usb_mbps:g} Mbit/s instead of {USB_MBPS[bus]:g}", act)]
     if nic.pcie_gts is not None and bus in _PCIE:
         gts, lanes = _PCIE[bus]
         if nic.pcie_gts < gts or (nic.pcie_lanes is not None and nic.pcie_lanes < lanes):
             found = f"{nic.pcie_gts:g} GT/s x{nic.pcie_lanes or '?'}"
-            act = "reseat card and cable; a Pi 5 needs dtparam=pciex1_gen=3 in config.txt for 8 GT/s"
+            act = "reseat card and cable"
+            if bus is Bus.PCIE3X1:
+                act += "; 8 GT/s need dtparam=pciex1_gen=3 in config.txt"
             return [Mismatch(f"{device} runs at PCIe {found} instead of {gts:g} GT/s x{lanes}", act)]
     return []

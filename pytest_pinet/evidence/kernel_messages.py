@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_pinet.evidence.sources import EvidenceSource, Texts
@@ -13,8 +14,18 @@ from pytest_pinet.model.evidence import EndEvidence
 # drivers/net/usb/usbnet.c, drivers/net/ethernet/*. Each of these messages came with a regression of a Raspberry Pi.
 TROUBLE = re.compile(
     r"NETDEV WATCHDOG|transmit queue .*timed out|hw csum failure|[Uu]nder-?voltage detected|Link is Down|\bBUG\b|Oops"
-    r"|page allocation failure|kevent .* dropped|rx ring overrun|\bAER:|cut here"
+    r"|page allocation failure|kevent .* dropped|rx ring overrun|\bAER:|Unable to handle kernel|Internal error: "
+    r"|WARNING: (?:CPU: \d|possible |\S+:\d+ at )"
 )
+# kernel/panic.c (newer kernels name file and line before the CPU), lib/bug.c, arch/arm64/mm/fault.c,
+# arch/*/kernel/traps.c.
+_CUT = "[ cut here ]"
+_TITLE = re.compile(r"\bWARNING: \S|kernel BUG at |\bBUG: |Unable to handle kernel|Internal error: |\bOops\b")
+_BODY = re.compile(
+    r"\] (?:\[ *[TC]\d+\] )?(?:Modules linked in:|CPU: \d|Hardware name:|Call [Tt]race:|---\[ end trace)"
+)
+# The lines of a message before the title.
+MOST_BEFORE_TITLE = 3
 MOST = 20
 _STAMP = re.compile(r"\[ *(\d+\.\d+)\]")
 
@@ -40,8 +51,33 @@ class KernelMessages(EvidenceSource):
         *lines, last = texts.after.splitlines() or [""]
         if last != "read":
             return evidence
-        found = [line.strip() for line in lines if _STAMP.search(line) and TROUBLE.search(line)]
-        return replace(evidence, kernel=tuple(found[:MOST]))
+        return replace(evidence, kernel=tuple(troubles([line for line in lines if _STAMP.search(line)])[:MOST]))
+
+
+def troubles(lines: Sequence[str]) -> list[str]:
+    """Return the lines that report trouble. Of a trace, these are the lines that say what it is and where.
+
+    A trace begins with a line of dashes, perhaps has the message of a WARN(), and then has the line with file, line and
+    function.
+    """
+    found: list[str] = []
+    begun: list[str] = []
+    for line in map(str.strip, lines):
+        if _CUT in line:
+            found += begun
+            begun = [line]
+        elif begun and _TITLE.search(line):
+            # The line of dashes says nothing that this line does not.
+            found += [*begun[1:], line]
+            begun = []
+        elif begun and (len(begun) > MOST_BEFORE_TITLE or _BODY.search(line)):
+            found += begun
+            begun = []
+        elif begun:
+            begun.append(line)
+        if not begun and TROUBLE.search(line) and line not in found[-1:]:
+            found.append(line)
+    return [*found, *begun]
 
 
 def last_stamp(text: str) -> float | None:

@@ -37,6 +37,8 @@ QUEUED_S = 0.0003
 FULL, MISSING = 0.005, 0.01
 # The first packets of a connection pass a token bucket at once: 1.3 % of half a second at 100 Mbit/s.
 NO_PAUSES = 1.02
+# If the traffic used more of a busy CPU, it perhaps needed still more, and other work kept it from it.
+LITTLE = 0.5
 # A share of the time in which a sender that feeds a queue may wait for a window.
 HARDLY_WAITED = 0.05
 # No busy processor makes a rate as steady as a shaper does.
@@ -165,7 +167,8 @@ def full(facts: DiagnosisFacts, rates: Sequence[Sequence[float]]) -> str:
     ``rates`` has the rates of all pieces of SPREAD_S, by connection. Each sender never waited, and filled a queue.
     """
     middle = median(rate for one in rates for rate in one)
-    if _held(facts, FULL) is None or any(fmean(one) < (1 - MISSING) * middle for one in rates):
+    starved = any(_busy(end) and _of_traffic(end) >= LITTLE for end in facts.ends)
+    if starved or _held(facts, FULL) is None or any(fmean(one) < (1 - MISSING) * middle for one in rates):
         return ""
     return (
         f"a queue on the way was never empty ({_ms(facts.rtt_s)} of round trip, {_ms(facts.rtt_min_s)} without it), "
@@ -187,16 +190,15 @@ def _busy(end: EndFacts) -> bool:
     return end.load is not None and end.load.busy >= IDLE
 
 
-def _full_of_traffic(end: EndFacts) -> bool:
-    """Return whether the traffic may need the busy CPU: all but what user processes beside the traffic tool used.
+def _of_traffic(end: EndFacts) -> float:
+    """Return the share of the busiest CPU that the traffic may need: all but what user processes beside the tool used.
 
     The time of kernel threads is the traffic's, too: threaded NAPI and the interrupt threads of PREEMPT_RT receive.
     """
     assert end.load is not None
     if end.tool_percent is None:
-        return True
-    beside = max(end.load.user - end.tool_percent / 100, 0.0)
-    return end.load.busy - beside >= IDLE
+        return end.load.busy
+    return end.load.busy - max(end.load.user - end.tool_percent / 100, 0.0)
 
 
 def _held(facts: DiagnosisFacts, steady: float) -> Diagnosis | None:
@@ -206,7 +208,7 @@ def _held(facts: DiagnosisFacts, steady: float) -> Diagnosis | None:
     busy = [end for end in facts.ends if _busy(end)]
     # A sender that waits for a window may wait for a receiver that gets no processor.
     starved = bool(busy) and (_waited(facts) or 0.0) >= WAITING
-    if len(known) < len(facts.ends) or starved or any(_full_of_traffic(end) for end in busy):
+    if len(known) < len(facts.ends) or starved or any(_of_traffic(end) >= IDLE for end in busy):
         return None
     spent = f"the busiest CPU was {max(known) * 100:.0f} % busy"
     spent += ", mostly with other work than the traffic" if busy else ""

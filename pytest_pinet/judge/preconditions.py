@@ -67,9 +67,11 @@ _POWER_ACT = "give it a stronger power supply, a shorter cable, or cooling"
 def _bus(one: Conditions, bus: Bus | None) -> list[str]:
     found = []
     if one.pcie is not None and one.pcie_best is not None and one.pcie.capacity < one.pcie_best.capacity:
+        # Boards with more than 5 GT/s have a setting for it.
+        setting = "; look for dtparam=pciex1_gen in config.txt" if one.pcie_best.gtps > 5 else ""
         found.append(
             f"the PCIe link of {one.end} {one.device} runs at {one.pcie}, though both its ends support {one.pcie_best}"
-            "\n  -> reseat the card; look for PCIe settings of the firmware (dtparam=pciex1_gen)"
+            f"\n  -> reseat the card{setting}"
         )
     least = None if bus is None else USB_MBPS.get(bus)
     if least is not None and one.usb_mbps is not None and one.usb_mbps < least:

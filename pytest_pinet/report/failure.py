@@ -176,7 +176,7 @@ def _cut(lines: list[str], most: int) -> list[str]:
 
 
 def _fitted(blocks: list[_Block]) -> list[str]:
-    """Return the lines of the blocks, without those of the highest ranks if they are more than MOST_LINES."""
+    """Return the lines of the blocks, without the blocks of the highest ranks if they are more than MOST_LINES."""
     kept = [block for block in blocks if block.lines]
     while sum(_height(block.lines) for block in kept) > MOST_LINES and (worst := max(one.rank for one in kept)):
         kept.remove(next(block for block in reversed(kept) if block.rank == worst))

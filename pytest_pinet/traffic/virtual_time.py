@@ -13,7 +13,7 @@ from dataclasses import replace
 from pytest_pinet.errors import TrafficError
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.warmup import settle
-from pytest_pinet.model.measurement import Flow, Measurement, Sample
+from pytest_pinet.model.measurement import Flow, Measurement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool, WrappingTool
@@ -47,7 +47,8 @@ class VirtualTimeTool(WrappingTool):
                 continue
             whose = virtual[0]
             flows[way] = in_senders_time(flow, job.traffic, job.warmup_cap_s, sender.name) if whose is sender else flow
-            notes.append(_note(whose.name, flow, way, receives=whose is receiver))
+            # Without values, which differ between connections: a result has this note once.
+            notes.append(f"{way}: measured in the virtual time of {whose.name}, which counts instructions")
         return replace(found, flows=flows, notes=tuple(notes))
 
 
@@ -82,11 +83,3 @@ def in_senders_time(flow: Flow, traffic: Traffic, warmup_cap_s: float, sender: s
         streams=streams,
         events=find_events(samples, warmup_cap_s, paced=traffic.bitrate is not None),
     )
-
-
-def _note(end: str, flow: Flow, way: Direction, receives: bool) -> str:
-    other: tuple[Sample, ...] = flow.sender_samples if receives else flow.counted
-    seconds = sum(sample.seconds for sample in other)
-    beside = Bitrate(sum(sample.bytes for sample in other) * 8 / seconds) if seconds else None
-    said = f"; by the clock of the other end, goodput is {beside}" if beside is not None else ""
-    return f"{way}: measured in the virtual time of {end}, which counts instructions{said}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -18,6 +19,15 @@ CLOSE_TIMEOUT_S = 2.0
 
 class SshRefused(SshError):
     """The node answers over ssh, but refuses the login."""
+
+
+def _is_own(record: logging.LogRecord) -> bool:
+    """Return whether a message is not a copy of ssh's output.
+
+    labgrid logs each line of each try as a warning. While a node boots, these are hundreds of "Connection refused",
+    which are expected. The error of the last try has ssh's words.
+    """
+    return not str(record.msg).startswith("ssh: ")
 
 
 @target_factory.reg_driver
@@ -51,6 +61,7 @@ class PiSSHDriver(SSHDriverWithHooks):
     def start_master(self, start: Callable[[], str]) -> str:
         if self._given_up:
             raise SshError(f"{self.target.name}: stopped waiting for ssh, because its kernel panicked")
+        self.logger.addFilter(_is_own)
         try:
             return start()
         except ExecutionError as error:
@@ -67,6 +78,8 @@ class PiSSHDriver(SSHDriverWithHooks):
                 ) from None
             # Report ssh's own message instead of its command line.
             raise ExecutionError(f"{self.login}: {said[-1] if said else error.msg}") from None
+        finally:
+            self.logger.removeFilter(_is_own)
 
     def end_keepalive(self, keepalive: subprocess.Popen[str]) -> None:
         keepalive.kill()

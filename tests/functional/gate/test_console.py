@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,7 +187,7 @@ def test_it_ends_the_traffic(run: Run, test: str) -> None:
     assert seconds_to_failure(run.project, test) < 50
 
 
-def test_the_lines_around_stand_in_text_record_and_run_folder(run: Run) -> None:
+def test_the_lines_around_stand_in_record_and_run_folder(run: Run) -> None:
     result = run.result("test_panic_at_dut")
     lines = result["console_excerpt"].splitlines()
     texts = [line.partition(" ")[2] for line in lines]
@@ -200,9 +199,7 @@ def test_the_lines_around_stand_in_text_record_and_run_folder(run: Run) -> None:
     # Next to the output of the ends until then.
     (file,) = [file for file in result["files"] if file.endswith("/console.txt")]
     assert (run.folder / file).read_text() == result["console_excerpt"]
-    run.output.stdout.fnmatch_lines(["  console"])
-    assert any(re.fullmatch(r"  \d\d:\d\d:\d\d\.\d{3}Z line 5 before", line) for line in run.output.outlines)
-    assert any(re.fullmatch(r"  \S+Z " + re.escape(OOPS[:40]) + ".*", line) for line in run.output.outlines)
+    run.output.stdout.fnmatch_lines([f"  raw        *{file.removesuffix('/console.txt')}"])
     record = (run.folder / "console" / "pi3b-1.log").read_text()
     assert all(line in record for line in lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_pinet.config.labfile import load
 from pytest_pinet.doctor import clock, hardware, links, node_checks, noise
 from pytest_pinet.doctor.finding import Status
 from pytest_pinet.evidence.interface import InterfaceState
@@ -16,7 +17,7 @@ from pytest_pinet.model.hardware import FoundBoard, FoundNic
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.traffic.iperf3_version import Version
 from tests.support.board_answers import CLOCK
-from tests.support.doctor_lab import lab
+from tests.support.doctor_lab import LAB_FILE, lab
 
 # A Pi 4 B with the UGREEN adapter.
 PI4 = FoundBoard(
@@ -87,6 +88,26 @@ def test_a_new_board_without_a_model_is_unknown(bench: Lab) -> None:
     assert found.message == (
         "it is a 'Raspberry Pi 4 Model B Rev 1.4'; board mine of the lab file has no `model:` to compare with"
     )
+
+
+@pytest.mark.parametrize(
+    ("board", "model", "usb_mbps", "blue"), [("pi4b", "4 Model B", 480, True), ("pi3b", "3 Model B", 12, False)]
+)
+def test_an_advice_names_only_ports_that_the_board_has(
+    board: str, model: str, usb_mbps: float, blue: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB_FILE.replace("pi4b", board))
+    nics = {
+        "eth0": FoundNic(
+            "eth0", driver="bcmgenet" if blue else "smsc95xx", bus="platform" if blue else "usb", is_own=True
+        ),
+        "eth1": FoundNic("eth1", driver="ax88179_178a", bus="usb", usb_mbps=usb_mbps),
+    }
+    found = hardware.judge(load(file).nodes["one"], FoundBoard(f"Raspberry Pi {model} Rev 1.2", nics))
+    (act,) = [one.act for one in found if one.message.startswith(f"eth1 runs at USB {usb_mbps} Mbit/s")]
+    assert ("USB 3" in act) is blue
+    assert "another port" in act
 
 
 def test_a_board_without_device_tree_and_bus_is_unknown(bench: Lab) -> None:

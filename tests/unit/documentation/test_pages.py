@@ -103,7 +103,8 @@ def test_each_promise_of_an_error_rate_names_the_same_condition(pytester: pytest
 
     assert len(promises) >= 6
     condition = re.compile(
-        r"calibrated.* baseline spans eight days.* days differ by at most 0\.8 %|alternate|error: docs/\S+/error-rates\.md"
+        r"calibrated.* baseline spans eight days.* days differ by at most 0\.8 %|alternate"
+        r"|error: docs/\S+/error-rates\.md"
     )
     assert [part for part in promises if not condition.search(part)] == []
 

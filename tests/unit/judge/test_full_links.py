@@ -93,6 +93,7 @@ def test_bytes_that_a_busy_receiver_counted_late_do_not_weaken_the_proof() -> No
         full_try(end={"softnet": {"dropped": (0,), "time_squeeze": (40,)}}),
         full_try(end={"processors": (ProcessorLoad(0, 1.0, user=0.1, system=0.5, softirq=0.4),)}),
         full_try(end={"processors": (ProcessorLoad(0, 1.0, user=0.9, system=0.1),)}, tool=90.0),
+        full_try(end={"processors": (ProcessorLoad(0, 1.0, user=0.5, system=0.1, softirq=0.4),)}),
         full_try(end={"processors": None}),
     ],
     ids=[
@@ -113,6 +114,7 @@ def test_bytes_that_a_busy_receiver_counted_late_do_not_weaken_the_proof() -> No
         "packets left in the queue of the kernel",
         "a CPU full of traffic",
         "a CPU full of the traffic tool",
+        "a CPU of which the traffic and other work each have a half",
         "unknown load",
     ],
 )
