@@ -42,7 +42,7 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
     use this option, its slower metrics stay slower only if they are certain among the metrics of all runs.
 
     Exit code: 0 if the build may be merged; 1 if it is slower or broken; 2 if a lab failed; 3 if there is no decision,
-    also if a shard is missing; 4 for wrong arguments, such as runs of different builds.
+    also if a shard is missing or a test died; 4 for wrong arguments, such as runs of different builds.
     """
     from pytest_pinet.cli.run_selection import read_results, results_file
     from pytest_pinet.report.merged_run import Shard, exit_code, merged_run

@@ -45,15 +45,21 @@ def summary_table(
     (against the baseline) and ``spread`` (of the connections) exist if a row has such a value. ``verbose`` adds the
     bottleneck of each result. Except for paths, only printable ASCII is used.
     """
-    rows = rows_of(results)
+    rows = rows_of([result for result in results if not result.not_begun])
+    missed = [*skipped, *not_begun(results)]
     lines = _table(rows, width, color, verbose) if rows else []
-    if skipped:
-        lines += ["", "not measured:", *skipped_lines(skipped, width)]
+    if missed:
+        lines += ["", "not measured:", *skipped_lines(missed, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
     for sentence in (*_ungated(results), *ineffective(results)):
         lines += wrap(sentence, hanging="  ", width=width)
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
     return lines if rows else lines[1:]
+
+
+def not_begun(results: Sequence[ResultRecord]) -> list[SkippedRecord]:
+    """Return what the run ended before. It can be hundreds of tests: they are listed by reason, as skipped ones are."""
+    return [SkippedRecord(id=one.test_name, reason=one.message) for one in results if one.not_begun]
 
 
 def _ungated(results: Sequence[ResultRecord]) -> list[str]:

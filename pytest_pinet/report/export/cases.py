@@ -119,8 +119,9 @@ def _answered(case: Case, entries: Mapping[tuple[str | None, str, str], ChangeEn
     if entry is None:
         return case
     verdict = VERDICTS[entry.outcome]
-    # An undecided metric keeps its own reason, such as an invalid measurement.
-    verdict = case.verdict if verdict is Verdict.INCONCLUSIVE and case.verdict is Verdict.INVALID else verdict
+    # An undecided metric keeps its own reason, such as an invalid measurement or a test that died.
+    own = case.verdict in (Verdict.INVALID, Verdict.ERROR)
+    verdict = case.verdict if verdict is Verdict.INCONCLUSIVE and own else verdict
     return replace(case, verdict=verdict, text=_line(": ".join(filter(None, [entry.finding, entry.text]))))
 
 
