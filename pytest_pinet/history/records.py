@@ -20,6 +20,7 @@ from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import GOOD
 
 # Behind the ID of a value of build or state B.
 OF_B = " (B)"
@@ -124,6 +125,8 @@ def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun
         if of_b and not alternated:
             continue
         with _named(result.id):
+            if result.verdict in GOOD and not result.directions and not result.has_no_rate:
+                raise ValueError(f"the verdict is {result.verdict}, but there are no directions, so no value")
             found = list(_of_result(result, common, started))
         for point in found:
             if of_b:

@@ -55,6 +55,8 @@ EDITS: dict[str, Edit] = {
     "goodput infinite": lambda data: way(data).update(goodput_bps=float("inf")),
     "goodput huge": lambda data: way(data).update(goodput_bps=1e300),
     "goodput tiny": lambda data: way(data).update(goodput_bps=1e-320),
+    "no directions": lambda data: data["results"][0].update(directions={}),
+    "directions missing": lambda data: data["results"][0].pop("directions"),
     "id huge": lambda data: data["results"][0].update(id="pi4b:onboard/" + HUGE),
     "combination huge": lambda data: data["results"][0]["combination"].update(id=HUGE),
     "lab huge": lambda data: data.update(lab=HUGE),
