@@ -27,8 +27,8 @@ from pytest_pinet.report.exact_text import (
     window_of,
 )
 from pytest_pinet.report.table import SIDES, side_cells, text_table
-from pytest_pinet.report.terminal import COLORS, not_begun, skipped_lines
-from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
+from pytest_pinet.report.terminal import COLORS, skipped_lines
+from pytest_pinet.report.text_wrap import WIDTH, copyable, first_paragraph, plain, wrap
 
 _HEADER = ("metric", "A", "B", "change", "outcome")
 # What A is if it has no build, by the baseline of the run.
@@ -70,7 +70,8 @@ def change_lines(
         lines += ["", *_exact_table(head.entries, words, results, width, color)]
     else:
         lines += ["", *_table(head.entries, words, width, color)]
-    if missed := [*skipped, *not_begun(results)]:
+    died = [SkippedRecord(id=one.test_name, reason=first_paragraph(one.message)) for one in results if one.died]
+    if missed := [*skipped, *died]:
         lines += ["", "not measured:", *skipped_lines(missed, width)]
     lines += ["", *wrap(f"{counts_text(gate) or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
     lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]

@@ -95,7 +95,7 @@ class UnendedTests:
             self.end(nodeid)
 
     def end(self, nodeid: str) -> None:
-        """Note that a test needs no other result than those that were kept."""
+        """Note that a test has all its results."""
         if self._left.pop(nodeid, None) is not None:
             self._note(nodeid, None)
 

@@ -114,14 +114,15 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
 
 def _answered(case: Case, entries: Mapping[tuple[str | None, str, str], ChangeEntryRecord]) -> Case:
     """Return the case with its outcome in a gate of a build, which can be stricter than its limit."""
+    if case.result.died:
+        return case
     way = next((way for way, one in case.result.directions.items() if one is case.direction), "")
     entry = entries.get((*case.result.key, way)) if case.direction is not None or not case.result.directions else None
     if entry is None:
         return case
     verdict = VERDICTS[entry.outcome]
-    # An undecided metric keeps its own reason, such as an invalid measurement or a test that died.
-    own = case.verdict in (Verdict.INVALID, Verdict.ERROR)
-    verdict = case.verdict if verdict is Verdict.INCONCLUSIVE and own else verdict
+    # An undecided metric keeps its own reason, such as an invalid measurement.
+    verdict = case.verdict if verdict is Verdict.INCONCLUSIVE and case.verdict is Verdict.INVALID else verdict
     return replace(case, verdict=verdict, text=_line(": ".join(filter(None, [entry.finding, entry.text]))))
 
 
