@@ -58,12 +58,26 @@ class Where:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
+# A longer message is cut in its middle: its end says what to do.
+LONGEST = 2000
+
+
+def sentence(text: str) -> str:
+    """Return a message as one line that can be printed, whatever names and values it quotes.
+
+    Control characters are escaped (``\\n``, ``\\x1b``): a name with a line feed could look like another message.
+    """
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} [... {len(text) - LONGEST} characters ...] {text[-LONGEST // 2 :]}"
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
 class ConfigError(PinetError):
     """A mistake in an option, a marker or a file. The message is one sentence; a known place comes before it."""
 
     def __init__(self, message: str, where: Where | None = None) -> None:
-        super().__init__(message if where is None else f"{where}: {message}")
-        self.message = message
+        super().__init__(sentence(message if where is None else f"{where}: {message}"))
+        self.message = sentence(message)
         self.where = where
 
 

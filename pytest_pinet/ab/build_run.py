@@ -106,6 +106,7 @@ class BuildRun:
                 session.recorder.keep(session.results.of_error(item, case.combination, found))
             else:
                 session.recorder.keep(session.results.finished(item, found))
+            session.unended.end(item.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

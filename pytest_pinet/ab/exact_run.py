@@ -23,7 +23,7 @@ from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import Function, MadeExactBoot
 from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
-from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import exact_combination, exact_records
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS
@@ -76,9 +76,6 @@ class ExactRun:
     @property
     def nics(self) -> Sequence[str]:
         return self._machines.nics
-
-    def combination(self, nic: str) -> CombinationRecord:
-        return exact_combination(nic)
 
     def measure(self, item: pytest.Item, nic: str, limits: ExactLimits) -> Sequence[ResultRecord]:
         session, options = self._session, self._options

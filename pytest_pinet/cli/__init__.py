@@ -153,6 +153,8 @@ def run(words: list[str]) -> int:
         _print(["pinet: stopped"])
         return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else codes.declined
     except PinetError as error:
+        if isinstance(error.__cause__, BrokenPipeError):
+            return codes.output
         _print([f"{PINET} {error}"])
         if isinstance(error, OutputError):
             return codes.output
@@ -176,7 +178,9 @@ def _end(error: Exception, codes: ErrorCodes) -> int:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         assert isinstance(error, OSError)
-        _print([f"{PINET} cannot write {error.filename or 'the output'}: {reason(error)}"])
+        # The reader of a pipe, such as head, has all that it needs.
+        if error.errno != errno.EPIPE:
+            _print([f"{PINET} cannot write {error.filename or 'the output'}: {reason(error)}"])
         return codes.output
     _print(["".join(traceback.format_exception(error)).rstrip()])
     _print([f"{PINET} internal error, please report it with the lines above: {type(error).__name__}: {error}"])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import click
 
 from pytest_pinet.cli.exit_codes import MISTAKE
+from pytest_pinet.errors import sentence
 from pytest_pinet.execution.names import unknown
 
 HELP_NAMES = ["-h", "--help"]
@@ -126,7 +127,7 @@ def usage_error_lines(error: click.ClickException) -> list[str]:
     if isinstance(error, click.NoSuchOption) and context is not None:
         there = [name for param in context.command.get_params(context) for name in (*param.opts, *param.secondary_opts)]
         message = unknown("option", error.option_name, [name for name in there if name.startswith("-")])
-    lines = [f"{PINET} {message}"]
+    lines = [f"{PINET} {sentence(message)}"]
     if context is not None:
         lines += [context.get_usage(), f"For help, run: {context.command_path} --help"]
     return lines

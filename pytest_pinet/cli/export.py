@@ -57,7 +57,11 @@ def export(history_url: str, what: str, form: str, settings: tuple[str, ...], ou
         write = load_exporter(EXPORTERS, form, "the values of a run")
         if given:
             raise ConfigError(f"--set: the format {form} has no settings; remove {', '.join(given)}")
-        text = write((side_of(what, history_url).points,))
+        found = side_of(what, history_url)
+        if not any(point.is_measured for point in found.points):
+            why = "an upload of nothing would delete earlier values"
+            raise ConfigError(f"run {found.name} measured nothing, so it has no values to export: {why}")
+        text = write((found.points,))
     else:
         raise ConfigError(unknown(EXPORTERS.kind, form, EXPORTERS.names | RUN_EXPORTERS.names))
     write_output([text], output, clean=cleaned if form in COMMANDS else for_log)

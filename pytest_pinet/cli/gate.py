@@ -18,7 +18,7 @@ from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE, O
 from pytest_pinet.cli.options import QUIET, print_hints
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
-from pytest_pinet.errors import ConfigError, OutputError, PinetError
+from pytest_pinet.errors import ConfigError, OutputError, PinetError, sentence
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.change_verdict import SKIP, STOP
@@ -115,6 +115,9 @@ def gate(
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
     if status == pytest.ExitCode.USAGE_ERROR:
         print_hints(answer.unknown(pytest_args), OPTIONS)
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED:
+        why = "check the test paths, -k, -m, and the options that select boards, NICs, topologies and tunings"
+        echo(f"pinet: {sentence(f'no test is selected, so there is no answer on {build}: {why}')}", err=True)
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)
     code = code_of(status, answer.head, answer.refused, bisect)

@@ -12,7 +12,7 @@ from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.execution.names import nearest, unknown
 from pytest_pinet.execution.path_kind import exists
 
@@ -134,7 +134,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
 
     def refuse(message: str) -> None:
         refused.append(message)
-        echo(f"{PINET} {message}", err=True)
+        echo(f"{PINET} {sentence(message)}", err=True)
 
     with open_history(history_url, create=True) as store, store.importing():
         for path in files:
@@ -152,7 +152,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
                 elif is_killed:
                     (added, left_out), total = import_killed(store, path), 1
                     if left_out:
-                        echo(f"{path}: {left_out}", err=True)
+                        echo(sentence(f"{path}: {left_out}"), err=True)
                 else:
                     added, total = import_results(store, path), 1
             except ConfigError as error:

@@ -15,6 +15,7 @@ from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.options import FiniteRange, print_lines
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.path_kind import exists, is_file
 
 if TYPE_CHECKING:
     from pytest_pinet.model.record.run import RunRecord
@@ -42,7 +43,7 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
     use this option, its slower metrics stay slower only if they are certain among the metrics of all runs.
 
     Exit code: 0 if the build may be merged; 1 if it is slower or broken; 2 if a lab failed; 3 if there is no decision,
-    also if a shard is missing; 4 for wrong arguments, such as runs of different builds.
+    also if a shard is missing or a test died; 4 for wrong arguments, such as runs of different builds.
     """
     from pytest_pinet.cli.run_selection import read_results, results_file
     from pytest_pinet.report.merged_run import Shard, exit_code, merged_run
@@ -78,14 +79,14 @@ def _copy_configs(run: RunRecord, source: Path, folder: Path) -> None:
     """Copy the kernel configurations of both builds, which are the same in each shard."""
     builds = (run.change.a, run.change.b) if run.change is not None else ()
     for name in [build.source.config for build in builds if build.source is not None and build.source.config]:
-        if not (folder / name).exists():
+        if not exists(folder / name):
             _copy(source, name, folder)
 
 
 def _copy(source: Path, name: str, folder: Path) -> None:
     """Copy a file that a run names, if the run has it, and if it is not outside its folder."""
     path = source / name
-    if path.is_file() and path.resolve().is_relative_to(source.resolve()):
+    if is_file(path) and path.resolve().is_relative_to(source.resolve()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, folder / name)
 

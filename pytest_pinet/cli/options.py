@@ -108,7 +108,9 @@ def write_output(
     with writing(output, option):
         # A file may end in the log of a CI system, too: it is that log (/dev/stdout), or a job prints it.
         # Texts are written one by one, because a history can exceed the memory.
-        write_file(path, (clean(text).encode("utf-8", "backslashreplace") for text in texts))
+        # Only terminals have colours.
+        plain = (clean(text).replace("\x1b", "\\x1b") for text in texts)
+        write_file(path, (text.encode("utf-8", "backslashreplace") for text in plain))
 
 
 class Steps:

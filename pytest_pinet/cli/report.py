@@ -20,7 +20,7 @@ from pytest_pinet.cli.mail_draft import write_mail
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, last_option, write_output
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.who import TREE_OPTION
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.path_kind import exists, is_folder
 
@@ -114,7 +114,7 @@ def report(
         if not any(results.glob("*-result.json")):
             # A page of such results is empty, and looks as if nothing were wrong.
             why = "no test ran, or --alluredir was missing"
-            echo(f"pinet: {results} has no test results, so the report is empty: {why}", err=True)
+            echo(sentence(f"pinet: {results} has no test results, so the report is empty: {why}"), err=True)
         place = _by_allure(allure, results, found, output)
         made_by = str(allure)
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.execution.path_kind import exists, is_file, is_folder
@@ -47,8 +47,8 @@ def results_file(what: str) -> Path | None:
 def read_results(path: Path) -> RunRecord:
     """Read a whole results.json, or the remains of a killed run. Raises ConfigError."""
     record, left_out = record_of(path) if path.name == LINES else (read_run(path), [])
-    for sentence in left_out:
-        echo(f"pinet: {path}: {sentence}", err=True)
+    for why in left_out:
+        echo(f"pinet: {sentence(f'{path}: {why}')}", err=True)
     # Refuse impossible values.
     points_of(record, where=str(path))
     return record

@@ -27,7 +27,8 @@ BUILD_FORM = "a mapping from names to texts"
 
 
 def _id(value: object) -> str:
-    if not isinstance(value, str) or not _ID.fullmatch(value) or len(value) > 300:
+    # YAML writes a control character as "\0".
+    if not isinstance(value, str) or not _ID.fullmatch(value) or len(value) > 300 or not value.isprintable():
         raise ValueError(f"expected {ID_FORM}, got {shown(value)}")
     return value
 

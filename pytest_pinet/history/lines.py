@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.history.points import Point, StoredRun
-from pytest_pinet.history.records import check_point
+from pytest_pinet.history.records import check_point, check_run
 from pytest_pinet.history.results_file import first_problem, in_utc
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def _line(entry: dict[str, Any]) -> str:
 def _run(plain: object) -> StoredRun:
     # Strict for JSON: a text is no number, but times, tuples and verdicts are texts and lists.
     run = _RUN.validate_json(json.dumps(plain), strict=True)
+    check_run(run)
     return replace(run, started=in_utc(run.started), finished=in_utc(run.finished))
 
 

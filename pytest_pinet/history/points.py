@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 
 if TYPE_CHECKING:
     from pytest_pinet.config.acknowledged import Acknowledgement
@@ -110,6 +110,11 @@ class Point:
     link_up: str = ""
     instructions: float | None = None
     packets_per_second: float | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the run has a value or a verdict of this metric."""
+        return self.goodput_bps is not None or self.verdict in (*GOOD, Verdict.FAIL)
 
     @property
     def build_name(self) -> str:

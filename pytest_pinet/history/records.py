@@ -20,11 +20,16 @@ from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import GOOD
 
 # Behind the ID of a value of build or state B.
 OF_B = " (B)"
 # More than any link carries.
 MAX_BPS = 1e15
+# Less than any link carries, other than nothing: a bit in a quarter of an hour.
+MIN_BPS = 1e-3
+# Names become parts of files, addresses and messages. This is the longest path of a file on Linux.
+LONGEST_NAME = 4096
 
 
 def points_of(
@@ -39,6 +44,7 @@ def points_of(
     """
     try:
         run, points = _points(record, folder, alternated)
+        check_run(run)
         for point in points:
             with _named(point.figure):
                 check_point(point)
@@ -55,8 +61,34 @@ def _named(figure: str) -> Iterator[None]:
         raise ValueError(f"{quoted(figure)}: {error}") from None
 
 
+def check_run(run: StoredRun) -> None:
+    """Check that the names of a run and the values of its gate are possible. Raises ValueError."""
+    _check_names(run.id, run.lab, run.session)
+    for metric in run.gate.metrics if run.gate is not None else ():
+        with _named(metric.figure):
+            _check_names(metric.figure)
+            _check_rates(metric.a_bps, metric.b_bps, *(level for turn in metric.turns for level in turn.levels_bps))
+            for share in (metric.change, metric.tolerance, *(metric.interval or ())):
+                if share is not None and not abs(share) < MAX_BPS / MIN_BPS:
+                    raise ValueError(f"a change or a tolerance of {share:g}")
+
+
+def _check_names(*names: str) -> None:
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"a name of {len(name)} characters; at most {LONGEST_NAME} are possible")
+
+
+def _check_rates(*rates: float | None) -> None:
+    for rate in rates:
+        if rate is not None and rate != 0 and not MIN_BPS < abs(rate) < MAX_BPS:
+            raise ValueError(f"a rate of {rate:g} bit/s")
+
+
 def check_point(point: Point) -> None:
-    """Check that the rates, the scale and the number of a point are possible. Raises ValueError."""
+    """Check that the names, the rates, the scale and the number of a point are possible. Raises ValueError."""
+    _check_names(point.figure, point.combination, point.direction, point.lab, point.boot, point.link_up)
+    _check_names(point.parameters, *point.artefacts)
     # The store keeps it in 32 bits.
     if not 0 <= point.number < 2**32:
         raise ValueError(f"a point with the number {point.number}")
@@ -64,9 +96,7 @@ def check_point(point: Point) -> None:
     rates += [one.goodput_bps for one in point.attempts.each]
     if point.spread is not None:
         rates += [point.spread.least_bps, point.spread.median_bps, point.spread.most_bps, point.spread.sd_bps]
-    for rate in rates:
-        if rate is not None and not -MAX_BPS < rate < MAX_BPS:
-            raise ValueError(f"a rate of {rate:g} bit/s")
+    _check_rates(*rates)
     if (point.goodput_bps or 0) < 0:
         raise ValueError(f"a goodput of {point.goodput_bps:g} bit/s")
     if not 0 < point.scale <= 1:
@@ -95,6 +125,8 @@ def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun
         if of_b and not alternated:
             continue
         with _named(result.id):
+            if result.verdict in GOOD and not result.directions and not result.has_no_rate:
+                raise ValueError(f"the verdict is {result.verdict}, but there are no directions, so no value")
             found = list(_of_result(result, common, started))
         for point in found:
             if of_b:

@@ -27,6 +27,8 @@ KNOWN_SCHEMAS = (1,)
 # The run's own data, written when it began. The results do not contain these data.
 HEAD = "run.json"
 LINES = "results.jsonl"
+# The records that tests have until they end.
+UNENDED = "unended.jsonl"
 # The keys that are the same in both lines of a result that a second board completed.
 _OF_ONE = ("test", "id", "started")
 # A run of 500 combinations takes about 50 MB.
@@ -140,7 +142,33 @@ def record_of(lines: Path) -> tuple[RunRecord, list[str]]:
         raise ConfigError(f"{head} lacks the key 'started'; expected the file that a run writes when it begins")
     results, left_out = results_in(text, checked=True)
     found = run_of({**run, "results": results, "complete": False}, str(lines))
+    found = found.replace(results=(*found.results, *unended_in(lines.with_name(UNENDED))))
     return found.replace(finished=_last_seen(found)), left_out
+
+
+def unended_in(file: Path) -> list[ResultRecord]:
+    """Return the records of the tests that had not ended when a run was killed; none without this file.
+
+    Each line replaces the earlier ones of its test. A test that ended has no record. A kill cuts a line short.
+    """
+    try:
+        lines = content_of(file).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    left: dict[str, ResultRecord] = {}
+    for line in lines:
+        try:
+            found = parse_json(line)
+            if not isinstance(found, dict):
+                continue
+            if found.get("left") is None:
+                left.pop(str(found.get("test")), None)
+                continue
+            record = ResultRecord.model_validate_json(json.dumps(found["left"]), strict=True)
+            left[record.test] = record
+        except ValueError:
+            continue
+    return [*left.values()]
 
 
 def goes_on(head: Path) -> bool:

@@ -18,6 +18,9 @@ from pytest_pinet.model.quantities import Bitrate, Tolerance
 # A tolerance with an absolute part may be larger than the goodput.
 LEAST_LIMIT = 1e-3
 
+# The logarithm of a change that is impossible. Intervals of a few runs that differ much exceed what a float can hold.
+MOST_CHANGE = 100.0
+
 
 def days_of(runs: Baseline) -> int:
     """Return how many days these runs span."""
@@ -62,7 +65,7 @@ def compare_sets(old: Baseline, new: Baseline, tolerance: Tolerance, error_rate:
         result = Relation.FASTER
     elif change > -allowed + needed:
         result = Relation.SAME
-    relative, low, high = math.expm1(change), math.expm1(change - half), math.expm1(change + half)
+    relative, low, high = (math.expm1(min(one, MOST_CHANGE)) for one in (change, change - half, change + half))
     why = f"{result}: {relative * 100:+.1f} % ({low * 100:+.1f} to {high * 100:+.1f} %), tolerance {tolerance}; "
     why += f"{len(b)} run{'s' if len(b) > 1 else ''} against {len(a)}"
     if of_days:

@@ -58,13 +58,15 @@ def change_head(
 ) -> ChangeHeadRecord:
     """Return the outcome of each direction, the worst first, and the answer on the whole change.
 
-    The change does not pass, but is undecided, if ``failed`` tests failed or the run was ``interrupted``: an unmeasured
-    combination might be slower. ``exact``: the builds were compared on exact boards.
+    The change does not pass, but is undecided, if ``failed`` tests failed, if a test died or if the run was
+    ``interrupted``: an unmeasured combination might be slower. ``exact``: the builds were compared on exact boards.
     """
     entries = sorted(
-        (entry for result in results for entry in _entries(result, accepted)),
+        (entry for result in results if not result.died for entry in _entries(result, accepted)),
         key=lambda entry: (_ORDER.index(entry.outcome), entry.change or 0.0, entry.id),
     )
+    interrupted = interrupted or any(result.not_begun for result in results)
+    failed = failed or (0 if interrupted else sum(bool(result.died) for result in results))
     came = [MetricSummary(entry.outcome, entry.finding) for entry in entries]
     found = answer(came)
     if found is ChangeVerdict.PASS and (failed or interrupted):

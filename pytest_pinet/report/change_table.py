@@ -28,7 +28,7 @@ from pytest_pinet.report.exact_text import (
 )
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
-from pytest_pinet.report.text_wrap import WIDTH, copyable, plain, wrap
+from pytest_pinet.report.text_wrap import WIDTH, copyable, first_paragraph, plain, wrap
 
 _HEADER = ("metric", "A", "B", "change", "outcome")
 # What A is if it has no build, by the baseline of the run.
@@ -70,8 +70,9 @@ def change_lines(
         lines += ["", *_exact_table(head.entries, words, results, width, color)]
     else:
         lines += ["", *_table(head.entries, words, width, color)]
-    if skipped:
-        lines += ["", "not measured:", *skipped_lines(skipped, width)]
+    died = [SkippedRecord(id=one.test_name, reason=first_paragraph(one.message)) for one in results if one.died]
+    if missed := [*skipped, *died]:
+        lines += ["", "not measured:", *skipped_lines(missed, width)]
     lines += ["", *wrap(f"{counts_text(gate) or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
     lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]

@@ -37,7 +37,7 @@ from pytest_pinet.report.exact_text import (
 from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
-from pytest_pinet.report.terminal import WORDS, by_reason, change_text, count_line, spread_text
+from pytest_pinet.report.terminal import WORDS, by_reason, change_text, count_line, not_begun, spread_text
 from pytest_pinet.report.text_wrap import copyable, rate_or, signed_percent
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
@@ -90,7 +90,8 @@ def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS, losses: Sequen
     """
     if run.change is not None:
         return _change_markdown(run, run.change, most, losses)
-    rows = rows_of(run.results)
+    begun = [result for result in run.results if not result.not_begun]
+    rows = rows_of(begun)
     bad = [row for row in rows if row.verdict is not Verdict.PASS]
     good = [row for row in rows if row.verdict is Verdict.PASS]
     head = [f"## {verdict_in_words(run)}", "", escaped(count_line(run.results, run.skipped)), ""]
@@ -99,7 +100,7 @@ def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS, losses: Sequen
     foot = f"Run {run.run}, lab {run.lab}, {run.started}, pytest-pinet {run.pinet}"
     tail.append(f"<sub>{escaped(foot)}</sub>")
     text = "\n".join(head)
-    for result in run.results:
+    for result in begun:
         block = _message(result)
         if block and len(text) + len(block) < most // 2:
             text += f"\n{block}"
@@ -151,10 +152,11 @@ def _message(result: ResultRecord) -> str:
 
 
 def _skipped(run: RunRecord) -> list[str]:
-    if not run.skipped:
+    missed = [*run.skipped, *not_begun(run.results)]
+    if not missed:
         return []
-    lines = [f"- {escaped(', '.join(ids))}: {escaped(reason)}" for reason, ids in by_reason(run.skipped).items()]
-    return _details(f"{len(run.skipped)} not measured", lines)
+    lines = [f"- {escaped(', '.join(ids))}: {escaped(reason)}" for reason, ids in by_reason(missed).items()]
+    return _details(f"{len(missed)} not measured", lines)
 
 
 def _builds(results: Sequence[ResultRecord]) -> list[str]:

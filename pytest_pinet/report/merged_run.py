@@ -89,7 +89,7 @@ def exit_code(run: RunRecord) -> int:
     verdicts = {result.verdict for result in run.results}
     if Verdict.FAIL in verdicts:
         return 1
-    if Verdict.ERROR in verdicts:
+    if any(result.verdict is Verdict.ERROR and not result.died for result in run.results):
         return 2
     return 0 if verdicts and run.complete and verdicts <= {*GOOD, Verdict.SKIPPED} else 3
 

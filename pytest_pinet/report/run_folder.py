@@ -9,14 +9,14 @@ import os
 import re
 import secrets
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
 from pytest_pinet.execution.output_file import write_file, writing
-from pytest_pinet.history.results_file import HEAD, LINES
+from pytest_pinet.history.results_file import HEAD, LINES, UNENDED, unended_in
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 
@@ -66,6 +66,8 @@ class RunFolder:
         path = self.path / HEAD
         with writing(path, OPTION):
             write_file(path, [json_text(run).encode("ascii")])
+            # A run that is killed during its first test has results, too: the tests that did not end.
+            path.with_name(LINES).touch()
             descriptor = os.open(path, os.O_RDWR)
             weakref.finalize(self, os.close, descriptor)
             # Not every file system has locks. Without a lock a running run looks like a killed one.
@@ -73,19 +75,41 @@ class RunFolder:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write_results(self, run: RunRecord) -> None:
-        """Write ``results.json`` atomically."""
+        """Write ``results.json`` atomically. It has the records of tests that did not end, too."""
         write_json(self.path / "results.json", run, OPTION)
+        with writing(self.path, OPTION):
+            (self.path / UNENDED).unlink(missing_ok=True)
 
     def append(self, result: ResultRecord) -> None:
         """Append one result to ``results.jsonl`` at once, so that it survives a ``kill -9`` of the run."""
-        line = json.dumps(result.dump(), ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
-        path = self.path / LINES
+        self._append(LINES, [result.dump()])
+
+    def note_collected(self, records: Sequence[ResultRecord]) -> None:
+        """Write the records that tests have until they end. All workers write the same, so the first one does.
+
+        If two write at once, the lines of both say the same, and no test has begun yet.
+        """
+        if records and not (self.path / UNENDED).exists():
+            self._append(UNENDED, [{"test": one.test, "left": one.dump()} for one in records])
+
+    def note_unended(self, test: str, record: ResultRecord | None) -> None:
+        """Write the record of a test that has begun; None if the test has ended."""
+        self._append(UNENDED, [{"test": test, "left": None if record is None else record.dump()}])
+
+    def unended(self) -> list[ResultRecord]:
+        """Return the records of all tests that have not ended."""
+        return unended_in(self.path / UNENDED)
+
+    def _append(self, name: str, lines: Iterable[object]) -> None:
+        texts = [json.dumps(line, ensure_ascii=True, allow_nan=False) for line in lines]
+        content = "".join(f"{text}\n" for text in texts).encode("ascii")
+        path = self.path / name
         with writing(path, OPTION):
             # Unbuffered and in one call, so that lines of several workers do not mix.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:
-                while line:
-                    line = line[os.write(descriptor, line) :]
+                while content:
+                    content = content[os.write(descriptor, content) :]
             finally:
                 os.close(descriptor)
 

@@ -47,11 +47,12 @@ def summary_table(
     bottleneck of each result. The failures of the tests ``explained`` are printed elsewhere: their rows have no notes.
     Except for paths, only printable ASCII is used.
     """
-    rows = rows_of(results)
+    rows = rows_of([result for result in results if not result.not_begun])
     shown = [replace(row, notes=()) if row.node_id in explained and row.verdict not in GOOD else row for row in rows]
+    missed = [*skipped, *not_begun(results)]
     lines = _table(shown, width, color, verbose) if rows else []
-    if skipped:
-        lines += ["", "not measured:", *skipped_lines(skipped, width)]
+    if missed:
+        lines += ["", "not measured:", *skipped_lines(missed, width)]
     lines += ["", *wrap(count_line(results, skipped), hanging="  ", width=width)]
     for sentence in (*_ungated(results), *ineffective(results), *_nothing_measured(results, skipped)):
         lines += wrap(sentence, hanging="  ", width=width)
@@ -69,6 +70,11 @@ def _nothing_measured(results: Sequence[ResultRecord], skipped: Sequence[Skipped
         f"NOTHING WAS MEASURED: every test was skipped, {why}.",
         "pytest counts this as a success; with --pinet-require 1 such a run fails.",
     ]
+
+
+def not_begun(results: Sequence[ResultRecord]) -> list[SkippedRecord]:
+    """Return what the run ended before. It can be hundreds of tests: they are listed by reason, as skipped ones are."""
+    return [SkippedRecord(id=one.test_name, reason=one.message) for one in results if one.not_begun]
 
 
 def _ungated(results: Sequence[ResultRecord]) -> list[str]:

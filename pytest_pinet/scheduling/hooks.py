@@ -231,7 +231,7 @@ class ControllerHooks:
         report.when = "setup"
         report.longrepr = (
             f"LeaseError: {self._died or 'the worker died'}\n"
-            "  -> find out why the worker ended (out of memory, kill -9, a crash), and run the test again"
+            "  -> find out why the worker ended (out of memory, kill -9, a time limit, a crash), and run the test again"
         )
 
 

@@ -15,6 +15,7 @@ from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.allure.identity import Subject
@@ -22,7 +23,7 @@ from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
 from pytest_pinet.report.losses import read_losses, short_lines
 from pytest_pinet.report.trends import FigureSeries, RunFacts, run_facts, series_with
-from pytest_pinet.session.exact_gate import FIXTURE, exact_identity
+from pytest_pinet.session.exact_gate import FIXTURE, exact_combination_of
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
 
@@ -68,8 +69,12 @@ def _facts(recorder: RunRecorder, lab: LabOfFile | None, record: RunRecord) -> R
 
 def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | None:
     """Return the identity of a test: combination, name without file and parameters, and its other parameters."""
-    combination = case.combination.identity if case is not None else exact_identity(item)
-    if combination is None:
+    exact = exact_combination_of(item)
+    if case is not None:
+        combination = case.combination.identity
+    elif exact is not None:
+        combination = CombinationId.parse(exact.id)
+    else:
         return None
     callspec = getattr(item, "callspec", None)
     params = callspec.params if callspec is not None else {}

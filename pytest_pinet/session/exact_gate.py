@@ -20,7 +20,6 @@ from pytest_pinet.model.limit_parser import (
     parse_written_instructions,
 )
 from pytest_pinet.model.limits import InstructionLimit, Limit, Metric, Origin
-from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import Direction
@@ -35,7 +34,7 @@ from pytest_pinet.session.settings import settings
 MARKER = "exact"
 SIGNATURE = "exact(nic='*', instructions=None, tolerance=None)"
 _ARGUMENTS = ("nic", INSTRUCTIONS, str(Metric.TOLERANCE))
-# The exact board of a test, from collection on.
+# The combination of a test whose boots have ended.
 COMBINATION_KEY: pytest.StashKey[CombinationRecord] = pytest.StashKey()
 # The keyword of a test that was skipped because not even the known-good build can run on its board.
 NO_BOARD = "pinet-no-exact-board"
@@ -48,9 +47,6 @@ class ExactMode(Protocol):
     @property
     def nics(self) -> Sequence[str]:
         """The NICs that have an exact board."""
-
-    def combination(self, nic: str) -> CombinationRecord:
-        """Return the combination of a NIC, before its first boot."""
 
     def measure(self, item: pytest.Item, nic: str, limits: ExactLimits) -> Sequence[ResultRecord]:
         """Boot both builds, and return a finished result for each window of traffic. Raises PinetError."""
@@ -205,8 +201,8 @@ def limits_of(item: pytest.Item) -> ExactLimits:
     return read_marker(item.nodeid, list(item.iter_markers("exact")))[1]
 
 
-def exact_identity(item: pytest.Item) -> CombinationId | None:
+def exact_combination_of(item: pytest.Item) -> CombinationRecord | None:
     """Return the combination of a test of an exact gate, before its first boot; None for every other test."""
     callspec = getattr(item, "callspec", None)
     nic = callspec.params.get(FIXTURE) if callspec is not None else None
-    return None if nic is None else CombinationId.parse(exact_combination(nic).id)
+    return None if nic is None else exact_combination(nic)

@@ -82,6 +82,12 @@ class ResultBuilder:
         )
         return result_record(parts).replace(test=item.nodeid, rerun=self._rerun_command(item))
 
+    def unended(self, item: pytest.Item, combination: Combination | CombinationRecord, message: str) -> ResultRecord:
+        """Return the record that a test has until it ends."""
+        parts = ResultParts(id=combination.id, verdict=Verdict.ERROR, message=message, combination=combination)
+        rerun = self._rerun_command(item)
+        return result_record(parts).replace(test=item.nodeid, rerun=rerun, started="", died=True)
+
     def with_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> ResultRecord:
         """Write the console excerpt and all output before the error to files, and name the files in the record."""
         texts = {"console.txt": record.console_excerpt, "evidence.txt": evidence_of(error)}

@@ -22,6 +22,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.model.record.change import EXACT, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
+from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_record import EXACT_MEANING
 from pytest_pinet.report.result_record import attached_results, skip_reason
@@ -32,11 +33,15 @@ from pytest_pinet.report.trends import trend_lines
 from pytest_pinet.scheduling.plan import WORKER_INPUT
 from pytest_pinet.session.board_memory import BoardMemory
 from pytest_pinet.session.dry_run import DryRun
+from pytest_pinet.session.exact_gate import exact_combination_of
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
 from pytest_pinet.session.settings import settings
 from pytest_pinet.session.status_words import write_unjudged
 from pytest_pinet.version import __version__
+
+# Why a test that passed has no result.
+NO_MEASUREMENT = "the test passed without a measurement"
 
 
 def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -99,6 +104,11 @@ class RunRecorder:
                 folder.begin(self._begun(folder.run))
                 self._folder = folder
         return self._folder
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether this run measures, so that it has a run folder already."""
+        return self._folder is not None
 
     def _begun(self, run: str) -> RunRecord:
         """Return the record of the run at its beginning. It stays on disk if the run is killed."""
@@ -203,8 +213,9 @@ class RunRecorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Make the run folder if a test will measure."""
-        idle = self.config.option.collectonly or self._dry_run is not None or self.lab is None
-        if not idle and any(is_parametrized(item) for item in session.items):
+        idle = self.config.option.collectonly or self._dry_run is not None
+        measures = exact_combination_of if self.lab is None else is_parametrized
+        if not idle and any(map(measures, session.items)):
             self._make_folder()
 
     # -- results --------------------------------------------------------------------------------------------------
@@ -214,9 +225,11 @@ class RunRecorder:
             return
         for result in attached_results(report):
             self.keep(result)
-        if report.skipped and {"pinet", "exact"} & {*report.keywords} and isinstance(report.longrepr, tuple):
-            name = report.nodeid.rpartition("::")[2]
+        is_ours, name = bool({"pinet", "exact"} & {*report.keywords}), report.nodeid.rpartition("::")[2]
+        if is_ours and report.skipped and isinstance(report.longrepr, tuple):
             self._skipped[report.nodeid] = SkippedRecord(id=name, reason=skip_reason(report))
+        elif is_ours and report.passed and report.when == "call" and report.nodeid not in self.reported_tests:
+            self._skipped[report.nodeid] = SkippedRecord(id=name, reason=NO_MEASUREMENT)
 
     def keep(self, result: ResultRecord) -> None:
         """Keep one result: write it to disk and call the hook. What a second board completed replaces the result."""
@@ -241,6 +254,10 @@ class RunRecorder:
     @property
     def reported_tests(self) -> set[str]:
         return {result.test for result in self._results}
+
+    def has_bad_result(self, test: str) -> bool:
+        """Return whether a result says why this test is not good."""
+        return any(result.test == test and result.verdict not in GOOD for result in self._results)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note that the results are incomplete."""

@@ -50,7 +50,14 @@ from pytest_pinet.report.progress import Progress
 from pytest_pinet.report.result_record import attach_results
 from pytest_pinet.scheduling.hooks import ControllerHooks, WorkerHooks
 from pytest_pinet.session.dry_run import DryRun
-from pytest_pinet.session.exact_gate import COMBINATION_KEY, ExactGate, ExactMode, exact_limits, limits_of
+from pytest_pinet.session.exact_gate import (
+    COMBINATION_KEY,
+    ExactGate,
+    ExactMode,
+    exact_combination_of,
+    exact_limits,
+    limits_of,
+)
 from pytest_pinet.session.header import RunHeader
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.marker import read_profile
@@ -62,6 +69,7 @@ from pytest_pinet.session.run_recorder import RunRecorder, heights_of
 from pytest_pinet.session.second_board import confirm
 from pytest_pinet.session.settings import settings
 from pytest_pinet.session.status_words import StatusWords
+from pytest_pinet.session.unended import UnendedTests
 from pytest_pinet.tuning.registry import boot_part, read_tuning
 
 # Set if the lab caused an error during a measurement: its nodes must be logged into again.
@@ -139,6 +147,8 @@ class PinetSession:
 
             attach(config, directory, self.recorder, self.lab)
         self.results = ResultBuilder(self.recorder)
+        self.unended = UnendedTests(config, self.recorder, self.results)
+        config.pluginmanager.register(self.unended, "pinet-unended-tests")
         self.plain = PlainMeasuring(self.recorder, self.results, self.progress)
         if self.lab is not None and not self.is_worker:
             self._register_header(self.lab)
@@ -189,7 +199,6 @@ class PinetSession:
     def exact_gate(self, item: pytest.Item, nic: str) -> ExactGate:
         assert self.exact is not None, "without --pinet-exact, tests of exact gates are skipped"
         item.stash[RESULTS_KEY] = []
-        item.stash[COMBINATION_KEY] = self.exact.combination(nic)
         return ExactGate(self.exact, item, nic, limits_of(item), self._exact_limits)
 
     def profile(self, item: pytest.Item | None, called: str | None = None) -> Profile:
@@ -357,7 +366,7 @@ class PinetSession:
 def _combination_of(item: pytest.Item) -> Combination | CombinationRecord | None:
     """Return what a test measures, in a lab or on an exact board; None if it measures nothing."""
     case = case_of(item)
-    return case.combination if case is not None else item.stash.get(COMBINATION_KEY, None)
+    return case.combination if case is not None else item.stash.get(COMBINATION_KEY, None) or exact_combination_of(item)
 
 
 def _marked(call: GateCall) -> tuple[Limit, ...]:

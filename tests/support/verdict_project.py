@@ -14,13 +14,14 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.result_record import ResultParts, result_record
 from pytest_pinet.session.dry_run import PlannedLink
 from pytest_pinet.session.fixtures import pinet_session
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from tests.support.change_session import LAB_FILE
 from tests.support.gate_project import CI
+from tests.support.report_records import direction
 
 CONFTEST = """
 from tests.support import verdict_project
@@ -58,7 +59,7 @@ _PATCHES = pytest.MonkeyPatch()
 
 
 class NamedVerdicts:
-    """Implements ``MeasuringMode``: each test gets the verdict that its name says."""
+    """Implements ``MeasuringMode``: each test gets the verdict that its name says, and a goodput if it is good."""
 
     def is_measuring(self, item: pytest.Item) -> bool:
         return True
@@ -74,7 +75,8 @@ class NamedVerdicts:
         verdict = Verdict(call.item.name.partition("[")[0].removeprefix("test_"))
         combination = call.link.combination
         text = f"the text of this {verdict} result"
-        return result_record(ResultParts(f"{call.link.id}/{job.key}", verdict, text, combination, job.key))
+        record = result_record(ResultParts(f"{call.link.id}/{job.key}", verdict, text, combination, job.key))
+        return record.replace(directions={"tx": direction(941e6, verdict=verdict)}) if verdict in GOOD else record
 
 
 def install() -> None:

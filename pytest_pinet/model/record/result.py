@@ -104,7 +104,9 @@ class ResultRecord(SparseRecord):
     (``panic`` and so on). ``facts`` are machine facts of other plugins (hook ``pytest_pinet_machine_facts``). ``scale``
     is the share of its rate at which the link ran, if less than 1: values are converted to the full rate, ``evidence``
     and ``cables`` are not. ``boot`` names the boot of the device under test and ``link_up`` its link-up in that boot:
-    values of one boot or link-up resemble each other. ``second_board`` is what another board of this kind had after
+    values of one boot or link-up resemble each other. ``died`` is true for a test that ended without a result of its
+    own: its process died, a fixture or a time limit ended it, or the run ended before it (then ``started`` is empty).
+    ``second_board`` is what another board of this kind had after
     this result failed. ``lab`` is the lab of a result if runs of several labs were merged.
     """
 
@@ -153,12 +155,23 @@ class ResultRecord(SparseRecord):
     scale: Rare[float] = None
     boot: Rare[str] = None
     link_up: Rare[str] = None
+    died: Rare[bool] = None
     lab: Rare[str] = None
 
     @property
     def key(self) -> tuple[str | None, str]:
         """The lab and the id: results of merged labs can have the same id."""
         return self.lab, self.id
+
+    @property
+    def test_name(self) -> str:
+        """The name of the test, without its file."""
+        return self.test.rpartition("::")[2]
+
+    @property
+    def not_begun(self) -> bool:
+        """Whether the run ended before this test."""
+        return bool(self.died) and not self.started
 
     @property
     def has_no_rate(self) -> bool:

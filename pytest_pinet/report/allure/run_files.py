@@ -172,13 +172,13 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
     """Return Allure 3's metrics in Mbit/s, one key per direction. Invalid results and lab errors are left out."""
     found: list[dict[str, object]] = []
     for result in results:
-        start = int(datetime.fromisoformat(result.started).timestamp() * 1000)
-        stop = start + int(result.seconds * 1000)
         combination = result.combination
         for way, direction in result.directions.items():
             key = metric_id(result.id, way)
             if direction.verdict in (Verdict.INVALID, Verdict.ERROR):
                 continue
+            start = int(datetime.fromisoformat(result.started).timestamp() * 1000)
+            stop = start + int(result.seconds * 1000)
             found.append({
                 "id": f"{key}#{len(found) + 1}",
                 "key": key,

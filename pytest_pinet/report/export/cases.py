@@ -116,6 +116,8 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
 
 def _answered(case: Case, entries: Mapping[tuple[str | None, str, str], ChangeEntryRecord]) -> Case:
     """Return the case with its outcome in a gate of a build, which can be stricter than its limit."""
+    if case.result.died:
+        return case
     way = next((way for way, one in case.result.directions.items() if one is case.direction), "")
     entry = entries.get((*case.result.key, way)) if case.direction is not None or not case.result.directions else None
     if entry is None:

@@ -13,7 +13,7 @@ from pytest_pinet.history.builds import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, rules, variables
+from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, clean, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.losses import changes_text
@@ -85,7 +85,8 @@ def page(
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
     verdicts = {verdict for series in shown for verdict in series.dots.column(VERDICT)}
-    return str(
+    # Charts and headings come as HTML, which the templates do not clean.
+    return clean(
         render(
             "page.html",
             title=f"Network throughput of lab {labs[0]}" if len(labs) == 1 and labs[0] else "Network throughput",

@@ -21,7 +21,7 @@ from pytest_pinet.report.trends import FigureSeries
 
 _MEANS = {
     Verdict.FAIL: ("misses its limit", "miss their limits"),
-    Verdict.ERROR: ("was not measured because of the lab", "were not measured because of the lab"),
+    Verdict.ERROR: ("ended without a value", "ended without a value"),
     Verdict.INVALID: ("has no valid measurement", "have no valid measurement"),
     Verdict.INCONCLUSIVE: ("is undecided", "are undecided"),
 }

@@ -201,3 +201,9 @@ def test_the_value_of_an_option_is_no_test(
     for name in ("junit.xml", "test_own.py"):
         Path(name).touch()
     assert _names_tests(words) is has_tests
+
+
+def test_a_gate_without_a_test_says_so(gate: Gate) -> None:
+    code, output = gate("good.yaml", "test_driver.py", "-k", "nothing")
+    assert code == 4
+    assert "pinet: no test is selected, so there is no answer on good.yaml: check the test paths, -k, -m, " in output

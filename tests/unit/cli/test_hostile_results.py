@@ -19,6 +19,7 @@ from tests.support.gate_records import gated_run
 from tests.support.history_records import day, keep, kept
 
 DEEP = "[" * 100_000 + "]" * 100_000
+HUGE = "a" * 1_000_000
 Edit = Callable[[dict[str, Any]], object]
 
 
@@ -53,6 +54,13 @@ EDITS: dict[str, Edit] = {
     "goodput nan": lambda data: way(data).update(goodput_bps=float("nan")),
     "goodput infinite": lambda data: way(data).update(goodput_bps=float("inf")),
     "goodput huge": lambda data: way(data).update(goodput_bps=1e300),
+    "goodput tiny": lambda data: way(data).update(goodput_bps=1e-320),
+    "no directions": lambda data: data["results"][0].update(directions={}),
+    "directions missing": lambda data: data["results"][0].pop("directions"),
+    "id huge": lambda data: data["results"][0].update(id="pi4b:onboard/" + HUGE),
+    "combination huge": lambda data: data["results"][0]["combination"].update(id=HUGE),
+    "lab huge": lambda data: data.update(lab=HUGE),
+    "file huge": lambda data: data["results"][0].update(files=[f"raw/{HUGE}"]),
     "goodput negative": lambda data: way(data).update(goodput_bps=-1.0),
     "limit infinite": lambda data: way(data).update(limit_bps=float("inf")),
     "verdict unknown": lambda data: way(data).update(verdict="good"),
@@ -78,6 +86,89 @@ def test_a_broken_results_file_is_refused(capsys: pytest.CaptureFixture[str], ed
         "published": ["published", path],
     }[command]  # fmt: skip
     assert path in sentence(capsys, *words)
+
+
+GATES: dict[str, Edit] = {
+    "tolerance": lambda data: data["results"][0]["change"].update(tolerance=1e308),
+    "change": lambda data: data["change"]["entries"][0].update(change=1e308),
+    "goodput of A": lambda data: data["change"]["entries"][0].update(a_bps=1e-320),
+}
+
+
+@pytest.mark.parametrize("edit", GATES.values(), ids=GATES)
+@pytest.mark.parametrize("command", ["summary", "import"])
+def test_a_gate_with_an_impossible_number_is_refused(
+    capsys: pytest.CaptureFixture[str], edit: Edit, command: str
+) -> None:
+    data = gated_run().dump()
+    edit(data)
+    Path("r.json").write_text(json.dumps(data))
+    words = {"summary": ["summary", "r.json"], "import": ["history", "import", "r.json"]}[command]
+    assert "r.json is broken (" in sentence(capsys, *words)
+
+
+def test_a_file_of_a_run_whose_name_no_system_has(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a" * 300, "a/" * 2000 + "b", "a\0b"):
+        folder = Path(".pinet/runs/one")
+        folder.mkdir(parents=True, exist_ok=True)
+        data = day(1).dump()
+        data["results"][0]["files"] = [name]
+        (folder / "results.json").write_text(json.dumps(data))
+        assert run(["report", "--page", "--history", "off"]) == 0
+        assert code_of("merge", "--history", "off", str(folder)) == 0
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_page_has_no_control_characters() -> None:
+    data = day(1).dump()
+    one = data["results"][0]
+    hostile = "".join(map(chr, (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2028))) + "\x1b[31m"
+    one["id"] = one["combination"]["id"] = f"pi4b:{hostile}/pair"
+    one["build"] = {hostile: hostile}
+    Path(".pinet/runs/one").mkdir(parents=True)
+    Path(".pinet/runs/one/results.json").write_text(json.dumps(data))
+    assert run(["report", "--page", "--history", "off", "-o", "page.html"]) == 0
+    found = Path("page.html").read_text()
+    assert {one for one in found if not one.isprintable()} - {"\n", "\xa0"} == set()
+
+
+HOSTILE_NAME = "x\x1b[31m\x1b]0;y\x07\npinet: all is well\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["summary", HOSTILE_NAME],
+        ["check", HOSTILE_NAME],
+        ["compare", HOSTILE_NAME, "latest"],
+        ["export", "--format", HOSTILE_NAME],
+        ["history", "import", HOSTILE_NAME],
+        ["history", "--history", f"{HOSTILE_NAME}.db"],
+        ["summary", f"--{HOSTILE_NAME}"],
+        [HOSTILE_NAME],
+        ["report", "-o", f"none/{HOSTILE_NAME}/page.html"],
+        ["graph", "--lab", HOSTILE_NAME],
+    ],
+)
+def test_a_name_cannot_look_like_a_message(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    Path(HOSTILE_NAME).mkdir()
+    Path(HOSTILE_NAME, "results.json").write_text("{")
+    assert code_of(*words) == 4
+    error = capsys.readouterr().err
+    assert "\npinet: all is well" not in error
+    assert not any(one in error for one in "\x1b\x07")
+
+
+@pytest.mark.parametrize("argument", ["x" * 100_000, "x y " * 25_000, "\u20ac" * 100_000, "\x1b" * 100_000])
+@pytest.mark.parametrize(
+    "words",
+    [["summary"], ["check"], ["history", "--history"], ["report", "--last"], [], ["summary", "--format"], ["who"]],
+)
+def test_a_message_does_not_repeat_a_long_argument(
+    capsys: pytest.CaptureFixture[str], words: list[str], argument: str
+) -> None:
+    assert code_of(*words, argument) == 4
+    assert 0 < len(capsys.readouterr().err) < 20_000
 
 
 @pytest.mark.parametrize("words", [{"answer": "fine"}, {"outcome": "nchanged"}])

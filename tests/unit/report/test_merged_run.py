@@ -82,6 +82,19 @@ class TestAnswer:
         assert run.change.sentence == why
 
     @pytest.mark.parametrize(
+        ("started", "why"),
+        [("2026-11-21T10:00:00+00:00", "1 test failed for another reason"), ("", "the run was interrupted")],
+    )
+    def test_a_test_that_died_leaves_no_decision(self, started: str, why: str) -> None:
+        died = result("pi5:onboard/pair", {}, "error", "its process died").replace(died=True, started=started)
+        run = merged(shard(SAME, died), shard(compared("pi5:onboard/pair", "tx", 0.0, "same")))
+        assert answer(run) == ("undecided", 3)
+        assert run.change is not None
+        assert run.change.sentence == f"No decision on new: no metric is slower, but {why}."
+        assert "    its process died" in change_lines(run.change, run.skipped, results=run.results)
+        assert [case.verdict for case in cases_of(run) if case.result.died] == ["error"]
+
+    @pytest.mark.parametrize(
         ("verdicts", "code"),
         [(["pass", "marginal"], 0), (["pass", "fail"], 1), (["error", "pass"], 2), (["inconclusive", "pass"], 3)],
     )

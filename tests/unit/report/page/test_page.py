@@ -53,7 +53,7 @@ def text() -> str:
 
 
 def test_the_first_sentence_says_what_is_wrong() -> None:
-    assert lead(ALL) == "Of 4 metrics, 1 misses its limit and 1 was not measured because of the lab."
+    assert lead(ALL) == "Of 4 metrics, 1 misses its limit and 1 ended without a value."
     assert lead([series()]) == "The only metric meets its limit."
     assert lead([series(), series()]) == "All 2 metrics meet their limits, and none has an open loss."
     assert lead([series(step=30)]) == "The only metric misses its limit."
