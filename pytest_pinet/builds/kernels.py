@@ -159,7 +159,7 @@ def _initramfs(listed: list[BuildPart], name: str, release: str) -> list[BuildPa
 
 
 def _one_of_each_name(files: Iterable[BuildPart], release: str) -> list[BuildPart]:
-    """Return the files without copies of equal content. Of device trees for several kernels, only this release counts."""
+    """Return the files without copies of equal content. Of trees for several kernels, the ones of this release."""
     groups: dict[tuple[BuildFileRole, str], list[BuildPart]] = {}
     for part in files:
         groups.setdefault((part.role, part.name or part.path.name), []).append(part)
