@@ -28,7 +28,7 @@ from pytest_pinet.model.forms import BUILD_NAME
 from pytest_pinet.tuning.values import cpus
 
 FILE = "build.yaml"
-WHAT = "a build (build.yaml, a folder or URL, a .deb, Image,modules.tar.xz or module.ko)"
+WHAT = "a build (build.yaml, a folder or URL, a package or archive, Image,modules.tar.xz or module.ko)"
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 # Python and YAML read these numbers, the kernel refuses them.
@@ -137,7 +137,7 @@ class BuildSection(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     name: BuildName | None = Field(None, description="name in reports; default: the file's name")
-    deb: Text | None = Field(None, description="a linux-image package")
+    deb: Text | None = Field(None, description="a package or archive with a kernel")
     artefacts: Text | None = Field(None, description="folder or URL of a build by TuxMake or KernelCI")
     kernel: Text | None = Field(None, description="Image, Image.gz, vmlinuz")
     initramfs: Text | None = None
@@ -157,8 +157,8 @@ class BuildSection(BaseModel):
 
 
 def load_build(path: str) -> Build:
-    """Read and check a build: a build.yaml, a folder, a .deb, a kernel image, a module, or several, separated by
-    commas; or a build of TuxMake or KernelCI.
+    """Read and check a build: a build.yaml, a folder, a package or archive, a kernel image, a module, or several of
+    them, separated by commas; or a build of TuxMake or KernelCI.
 
     Raises ConfigError: one sentence with file and line.
     """

@@ -359,8 +359,8 @@ REFUSED = [
     ("no cmdline.txt", PI_OS, "pi4b", without("cmdline.txt"),
      "FOLDER of NODE has no cmdline.txt, which the kernel's command line comes from"),
     ("a command line that the firmware cuts in a word", PI_OS, "pi4b", booted_with("rootwait", "rootw"),
-     "the kernel of NODE got only the beginning of cmdline.txt, up to 'rootw' (192 characters of its command line): its "
-     "firmware or boot loader cuts the rest, and with it the words of a build; shorten cmdline.txt"),
+     "the kernel of NODE got only the beginning of cmdline.txt, up to 'rootw' (192 characters of its command line): "
+     "its firmware or boot loader cuts the rest, and with it the words of a build; shorten cmdline.txt"),
     ("a word that another loader changes", PI_OS, "pi4b", booted_with("rootfstype=ext4", "rootfstype=f2fs"),
      "cmdline.txt of NODE has 'rootfstype=ext4', and its kernel was started with 'rootfstype=f2fs': if cmdline.txt was "
      "edited, reboot NODE first; if its firmware or boot loader changes this word, write 'rootfstype=f2fs' in "
