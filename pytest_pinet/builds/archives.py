@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from pytest_pinet.builds.not_a_build import CARD
 from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_BYTES, MAX_FILES, Unreadable, deb_files, tar_files, tar_stream
 
 # An Alpine or OpenWrt package is a tar archive, too.
@@ -77,6 +78,8 @@ def _zip_files(data: bytes) -> Iterator[tuple[str, bytes]]:
                 if member.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
                     continue
                 whole += member.file_size
+                if member.file_size > MAX_BYTES and member.filename.endswith((".img", ".wic")):
+                    raise Unreadable(f"it has {CARD}")
                 if member.file_size > MAX_BYTES or whole > MAX_ARCHIVE:
                     raise Unreadable(f"its files are too large (at most {MAX_BYTES // 2**20} MiB each)")
                 path = PurePosixPath(member.filename.lstrip("/"))

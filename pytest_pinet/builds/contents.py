@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.archives import archive_files
 from pytest_pinet.builds.cache import unpack_once
@@ -18,6 +18,7 @@ from pytest_pinet.builds.listing import (
     list_folder,
 )
 from pytest_pinet.builds.module import is_module
+from pytest_pinet.builds.not_a_build import SOURCE_TREE
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where
@@ -124,6 +125,8 @@ def unpack(archives: Sequence[Path], where: Where) -> Path:
         nonlocal at
         at = archive
         for name, data in archive_files(archive):
+            if PurePosixPath(name).name == "MAINTAINERS":
+                raise Unreadable(f"it is {SOURCE_TREE}")
             own = hashlib.sha256(data).hexdigest()
             known, other = seen.setdefault(name, (own, archive))
             if known != own:

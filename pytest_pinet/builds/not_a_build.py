@@ -11,14 +11,15 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_pinet.execution.path_kind import exists, is_file
+from pytest_pinet.execution.path_kind import exists, is_file, is_folder
 
 MODULE_MAKE = "make -C /lib/modules/RELEASE/build M=FOLDER modules"
-_CARD = "an image of a whole card: take the kernel and modules out of it"
+CARD = "an image of a whole card: take the kernel and modules out of it"
 _PATCH = "a patch: apply it and build the kernel or the module"
 _SOURCE = "a source file: build the kernel or the module, and name the result"
-_SOURCE_TREE = "a source tree of the kernel: build it first (make Image modules dtbs)"
+SOURCE_TREE = "a source tree of the kernel: build it first (make Image modules dtbs)"
 _BUILT = "an Image is needed (make Image, or the package of the kernel)"
+VMLINUX = f"found vmlinux; {_BUILT}"
 _HEAD = 4096
 _PATCH_LINES = re.compile(rb"(?m)^(?:From [0-9a-f]{40} |diff --git |--- \S+.*\n\+\+\+ )")
 _SOURCES = (".c", ".h", ".S", ".dts", ".dtsi", ".o", ".mod", ".config")
@@ -50,10 +51,15 @@ def _git_knows(text: str) -> bool:
 
 
 def what_is_folder(folder: Path) -> str:
-    """Return what a folder is that has no part of a build; or nothing."""
+    """Return what a folder is that has no part of a build; or nothing.
+
+    An archive of sources has one folder.
+    """
     if is_kernel_source(folder):
-        return _SOURCE_TREE
+        return SOURCE_TREE
     names = sorted(_names(folder))
+    if len(names) == 1 and is_folder(folder / names[0]):
+        return what_is_folder(folder / names[0])
     if "objects" in names and "refs" in names and "HEAD" in names:
         return "a git repository: check it out and build it"
     if any(name.endswith(".ko") for name in names):
@@ -64,9 +70,9 @@ def what_is_folder(folder: Path) -> str:
     if (sources or "src" in names) and ({"Makefile", "Kbuild"} & {*names, *_names(folder / "src")}):
         return "the source of a driver: build it with " + MODULE_MAKE.replace("FOLDER", str(folder))
     if "vmlinux" in names:
-        return f"found vmlinux; {_BUILT}"
+        return f"no build: {VMLINUX}"
     kinds = [(name, what_is_file(folder / name)) for name in names if is_file(folder / name)]
-    return next((f"{name} is {kind}" for name, kind in kinds if kind), "")
+    return next((f"no build: {name} is {kind}" for name, kind in kinds if kind), "")
 
 
 def is_kernel_source(folder: Path) -> bool:
@@ -93,7 +99,7 @@ def what_is_file(path: Path) -> str:
         return ""
     name = path.name
     if _is_card(raw) or re.search(r"\.(?:wic|iso|sdcard|vfat)\b", name):
-        return _CARD
+        return CARD
     if raw.startswith(b"hsqs") or raw[1080:1082] == b"\x53\xef" or name.startswith("rootfs."):
         return "a root file system: take the kernel and modules out of it"
     if name.endswith((".patch", ".diff", ".mbox")) or _PATCH_LINES.search(raw):

@@ -10,10 +10,10 @@ from pytest_pinet.builds.contents import BuildContents, add_listing, unpack
 from pytest_pinet.builds.listing import CMDLINE, CONFIG, FIRMWARE, OVERLAYS, Listing, filled, list_folder
 from pytest_pinet.builds.make_output import add_make_output, is_make_output
 from pytest_pinet.builds.module import is_module
-from pytest_pinet.builds.not_a_build import is_kernel_source, what_is_file, what_is_folder
+from pytest_pinet.builds.not_a_build import VMLINUX, is_kernel_source, what_is_file, what_is_folder
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import misspelled
-from pytest_pinet.execution.path_kind import is_folder
+from pytest_pinet.execution.path_kind import is_file, is_folder
 from pytest_pinet.model.build import BuildFileRole
 
 _ACCEPTED = (
@@ -57,7 +57,7 @@ def add_places(parts: BuildContents, paths: Sequence[Path], named_at: Where | No
     unpacked = unpack(archives, where)
     found = list_folder(unpacked, where)
     if _is_empty(found):
-        what = what_is_file(archives[0])
+        what = what_is_file(archives[0]) or what_is_folder(unpacked)
         why = f"it is {what}" if what else "expected a linux-image package, or an archive with boot/ or lib/modules/"
         raise ConfigError(f"{archives[0]} contains no kernel and no modules; {why}", where)
     add_listing(parts, found, where)
@@ -92,6 +92,12 @@ def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:
         found.left_out += [str(path.relative_to(root)) for path in found.archives if path not in wanted]
         add_listing(parts, found, where)
         archives += wanted
+        if (
+            found.trees
+            and not (found.kernels or wanted)
+            and (is_file(root / "vmlinux") or is_file(root / "boot/vmlinux"))
+        ):
+            raise ConfigError(f"{folder} has modules and no kernel: {VMLINUX}", where)
         is_taken = is_taken or not _is_empty(found) or bool(found.texts or wanted)
     if not is_taken:
         what = what_is_folder(folder)

@@ -118,7 +118,11 @@ def in_folder(prefix: str, folder: str) -> Change:
     """Put the known-good files into a folder, as tools for updates do."""
 
     def change(setup: Setup) -> None:
-        own = {f"{folder}/kernel8.img": "Image-rpi-v8", f"{folder}/initramfs8": 900, f"{folder}/bcm2711-rpi-4-b.dtb": 9}
+        own: dict[str, str | int] = {
+            f"{folder}/kernel8.img": "Image-rpi-v8",
+            f"{folder}/initramfs8": 900,
+            f"{folder}/bcm2711-rpi-4-b.dtb": 9,
+        }
         config(f"os_prefix={prefix}\n", files=own)(setup)
         setup.texts[f"{folder}/cmdline.txt"] = setup.texts["cmdline.txt"]
         setup.texts["cmdline.txt"] = "root=/dev/gone\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
@@ -96,6 +97,13 @@ def test_the_artefact_of_a_pull_request(tmp_path: Path, image: str, form: str) -
     trees = [DTB, "bcm2712-rpi-5-b.dtb"]
     assert names(build) == [*trees, "kernel8.img", V8, "overlays/eee.dtbo", "overlays/overlay_map.dtb"]
     assert (build.release, build.variants, build.left_out) == (V8, {}, ())
+
+
+def test_a_folder_with_the_artefacts_of_several_jobs(tmp_path: Path) -> None:
+    (tmp_path / "bcm2711_build.tar").write_bytes(made.tar(pull_request()))
+    assert load_build(str(tmp_path)).release == V8
+    (tmp_path / "bcm2712_build.tar").write_bytes(made.tar(pull_request("kernel_2712.img", K16)))
+    assert list(load_build(str(tmp_path)).variants) == ["kernel8.img", "kernel_2712.img"]
 
 
 def test_the_artefact_of_a_kernel_for_arm(tmp_path: Path) -> None:
@@ -361,8 +369,8 @@ NO_BUILDS: dict[str, tuple[dict[str, bytes], str, str]] = {
     ),
     "patch": ({"0001-net.patch": PATCH}, "0001-net.patch", "it is a patch: apply it and build the kernel"),
     "patch without a name": ({"x": b"diff --git a/x b/x\n"}, "x", "it is a patch: apply it"),
-    "folder of patches": ({"0001-net.patch": PATCH}, "", "0001-net.patch is a patch: apply it"),
-    "vmlinux": ({"vmlinux": made.module("vmlinux")}, "", "is found vmlinux; an Image is needed"),
+    "folder of patches": ({"0001-net.patch": PATCH}, "", "is no build: 0001-net.patch is a patch: apply it"),
+    "vmlinux": ({"vmlinux": made.module("vmlinux")}, "", "is no build: found vmlinux; an Image is needed"),
     "vmlinux, alone": ({"vmlinux": made.module("vmlinux")}, "vmlinux", "it is vmlinux; an Image is needed"),
     "card": ({"x.img": CARD}, "x.img", "it is an image of a whole card: take the kernel and modules out of it"),
     "card, packed": ({"x.img.xz": lzma.compress(CARD)}, "x.img.xz", "it is an image of a whole card: "),
@@ -371,6 +379,25 @@ NO_BUILDS: dict[str, tuple[dict[str, bytes], str, str]] = {
         {"x.zip": zipped({"2026-06-01-raspios.img": CARD})},
         "x.zip",
         "contains no kernel and no modules",
+    ),
+    "modules and vmlinux": (
+        {"vmlinux": made.module("vmlinux"), **made.tree()},
+        "",
+        "has modules and no kernel: found vmlinux; an Image is needed",
+    ),
+    "archive of a driver": (
+        {
+            "r8125-9.016.01.tar.bz2": bz2.compress(
+                made.tar(dict.fromkeys(("r8125/src/Makefile", "r8125/src/x.c"), b"x"))
+            )
+        },
+        "r8125-9.016.01.tar.bz2",
+        "it is the source of a driver: build it with make -C",
+    ),
+    "archive of a kernel": (
+        {"linux-6.12.tar.xz": lzma.compress(made.tar({"linux-6.12/MAINTAINERS": b"x", "linux-6.12/Kbuild": b"x"}))},
+        "linux-6.12.tar.xz",
+        "it is a source tree of the kernel: build it first",
     ),
     "source file": ({"r8169.c": b"int x;"}, "r8169.c", "it is a source file: build the kernel or the module"),
     "headers": (
