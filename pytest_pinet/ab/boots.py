@@ -159,7 +159,7 @@ class BuildBooter:
             raise self._failed[node]
         build = self.options.build(self.side)
         # A board whose kernel crashed in this turn has since booted its own build.
-        if node not in self._up or session.deployment.running != build:
+        if node not in self._up or not session.deployment.runs(build):
             self._boot(node, session, build, boot_part(combination.tuning))
 
     def _check(self, node: str, session: NodeSession) -> None:

@@ -41,7 +41,7 @@ def measure_builds(session: PinetSession) -> None:
         message = f"no lab is configured for the build; pass {found.origin('lab')} FILE, or set PINET_LAB"
         raise ConfigError(f"{found.origin('build')}: {message}")
     if session.dry_run is not None:
-        session.dry_run.turns = options.turns
+        session.dry_run.of_builds(options.contents(), options.turns)
         return
     dist = getattr(config.option, "dist", "no")
     if dist != "no" and not (config.option.numprocesses and getattr(config.option, UNCHOSEN)):
@@ -74,7 +74,7 @@ class BuildRun:
     def _head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         recorder = self._session.recorder
-        recorder.warn(*self._options.keep_configs(recorder.folder.path))
+        recorder.warn(*self._options.left_out(), *self._options.keep_configs(recorder.folder.path))
         options = self._options
         sides = [options.record(side) for side in (Side.A, Side.B)]
         turns = len(self.boots.made) + self._turns_of_workers

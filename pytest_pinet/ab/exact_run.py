@@ -48,6 +48,8 @@ def measure_exact(session: PinetSession) -> None:
     machines = hook(config=session.config) or QemuMachines(exact_boards(*found.on_command_line("lab")))
     # A NIC that does not exist is a mistake in the command line, not in a test.
     list(chosen(machines.nics, found["nic"], found.origin("nic")))
+    if session.dry_run is not None:
+        session.dry_run.of_builds(options.contents())
     session.exact = run = ExactRun(session, options, machines)
     session.recorder.head = run.head
     session.config.pluginmanager.register(run, "pinet-exact")
@@ -202,7 +204,7 @@ class ExactRun:
     def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         recorder = self._session.recorder
-        recorder.warn(*self._options.keep_configs(recorder.folder.path))
+        recorder.warn(*self._options.left_out(), *self._options.keep_configs(recorder.folder.path))
         a, b = (self._options.record(side) for side in (Side.A, Side.B))
         turns = {one.combination.id: one.change.turns for one in results if one.change is not None}
         # A boot of an earlier run takes no time. Workers made the boots of their results.

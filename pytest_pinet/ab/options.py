@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,21 @@ from pytest_pinet.errors import BuildError, ConfigError
 from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side
-from pytest_pinet.model.build import Build
+from pytest_pinet.model.build import Build, BuildFileRole
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, BuildSourceRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
 BUILD = "--pinet-build"
 # The known-good build of exact boards if no other is given.
 STOCK = "stock kernel"
+
+_SHOWN = 3
+_COUNTED = {
+    BuildFileRole.DEVICE_TREE: "device tree",
+    BuildFileRole.OVERLAY: "overlay",
+    BuildFileRole.INITRAMFS: "initramfs",
+    BuildFileRole.FIRMWARE: "firmware file",
+}
 
 
 def config_name(side: Side) -> str:
@@ -68,6 +76,16 @@ class ABOptions:
         turns = f"{LEAST_BOOTS} to {self.most_boots} turns on {boards}"
         return f"{names}: {turns}, each with a boot if the build needs a boot"
 
+    def contents(self) -> list[str]:
+        """Return a sentence about the files of each build, and one about the files that it leaves out."""
+        builds = [(side, build) for side in Side if (build := self.build(side)) is not None]
+        return [*(f"{side}: {build.name}: {_contents(build)}" for side, build in builds), *self.left_out()]
+
+    def left_out(self) -> list[str]:
+        """Return a sentence about the files beside each build that are no part of it."""
+        builds = [build for side in Side if (build := self.build(side)) is not None and build.left_out]
+        return [f"{build}: left out, because it is no part of a build: {_few(build.left_out)}" for build in builds]
+
     def record(self, side: Side) -> BuildRecord:
         """Return the build of this side for results.json."""
         build = self.build(side)
@@ -110,6 +128,33 @@ class ABOptions:
                 except OSError as error:
                     warnings.append(f"the kernel configuration {build.source.config} is not kept ({error.strerror})")
         return warnings
+
+
+def _contents(build: Build) -> str:
+    """Return what a build consists of: ``kernel 6.12.25 from kernel8.img, 812 modules, 3 device trees``."""
+    words = [
+        f"kernel {one.release or 'of an unknown release'} ({name or Path(file.path).name})"
+        for name, one in (build.variants or {"": build}).items()
+        for file in one.of(BuildFileRole.KERNEL)
+    ]
+    counts = {"module": len(build.modules)}
+    for role in (BuildFileRole.DEVICE_TREE, BuildFileRole.OVERLAY, BuildFileRole.INITRAMFS, BuildFileRole.FIRMWARE):
+        counts[_COUNTED[role]] = len(build.of(role))
+    counts |= {"line for config.txt": len(build.config), "word for cmdline.txt": len(build.cmdline)}
+    counts |= {"option": len(build.options), "sysctl": len(build.sysctls)}
+    words += [f"{count} {name if count == 1 else _plural(name)}" for name, count in counts.items() if count]
+    words += [f"{key}: {value}" for key, value in (("rps", build.rps), ("irq", build.irq)) if value]
+    return ", ".join(words)
+
+
+def _plural(name: str) -> str:
+    first, blank, rest = name.partition(" for ")
+    return f"{first}{'' if first == 'initramfs' else 's'}{blank}{rest}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def read_ab_options(

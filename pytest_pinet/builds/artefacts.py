@@ -10,7 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pytest_pinet.builds.contents import KERNELS, OVERLAYS, is_tree_of_pi
+from pytest_pinet.builds.contents import is_tree_of_pi
+from pytest_pinet.builds.listing import OVERLAYS
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.names import quoted
@@ -18,6 +19,7 @@ from pytest_pinet.model.build import BuildSource
 
 METADATA = "metadata.json"
 FORM = "the metadata.json of TuxMake or KernelCI, or a build node of KernelCI's API"
+_KERNELS = ("Image", "Image.gz", "vmlinuz", "zImage")
 _MODULES = ("modules.tar.xz", "modules.tar.gz", "modules.tar")
 _CONFIGS = (".config", "config")
 
@@ -182,7 +184,7 @@ def _of_node(found: _ApiNode, where: Where, place: str) -> Artefacts:
 
 def _sorted(known: Mapping[str, Artefact], source: BuildSource, where: Where) -> Artefacts:
     """Return the files by their names, which KernelCI does not change."""
-    kernel = _first(known, KERNELS)
+    kernel = _first(known, _KERNELS)
     if kernel is None:
         names = ", ".join(list(known)[:5]) or "no files"
         message = f"this build of {source.made_by} names no kernel for a Raspberry Pi"

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -54,12 +54,14 @@ def read_once(sha256: str, name: str, kind: TypeAdapter[T], read: Callable[[], T
     return found
 
 
-def unpack_once(archive: Path, files: Callable[[Path], Iterable[tuple[str, bytes]]]) -> Path:
-    """Return the folder with an archive's files. ``files`` reads the archive if the folder is missing. Raises OSError.
+def unpack_once(archives: Sequence[Path], files: Callable[[Path], Iterable[tuple[str, bytes]]]) -> Path:
+    """Return the folder with the files of these archives, which ``files`` reads if the folder is missing.
 
-    The folder stays while this process lives.
+    Raises OSError. The folder stays while this process lives.
     """
-    return keep_once(sha256_of(archive), lambda: files(archive))
+    hashes = [sha256_of(archive) for archive in archives]
+    key = hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+    return keep_once(key, lambda: (file for archive in archives for file in files(archive)))
 
 
 def keep_once(name: str, files: Callable[[], Iterable[tuple[str, bytes]]]) -> Path:

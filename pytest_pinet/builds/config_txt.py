@@ -28,6 +28,8 @@ _SECTION = re.compile(r"\[([^\]]*)\]")
 _SETTING = re.compile(r"([A-Za-z0-9_]+)=([^#\s]*)")
 _INCLUDE = re.compile(r"include\s+(\S+)")
 _INITRAMFS = re.compile(r"initramfs\s+(\S+)")
+# Kernels for arm64 among the default names.
+_WIDE = ("kernel8.img", "kernel_2712.img")
 _MODEL_FILTER = re.compile(r"(?:pi|cm)[0-9]+[0-9a-z]*\+?")
 
 Exists = Callable[[str], bool]
@@ -111,7 +113,8 @@ class ConfigTxt:
         if self.model.is_pi5 or not self.model.filters or bits is None:
             return self.model.kernels
         wide = bits != "0" and "arm64" in self.model.architectures
-        return ("kernel8.img",) if wide else (self.model.kernels[-1],)
+        narrow = tuple(name for name in self.model.kernels if name not in _WIDE)
+        return ("kernel8.img",) if wide else narrow
 
     def files(
         self, exists: Exists, device_trees: Sequence[str] | None = None, kernels: Sequence[str] | None = None
@@ -131,7 +134,8 @@ class ConfigTxt:
         return tuple(boot for boot in found if exists(boot.kernel))
 
     def _boot(self, kernel: str, exists: Exists, trees: Sequence[str]) -> BootFileNames:
-        prefix = self.settings.get("os_prefix", "upstream/" if self.settings.get("upstream_kernel") == "1" else "")
+        upstream = "upstream/" if self.settings.get("upstream_kernel") == "1" else ""
+        prefix = plain_prefix(self.settings.get("os_prefix", upstream))
         # The firmware ignores a prefix under which the kernel or the device tree does not exist.
         if not exists(_path(prefix, kernel)) or (trees and not any(exists(_path(prefix, tree)) for tree in trees)):
             prefix = ""
@@ -204,6 +208,11 @@ def _lines(read: ReadText, source: str, follow: bool, depth: int, includes: Iter
                 yield from _lines(read, included[1], follow, depth + 1, includes)
         else:
             yield line
+
+
+def plain_prefix(prefix: str) -> str:
+    """Return a value of os_prefix as the beginning of a path in the boot folder: /new// and new/ are the same."""
+    return re.sub("//+", "/", prefix).removeprefix("/")
 
 
 def first_line(cmdline: str) -> str:

@@ -6,18 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urljoin
 
+from pytest_pinet.builds.archives import TARS
 from pytest_pinet.builds.artefacts import METADATA, Artefact, Artefacts, read_artefacts
-from pytest_pinet.builds.contents import (
-    TARS,
-    BuildContents,
-    add_device_tree_archive,
-    add_device_trees,
-    add_modules,
-    entries_in,
-    existing,
-    files_in,
-    filled,
-)
+from pytest_pinet.builds.contents import BuildContents, add_device_tree_archive, add_device_trees, add_modules
+from pytest_pinet.builds.listing import entries_in, existing, files_in, filled
 from pytest_pinet.builds.remote import MAX_METADATA, fetch_files, fetch_metadata
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url

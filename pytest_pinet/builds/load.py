@@ -14,19 +14,15 @@ from pytest_pinet.builds.contents import (
     BuildContents,
     BuildPart,
     add_device_trees,
-    add_file,
     add_firmware,
-    add_folder,
     add_modules,
-    add_package,
-    existing,
-    filled,
     kernel_words,
-    trees_in,
 )
 from pytest_pinet.builds.foreign import add_foreign, is_foreign
-from pytest_pinet.builds.make_output import add_make_output, is_make_output
+from pytest_pinet.builds.listing import existing, filled
 from pytest_pinet.builds.module import is_name
+from pytest_pinet.builds.not_a_build import what_is_file, what_is_text
+from pytest_pinet.builds.places import add_places
 from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.fields import Setting, Text
 from pytest_pinet.config.messages import read_section
@@ -39,7 +35,7 @@ from pytest_pinet.model.forms import BUILD_NAME
 from pytest_pinet.tuning.values import cpus
 
 FILE = "build.yaml"
-WHAT = "a build (build.yaml, a folder or URL, a .deb, Image,modules.tar.xz or module.ko)"
+WHAT = "a build (build.yaml, a folder or URL, a package or archive, Image,modules.tar.xz or module.ko)"
 _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 # Python and YAML read these numbers, the kernel refuses them.
@@ -149,7 +145,7 @@ class BuildSection(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     name: BuildName | None = Field(None, description="name in reports; default: the file's name")
-    deb: Text | None = Field(None, description="a linux-image package")
+    deb: Text | None = Field(None, description="a package or archive with a kernel")
     artefacts: Text | None = Field(None, description="folder or URL of a build by TuxMake or KernelCI")
     kernel: Text | None = Field(None, description="Image, Image.gz, vmlinuz")
     initramfs: Text | None = None
@@ -169,8 +165,8 @@ class BuildSection(BaseModel):
 
 
 def load_build(path: str) -> Build:
-    """Read and check a build: a build.yaml, a folder, a .deb, a kernel image, a module, or several, separated by
-    commas; or a build of TuxMake or KernelCI.
+    """Read and check a build: a build.yaml, a folder, a package or archive, a kernel image, a module, or several of
+    them, separated by commas; or a build of TuxMake or KernelCI.
 
     Raises ConfigError: one sentence with file and line.
     """
@@ -180,34 +176,32 @@ def load_build(path: str) -> Build:
         raise ConfigError(f"no build is named; expected {WHAT}")
     for one in paths:
         if not is_url(one):
-            existing(Path(one), Where(one), "file or folder")
+            _check_exists(one)
     first = Path(paths[0])
     if len(paths) == 1 and not is_file(first / FILE) and is_foreign(paths[0]):
         parts = BuildContents("", Where(paths[0]))
         add_foreign(parts, paths[0])
         parts.name = _foreign_name(parts, paths[0])
-    elif len(paths) == 1 and first.is_dir():
-        if is_file(first / FILE):
-            return _of_yaml(first / FILE)
-        parts = BuildContents(first.resolve().name, Where(str(first)))
-        (add_make_output if is_make_output(first) else add_folder)(parts, first)
-    elif len(paths) == 1 and first.suffix in (".yaml", ".yml"):
-        return _of_yaml(first)
+    elif len(paths) == 1 and (is_file(first / FILE) or first.suffix in (".yaml", ".yml")):
+        return _of_yaml(first / FILE if first.is_dir() else first)
     else:
-        parts = BuildContents("+".join(_report_name(Path(one)) for one in paths), Where(paths[0]))
-        for one in paths:
-            if Path(one).is_dir() and not trees_in(Path(one), Where(one)) and _has_device_trees(Path(one)):
-                add_device_trees(parts, Path(one), Where(one))
-            elif Path(one).is_dir():
-                add_modules(parts, Path(one), Where(one))
-            elif not add_file(parts, Path(one), Where(one)):
-                # The content shows whether the file is a kernel.
-                parts.add(BuildFileRole.KERNEL, [Path(one)], Where(one))
+        alone = len(paths) == 1 and first.is_dir()
+        name = first.resolve().name if alone else "+".join(_report_name(Path(one)) for one in paths)
+        parts = BuildContents(name, Where(paths[0]))
+        add_places(parts, [Path(one) for one in paths])
     return validate_build(parts)
 
 
-def _has_device_trees(folder: Path) -> bool:
-    return any(name.endswith((".dtb", ".dtbo")) for _, _, names in os.walk(folder) for name in names)
+def _check_exists(path: str) -> None:
+    where = Where(path)
+    if not os.path.lexists(path) and (what := what_is_text(path)):
+        raise ConfigError(f"there is no file or folder {path}: it is {what}", where)
+    try:
+        existing(Path(path), where, "file or folder")
+    except ConfigError:
+        if is_file(path) and (what := what_is_file(Path(path))):
+            raise ConfigError(f"{path} is {what}", where) from None
+        raise
 
 
 def _foreign_name(parts: BuildContents, place: str) -> str:
@@ -252,7 +246,8 @@ def _source(parts: BuildContents, section: SourceSection, base: Path, document: 
 
 def _files(parts: BuildContents, section: BuildSection, base: Path, document: Document) -> None:
     if section.deb is not None:
-        add_package(parts, base / section.deb, document.value(("deb",)))
+        where = document.value(("deb",))
+        add_places(parts, [existing(base / section.deb, where, "package")], where)
     if section.artefacts is not None:
         place = section.artefacts if is_url(section.artefacts) else str(base / section.artefacts)
         add_foreign(parts, place, document.value(("artefacts",)))

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import keep_once
-from pytest_pinet.builds.contents import BuildContents, existing
-from pytest_pinet.builds.tree import find_trees, is_release
+from pytest_pinet.builds.contents import BuildContents
+from pytest_pinet.builds.listing import existing
+from pytest_pinet.builds.tree import is_release
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.path_kind import is_file
@@ -60,7 +61,7 @@ def add_make_output(parts: BuildContents, folder: Path) -> None:
         kept = keep_once(key, lambda: _installed(folder, release, modules))
     except OSError as error:
         raise ConfigError(f"the modules of {folder} cannot be copied to the cache: {error.strerror}", where) from None
-    parts.add(BuildFileRole.MODULES, find_trees(kept), where)
+    parts.add(BuildFileRole.MODULES, [kept / "lib/modules" / release], where)
 
 
 def _modules(folder: Path) -> list[str]:

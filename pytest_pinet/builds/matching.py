@@ -53,6 +53,11 @@ def require_processor(build: Build, name: str, architectures: tuple[str, ...], b
     raise BuildError(f"{build} is for {build.arch}, but {why} when you compile the kernel", WRONG_ARCHITECTURE)
 
 
+def runs_on(build: Build, architectures: tuple[str, ...], bits: int | None) -> bool:
+    """Return whether `require_processor` accepts the build."""
+    return build.arch in architectures and not (build.arch == "arm" and bits == 64)
+
+
 def mismatches(build: Build, running: RunningBuild, booted: bool, before: RunningBuild | None = None) -> list[str]:
     """Return the differences from the build, a few words each; empty if all reported values agree.
 

@@ -203,9 +203,14 @@ def _stream(data: bytes) -> IO[bytes]:
 
 def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the regular files of a tar archive, compressed or not; links and devices are skipped. Raises Unreadable."""
+    return tar_stream(_stream(data))
+
+
+def tar_stream(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yield the regular files of a tar archive that is read from a stream. Raises Unreadable."""
     whole = 0
     try:
-        with tarfile.open(fileobj=_stream(data), mode="r|") as archive:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 if not member.isfile():
                     continue

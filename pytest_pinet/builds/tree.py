@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.module import is_module, name_of, read_module
 from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_FILES, Unreadable
-from pytest_pinet.execution.path_kind import is_folder
+from pytest_pinet.execution.path_kind import is_file, is_folder
 from pytest_pinet.model.build import ModuleId
 
 # Modules that a system uses without any device: protocols, queueing, checksums of packets.
@@ -28,19 +28,10 @@ _SYSTEM = (
     "kernel/net/8021q/",
 )
 _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]*")
+# Where modules_install and DKMS put modules.
+_PARTS = ("kernel", "updates", "extra")
 _WILDCARD = re.compile(r"[*?\[]")
 _INDEX = "index-5.json"
-
-
-def find_trees(root: Path) -> list[Path]:
-    """Return the folders below ``root`` that hold the modules of one kernel each: ``lib/modules/RELEASE``."""
-    found = []
-    for base in (root / "lib/modules", root / "usr/lib/modules", root / "modules", root):
-        if is_folder(base):
-            found += [path for path in sorted(base.iterdir()) if _is_tree(path)]
-        if found:
-            break
-    return found or ([root] if _is_tree(root) else [])
 
 
 def is_release(text: str) -> bool:
@@ -48,12 +39,42 @@ def is_release(text: str) -> bool:
     return _RELEASE.fullmatch(text) is not None
 
 
-def _is_tree(path: Path) -> bool:
-    return (
-        is_release(path.name)
-        and is_folder(path)
-        and any(is_folder(path / part) for part in ("kernel", "updates", "extra"))
-    )
+def is_tree(path: Path) -> bool:
+    """Return whether a folder holds the modules of one kernel, as ``lib/modules/RELEASE`` does.
+
+    The modules of OpenWrt lie in this folder itself. So a folder with single modules is a tree if it lies in a folder
+    ``modules`` or has the release of a module as its name.
+    """
+    if not (is_release(path.name) and is_folder(path)):
+        return False
+    if any(is_folder(path / part) for part in _PARTS):
+        return True
+    flat = next((one for one in _listed(path) if is_module(one.name) and is_file(one)), None)
+    return flat is not None and (path.parent.name == "modules" or _release_of(flat) == path.name)
+
+
+def is_whole(tree: Path) -> bool:
+    """Return whether a tree has all modules of its kernel, not only modules that were installed in addition."""
+    return is_folder(tree / "kernel") or is_file(tree / "modules.builtin") or not is_folder(tree)
+
+
+def modules_in(tree: Path) -> list[Path]:
+    """Return the files of the modules in a tree. Raises OSError."""
+    return [path for path in _files(tree) if is_module(path.name)]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _release_of(module: Path) -> str:
+    try:
+        return read_module(module.read_bytes(), module.name).release if module.stat().st_size else ""
+    except (Unreadable, OSError):
+        return ""
 
 
 def read_tree(tree: Path) -> tuple[dict[str, ModuleId], str, int]:

@@ -10,8 +10,9 @@ from pathlib import PurePosixPath
 from pytest_pinet.builds.built_in import BuiltInParameters, built_in_parameters
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.config_txt import LONGEST_LINE
-from pytest_pinet.builds.contents import OVERLAYS, BuildContents, BuildPart, filled, unreadable
-from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
+from pytest_pinet.builds.contents import BuildContents, BuildPart
+from pytest_pinet.builds.kernels import split_by_kernel
+from pytest_pinet.builds.listing import OVERLAYS, filled, unreadable
 from pytest_pinet.builds.module import PARAMETER_KEYS, names_parameter, read_module
 from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.builds.tree import built_in_texts, read_tree
@@ -36,7 +37,13 @@ def validate_build(parts: BuildContents) -> Build:
     """Return the build of these parts. Raises ConfigError: one sentence with the faulty file or its line."""
     if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls, parts.rps, parts.irq)):
         raise ConfigError("this build is empty; name at least one file or setting", parts.where)
-    kernel = _kernel(parts)
+    builds = {name: _build(own, kernel) for name, (own, kernel) in split_by_kernel(parts).items()}
+    first = next(iter(builds.values()))
+    return replace(first, variants=builds) if len(builds) > 1 else first
+
+
+def _build(parts: BuildContents, kernel: KernelId | None) -> Build:
+    """Return the build of parts with at most one kernel. Raises ConfigError."""
     files, modules = _modules(parts, kernel)
     if kernel is not None and not kernel.release:
         # A zImage does not show its release. Its modules do.
@@ -57,23 +64,8 @@ def validate_build(parts: BuildContents) -> Build:
         rps=parts.rps,
         irq=parts.irq,
         source=parts.source,
+        left_out=tuple(dict.fromkeys(parts.left_out)),
     )
-
-
-def _kernel(parts: BuildContents) -> KernelId | None:
-    found = parts.of(BuildFileRole.KERNEL)
-    if len(found) > 1:
-        names = " and ".join(str(part.path) for part in found[:2])
-        raise ConfigError(f"a build can have only one kernel, but has two: {names}", found[1].where)
-    if not found:
-        return None
-    data = _read(found[0])
-    try:
-        return read_image(data)
-    except Loader as loader:
-        raise ConfigError(f"'{found[0].path}' is {loader}, not a kernel; expected {ACCEPTED}", found[0].where) from None
-    except Unreadable as error:
-        raise ConfigError(f"'{found[0].path}' is not a kernel for a Raspberry Pi: {error}", found[0].where) from None
 
 
 def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildFile], dict[str, ModuleId]]:

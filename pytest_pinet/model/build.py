@@ -113,6 +113,9 @@ class Build:
     parameter, value), ``sysctls`` are (name, value). ``rps`` are the CPUs that handle received packets, in the form of
     the tuning, ``irq`` is the CPU that handles interrupts; both are empty if the build leaves them. ``modules`` are all
     modules of the build, by name. ``source`` is None if nothing is known of it; it is no part of the key.
+
+    A build with several kernels has a build for each in ``variants``, by the kernel's name on a card of Raspberry Pi OS
+    (``kernel8.img``). The build itself is the first of them. ``left_out`` are files that were found and are no part.
     """
 
     name: str
@@ -126,6 +129,8 @@ class Build:
     rps: str = ""
     irq: str = ""
     source: BuildSource | None = None
+    variants: Mapping[str, Build] = field(default_factory=dict, compare=False, repr=False)
+    left_out: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key(self) -> str:
@@ -134,6 +139,7 @@ class Build:
         parts: list[object] = [files, self.config, self.cmdline, sorted(self.options), sorted(self.sysctls)]
         parts += [self.rps] if self.rps else []
         parts += [f"irq={self.irq}"] if self.irq else []
+        parts += [variant.key for variant in self.variants.values()]
         whole = json.dumps(parts)
         return hashlib.sha256(whole.encode()).hexdigest()[:12]
 

@@ -73,8 +73,16 @@ class DryRun:
         self._planned: set[str] = set()
         self._under_test: dict[str, None] = {}
         self._boots: dict[str, int] = {}
-        # Returns the boots of a build under test for the names of the boards under test. None without a build.
-        self.turns: Callable[[str], str] | None = None
+        self._turns: Callable[[str], str] | None = None
+        self._builds: Sequence[str] = ()
+
+    def of_builds(self, contents: Sequence[str], turns: Callable[[str], str] | None = None) -> None:
+        """Plan with builds under test. ``contents`` are sentences about the builds.
+
+        ``turns`` returns their boots for the names of the boards under test; exact boards have none.
+        """
+        self._builds = contents
+        self._turns = turns
 
     def is_measuring(self, item: pytest.Item) -> bool:
         return False
@@ -151,18 +159,22 @@ class DryRun:
         pytest.skip(PLANNED)
 
     def lines(self) -> list[str]:
+        builds = [line for text in self._builds for line in wrap(text, hanging="  ")]
+        return [*builds, *([""] if builds else []), *self._plan_lines()]
+
+    def _plan_lines(self) -> list[str]:
         if not self._lines:
             return ["nothing would be measured"]
         if self._boots:
             boots = sum(self._boots.values())
             plural = "" if boots == 1 else "s"
             return [*self._lines, "", f"total: {boots} boot{plural} of exact boards ({', '.join(self._boots)})"]
-        each = " in each turn" if self.turns is not None else ""
+        each = " in each turn" if self._turns is not None else ""
         total = (
             f"total: {self._count} measurement{'s' if self._count > 1 else ''} on {len(self._nodes)} nodes "
             f"({', '.join(self._nodes)}), about {self._seconds:.0f} s{each} with one connection each, plus the boot of "
             "nodes that are off"
         )
         lines = [*self._lines, "", *wrap(total, hanging="  ")]
-        turns = [] if self.turns is None else wrap(self.turns(", ".join(self._under_test)), hanging="  ")
+        turns = [] if self._turns is None else wrap(self._turns(", ".join(self._under_test)), hanging="  ")
         return [*lines, *turns]

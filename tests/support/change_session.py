@@ -139,6 +139,9 @@ class StandInDeployment:
     def risk(self, build: Build) -> str:
         return self._plan.risk
 
+    def runs(self, build: Build | None) -> bool:
+        return self.running == build
+
     def start(self, build: Build | None, tuning: Tuning | None = None) -> RunningBuild:
         assert not tuning
         self.boots += 1

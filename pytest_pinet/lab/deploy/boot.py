@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 
 from pytest_pinet.builds.cache import folder as cache_folder
-from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, model_of
+from pytest_pinet.builds.config_txt import CMDLINE, OTHER, TRYBOOT, evaluate, model_of
 from pytest_pinet.builds.device_trees import TreeProof
 from pytest_pinet.builds.image import bootable
 from pytest_pinet.builds.initramfs import archive, early_firmware
-from pytest_pinet.builds.matching import require_processor
+from pytest_pinet.builds.matching import require_processor, runs_on
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
@@ -126,6 +126,22 @@ class Booted:
         if build.key not in self._warned and (warning := about_trees(build, known, name)):
             self._warned.add(build.key)
             self._board.warn(warning)
+
+    def fitting(self, build: Build) -> Build:
+        """Return the build with the kernel for this board, of a build with several. Raises Refused, SshError.
+
+        The kernel with the name of the known-good one comes first, then what config.txt and the model let the firmware
+        choose.
+        """
+        access = self._store.access()
+        card = read_card(access.shell, access.folders)
+        known = self.found[1] if self._found else self._find_known_good(card, access.shell)
+        self._found = card, known
+        chosen = evaluate(card.text, self._model).possible_kernels()
+        for name in (known.names.kernel.rpartition("/")[2], *chosen, *self._model.kernels, *build.variants):
+            if name in build.variants and runs_on(build.variants[name], self._model.architectures, self._bits):
+                return build.variants[name]
+        return next(iter(build.variants.values()))
 
     def _excess(self, build: Build, cmdline: str) -> str:
         """Return the sentence about a command line that is too long, or nothing."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from pytest_pinet.builds.config_txt import AUTOBOOT, CONFIG
+from pytest_pinet.builds.config_txt import AUTOBOOT, CMDLINE, CONFIG, plain_prefix
 from pytest_pinet.evidence.build import HEX, MARK, PARTS, hexadecimal, marked, parse_notes, split_marked
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import Shell, as_root, reason
@@ -114,8 +114,12 @@ class Card:
     def named_texts(self) -> list[str]:
         """Return the small files that lines of the texts name as further texts, and that are not read yet."""
         lines = [line.strip() for text in self.texts.values() for line in text.splitlines()]
-        prefixes = ["", *(line.removeprefix("os_prefix=") for line in lines if line.startswith("os_prefix="))]
-        named = [found[1] for line in lines if (found := _NAMES_TEXT.match(line))]
+        prefixes = [
+            "",
+            *(plain_prefix(line.removeprefix("os_prefix=")) for line in lines if line.startswith("os_prefix=")),
+        ]
+        # A folder of another tool can be deeper than the texts that are read first: os_prefix=tool/v1/
+        named = [CMDLINE, *(found[1] for line in lines if (found := _NAMES_TEXT.match(line)))]
         files = {self._name(f"{prefix}{name.removeprefix('/')}") for name in named for prefix in prefixes}
         return sorted(name for name in files - self.texts.keys() if name and self.files[name] <= LARGEST_TEXT)
 

@@ -40,6 +40,8 @@ class Deployment:
         self._live = Live(board)
         self._ways: dict[str, DeployTarget] = {}
         self._builds: dict[str, Build] = {}
+        # By the key of a build with several kernels: the build with the kernel for this board.
+        self._fitting: dict[str, Build] = {}
         self._booted: Booted | None = None
         self._known_good: RunningBuild | None = None
         # The settings that each build requests, with the values of the known-good build.
@@ -88,6 +90,7 @@ class Deployment:
                 f"of the test: tuning={{'{key}': ...}}"
             )
         self._check_board()
+        build = self._of_board(build)
         if (build.options or build.sysctls) and self.running is None:
             self._before[build.key] = self._read(build)
         self._live.check_options(build)
@@ -109,6 +112,17 @@ class Deployment:
             )
         if self._known_good is None:
             self._known_good = read_running(self._board.shell)
+
+    def _of_board(self, build: Build) -> Build:
+        """Return the build with the kernel that fits this board, of a build with several. Raises UnsupportedError."""
+        if not build.variants:
+            return build
+        if build.key not in self._fitting:
+            try:
+                self._fitting[build.key] = self._booting().fitting(build)
+            except Refused as why:
+                raise UnsupportedError(str(why)) from None
+        return self._fitting[build.key]
 
     def _check_trial(self) -> Booted:
         """Check whether the board can boot its known-good files for a trial. Raises UnsupportedError."""
@@ -137,7 +151,11 @@ class Deployment:
 
     def boots(self, build: Build) -> bool:
         """Return whether a start of this build, which was checked, boots the board."""
-        return self._ways[build.key].boots
+        return self._ways[self._of_board(build).key].boots
+
+    def runs(self, build: Build | None) -> bool:
+        """Return whether this build (None: the known-good one) was started last."""
+        return self.running == (None if build is None else self._of_board(build))
 
     def risk(self, build: Build) -> str:
         """Return what a person must know before this build, which was checked, is booted; empty if nothing."""
@@ -158,6 +176,7 @@ class Deployment:
         try:
             if build is None:
                 return self._start_known_good()
+            build = self._of_board(build)
             if build.key not in self._ways:
                 self.check(build)
             return self._start(build, self._ways[build.key])

@@ -6,7 +6,7 @@ A board is refused with one sentence, before anything is written, if its card ca
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -38,6 +38,8 @@ PANIC_WORD = "panic=10"
 TRYBOOT_SINCE = 1616057651
 # Boards without an EEPROM have start.elf on the card, which learnt tryboot after the first EEPROM with it.
 _START_ELF_SINCE = date(2020, 10, 28)
+# The firmware of boards before the Pi 5: start4.elf, start.elf, and start4x.elf and others for cameras and debugging.
+_START_ELF = re.compile(r"start4?\w*\.elf")
 _TRYBOOT_CAPABILITY = 1 << 3
 # Lines that name the files of the known-good build, or the mode of the processor.
 _PLACES = re.compile(
@@ -51,6 +53,14 @@ _VOLATILE = ("overlay", "overlayfs", "tmpfs", "ramfs")
 _CONSOLE = re.compile(r"console=serial[01](.*)")
 _SERIAL_DEVICES = ("ttyS0", "ttyAMA0", "ttyAMA10")
 
+# The firmware gives these words its own values (firmware issue 1575: 8250.nr_uarts). The others are of its display,
+# memory and network.
+_OF_FIRMWARE = re.compile(
+    r"8250\.nr_uarts|coherent_pool|cma|numa_policy|numa|nvme\.max_host_mem_size_mb|system_heap\.max_order|video"
+    r"|vc_mem\.\w+|snd_bcm2835\.\w+|bcm2708_fb\.\w+|bcm270\d\.\w+|smsc95xx\.macaddr|dma\.dmachans"
+)
+# The shortest command line that firmware cuts: the old tags (ATAGs) and 32-bit kernels take 1024 characters.
+_SHORTEST_CUT = 1000
 # chosen/bootloader/boot-mode has the digits of BOOT_ORDER.
 _NETWORK = "the network"
 _BOOT_MODES = {1: "an SD card", 2: _NETWORK, 3: "a computer (rpiboot)", 4: "USB", 5: "USB", 6: "NVMe", 7: _NETWORK}
@@ -84,6 +94,12 @@ def find_known_good(
     _check_boot_mode(card, report, node, on_board)
     if on_board:
         _check_partition(card, report, node)
+    elif not model.is_pi5 and model.filters and not any(_START_ELF.fullmatch(name) for name in card.files):
+        start = "start4.elf" if "pi4" in model.filters else "start.elf"
+        raise Refused(
+            f"{card.folder} of {node} has no {start}, so its firmware takes all files from the root of the TFTP "
+            f"server, not from this folder: put {start} and its fixup file there"
+        )
     if not card.writable or "ro" in card.options:
         raise Refused(f"{card.folder} of {node} is mounted read-only, so pinet cannot write boot files there")
     _check_firmware(card, report, model, node)
@@ -280,16 +296,42 @@ def _is_running(kernel: KernelId, report: BootReport) -> bool:
 
 
 def _check_cmdline(text: str, running: str, name: str, node: str) -> None:
-    """Check that the kernel got the words of this file. The firmware adds words and names the serial console."""
-    there = running.split()
-    for word in first_line(text).split():
+    """Check that the kernel got the words of this file. Raises Refused.
+
+    The firmware adds words, names the serial console, and replaces some words of its own.
+    """
+    there, words = running.split(), first_line(text).split()
+    for number, word in enumerate(words):
         console = _CONSOLE.fullmatch(word)
         named = [f"console={device}{console[1]}" for device in _SERIAL_DEVICES] if console else []
-        if not any(one in there for one in (word, *named)):
+        if any(one in there for one in (word, *named)):
+            continue
+        key = word.partition("=")[0]
+        changed = next((one for one in there if one.partition("=")[0] == key != one), None)
+        if changed is not None and _OF_FIRMWARE.fullmatch(key):
+            continue
+        # The end of the line is missing: the last word is cut, or the line has the length that fits.
+        cut = bool(there) and word.startswith(there[-1]) and not _holds(there, words[number:])
+        if cut or (len(running) >= _SHORTEST_CUT and not _holds(there, words[number:])):
             raise Refused(
-                f"the kernel of {node} was not started with '{word}' of {name}: "
-                f"if {name} was edited, reboot {node} first"
+                f"the kernel of {node} got only the beginning of {name}, up to '{there[-1]}' ({len(running)} characters"
+                f" of its command line): its firmware or boot loader cuts the rest, and with it the words of a build; "
+                f"shorten {name}"
             )
+        if changed is not None:
+            raise Refused(
+                f"{name} of {node} has '{word}', and its kernel was started with '{changed}': if {name} was edited, "
+                f"reboot {node} first; if its firmware or boot loader changes this word, write '{changed}' in {name}"
+            )
+        raise Refused(
+            f"the kernel of {node} was not started with '{word}' of {name}: if {name} was edited, reboot {node} first; "
+            f"if its firmware or boot loader removes this word, delete it in {name}"
+        )
+
+
+def _holds(there: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether the kernel got one of these words."""
+    return any(word in there for word in words)
 
 
 def folder_of(build: Build) -> str:

@@ -101,6 +101,37 @@ def renamed_cmdline(setup: Setup) -> None:
     setup.document["runs_cmdline"] = setup.texts["linux.args"].replace("console=serial0", "console=ttyS0")
 
 
+def booted_with(old: str, new: str) -> Change:
+    """Change the command line that the kernel got, and not cmdline.txt."""
+
+    def change(setup: Setup) -> None:
+        setup.document["runs_cmdline"] = setup.cmdline.replace(old, new)
+
+    return change
+
+
+def netboot_without_start(setup: Setup) -> None:
+    setup.files.pop("start4.elf")
+
+
+def in_folder(prefix: str, folder: str) -> Change:
+    """Put the known-good files into a folder, as tools for updates do."""
+
+    def change(setup: Setup) -> None:
+        own: dict[str, str | int] = {
+            f"{folder}/kernel8.img": "Image-rpi-v8",
+            f"{folder}/initramfs8": 900,
+            f"{folder}/bcm2711-rpi-4-b.dtb": 9,
+        }
+        config(f"os_prefix={prefix}\n", files=own)(setup)
+        setup.texts[f"{folder}/cmdline.txt"] = setup.texts["cmdline.txt"]
+        setup.texts["cmdline.txt"] = "root=/dev/gone\n"
+        words = setup.texts[f"{folder}/cmdline.txt"]
+        setup.document["runs_cmdline"] = words.replace("console=serial0", "console=ttyS0")
+
+    return change
+
+
 # The lines of a Pi 4 are from raspberrypi/linux issue 3602, the lines of a Pi 5 from its serial console.
 PI4_LOG = log(
     "004510.857: Loading 'bcm2711-rpi-4-b.dtb' to 0x100 size 0xb4ac",
@@ -162,6 +193,21 @@ ACCEPTED = [
     ("the section pi5 on a Pi 5", PI_OS, "pi5",
      several(config("[pi5]\nkernel=kernel8.img\n[all]\n", "[pi5]\n[all]\n"), attribute("runs", "Image-rpi-v8")),
      {"kernel": "kernel8.img", "initramfs": "initramfs8"}),
+    ("the section cm4 after pi4 on a CM4", PI_OS, "cm4",
+     config("[pi4]\nkernel=first.img\n[cm4]\nkernel=last.img\n[all]\n", "[pi4]\n[cm4]\n[all]\n",
+            files={"first.img": "Image-rpi-2712", "last.img": "Image-rpi-v8"}),
+     {"kernel": "last.img", "initramfs": None}),
+    ("the section cm4 after pi4 on a Pi 4", PI_OS, "pi4b",
+     config("[pi4]\nkernel=first.img\n[cm4]\nkernel=last.img\n[all]\n", "[pi4]\n[cm4]\n[all]\n",
+            files={"first.img": "Image-rpi-v8", "last.img": "Image-rpi-2712"}),
+     {"kernel": "first.img", "initramfs": None}),
+    ("the folder of another tool", PI_OS, "pi4b", in_folder("tool/v1/", "tool/v1"), {}),
+    # raspberrypi/linux issue 7319
+    ("the folder of another tool, by its whole path", PI_OS, "pi4b", in_folder("/new//", "new"), {}),
+    # raspberrypi/firmware issue 1575
+    ("a word that the firmware changes", PI_OS, "pi4b",
+     several(lambda setup: setup.texts.update({"cmdline.txt": f"8250.nr_uarts=1 {setup.texts['cmdline.txt']}"}),
+             booted_with("8250.nr_uarts=1", "8250.nr_uarts=0")), {}),
     ("line ends of DOS", PI_OS, "pi4b", crlf, {}),
     ("a device tree in a folder", PI_OS, "pi4b",
      config("device_tree=dt/mine.dtb\n", "device_tree=dt/mine.dtb\n", files={"dt/mine.dtb": 50000}), {}),
@@ -316,6 +362,16 @@ REFUSED = [
      "FOLDER of NODE has no kernel: config.txt needs kernel7l.img"),
     ("no cmdline.txt", PI_OS, "pi4b", without("cmdline.txt"),
      "FOLDER of NODE has no cmdline.txt, which the kernel's command line comes from"),
+    ("a command line that the firmware cuts in a word", PI_OS, "pi4b", booted_with("rootwait", "rootw"),
+     "the kernel of NODE got only the beginning of cmdline.txt, up to 'rootw' (192 characters of its command line): "
+     "its firmware or boot loader cuts the rest, and with it the words of a build; shorten cmdline.txt"),
+    ("a word that another loader changes", PI_OS, "pi4b", booted_with("rootfstype=ext4", "rootfstype=f2fs"),
+     "cmdline.txt of NODE has 'rootfstype=ext4', and its kernel was started with 'rootfstype=f2fs': if cmdline.txt was "
+     "edited, reboot NODE first; if its firmware or boot loader changes this word, write 'rootfstype=f2fs' in "
+     "cmdline.txt"),
+    ("a netboot folder that the firmware leaves", "netboot", "pi4b", netboot_without_start,
+     "FOLDER of NODE has no start4.elf, so its firmware takes all files from the root of the TFTP server, not from "
+     "this folder: put start4.elf and its fixup file there"),
     ("an included kernel on a Pi 5", PI_OS, "pi5",
      several(config("include more.txt\n"), text("more.txt", "kernel=kernel8.img\n")),
      "config.txt of NODE names boot files in an included file, and a Pi 5 may ignore includes: move these lines to "
@@ -407,8 +463,21 @@ def test_a_cmdline_txt_that_was_edited_after_the_boot_is_refused(tmp_path: Path,
     path.write_text(path.read_text().replace(" rootwait", " rootwait usbhid.mousepoll=0"))
     assert refusal(disk, made_build()) == (
         "the kernel of NODE was not started with 'usbhid.mousepoll=0' of cmdline.txt: if cmdline.txt was edited, "
-        "reboot NODE first"
+        "reboot NODE first; if its firmware or boot loader removes this word, delete it in cmdline.txt"
     )
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(1023, True), (300, False)])
+def test_a_command_line_that_is_cut_between_two_words(
+    tmp_path: Path, made_build: Builds, length: int, is_cut: bool
+) -> None:
+    setup = Setup(PI_OS, "pi4b")
+    begin = setup.cmdline
+    setup.document["runs_cmdline"] = f"{begin} a={'x' * (length - len(begin) - 3)}"
+    setup.texts["cmdline.txt"] = f"{setup.texts['cmdline.txt'].strip()} a={'x' * (length - len(begin) - 3)} rest=1\n"
+    said = refusal(setup.boot(tmp_path), made_build())
+    assert ("got only the beginning of cmdline.txt" in said) == is_cut
+    assert ("if cmdline.txt was edited, reboot NODE first" in said) != is_cut
 
 
 def test_the_note_of_bookworm_in_boot_is_not_taken_for_config_txt(tmp_path: Path, made_build: Builds) -> None:

@@ -90,6 +90,34 @@ def test_a_build_with_a_kernel_has_a_neutral_name_and_its_own_mode(
     assert tryboot(disk, new) == expected
 
 
+@pytest.mark.parametrize(
+    ("card", "board", "kernel"),
+    [
+        ("raspberry-pi-os-trixie-64", "pi4b", "kernel8.img"),
+        ("raspberry-pi-os-trixie-64", "pi5", "kernel_2712.img"),
+        ("raspberry-pi-os-trixie-64", "pi3b", "kernel8.img"),
+        ("raspberry-pi-os-trixie-32", "pi2b", "kernel7.img"),
+        # A 64-bit kernel runs 32-bit programs. config.txt and the running kernel decide.
+        ("raspberry-pi-os-trixie-32", "pi3b", "kernel7.img"),
+        ("raspberry-pi-os-trixie-32", "pi4b", "kernel8.img"),
+        # config.txt has kernel=vmlinuz.
+        ("ubuntu-24.04", "pi4b", "kernel8.img"),
+        ("ubuntu-24.04", "pi5", "kernel_2712.img"),
+    ],
+)
+def test_of_several_kernels_the_one_that_fits_the_board_is_chosen(
+    card: str, board: str, kernel: str, shared_card: Shared, tmp_path: Path
+) -> None:
+    for name, known in (
+        ("kernel8.img", "Image-rpi-v8"),
+        ("kernel_2712.img", "Image-rpi-2712"),
+        ("kernel7.img", "zImage-rpi-v7"),
+    ):
+        (tmp_path / name).write_bytes(image(known))
+    build = build_of(tmp_path, "made")
+    assert shared_card(card, board).booted().fitting(build) == build.variants[kernel]
+
+
 @pytest.mark.parametrize(("card", "board"), BOOTING)
 def test_a_boot_tuning_boots_copies_of_the_files_that_run(card: str, board: str, shared_card: Shared) -> None:
     disk = shared_card(card, board)

@@ -17,7 +17,7 @@ USER = """
 import sys
 from pathlib import Path
 from pytest_pinet.builds.cache import unpack_once
-print(unpack_once(Path(sys.argv[1]), lambda archive: [("text", archive.read_bytes())]), flush=True)
+print(unpack_once([Path(sys.argv[1])], lambda archive: [("text", archive.read_bytes())]), flush=True)
 sys.stdin.readline()
 """
 
@@ -40,7 +40,7 @@ def release_archives() -> None:
 
 def unpacked(tmp_path: Path, name: str) -> Path:
     (tmp_path / name).write_text(name)
-    return cache.unpack_once(tmp_path / name, lambda archive: [("in/text", archive.read_bytes())])
+    return cache.unpack_once([tmp_path / name], lambda archive: [("in/text", archive.read_bytes())])
 
 
 def test_the_last_used_archives_are_kept(tmp_path: Path) -> None:
@@ -105,5 +105,5 @@ def test_a_failed_unpacking_leaves_no_files(tmp_path: Path) -> None:
         raise OSError(5, "Input/output error")
 
     with pytest.raises(OSError, match="Input/output"):
-        cache.unpack_once(tmp_path / "broken", broken)
+        cache.unpack_once([tmp_path / "broken"], broken)
     assert list(cache.folder().iterdir()) == []

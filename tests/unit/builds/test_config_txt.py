@@ -136,7 +136,7 @@ ALL = ("kernel.img", "kernel7.img", "kernel7l.img", "kernel8.img", "kernel_2712.
     [
         ("pib", "", ["kernel.img"]),
         ("pi0w", "arm_64bit=1\n", ["kernel.img"]),
-        ("pi3b", "", ["kernel7.img"]),
+        ("pi3b", "", ["kernel7.img", "kernel8.img"]),
         ("pi3b", "arm_64bit=1\n", ["kernel8.img"]),
         ("pi2b", "arm_64bit=1\n", ["kernel7.img"]),
         ("pi2b-1.2", "arm_64bit=1\n", ["kernel8.img"]),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds import contents, packed
+from pytest_pinet.builds import listing, packed
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
 from tests.support import build_files as made
@@ -178,7 +178,7 @@ def test_a_fifo_in_a_tree_of_modules(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["firmware: {x: many}", "overlays: many"])
 def test_too_many_files(tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MAX_FILES", 3)
+    monkeypatch.setattr(listing, "MAX_FILES", 3)
     made.write(tmp_path / "many", {f"{n}.dtbo": made.device_tree() for n in range(3)})
     assert "too large" not in refused(tmp_path, f"{HEAD}{key}\ncmdline: prefix.a=1 os_prefix=1\nconfig: [kernel=x]\n")
     made.write(tmp_path / "many", {"3.dtbo": made.device_tree()})

@@ -278,7 +278,8 @@ def test_a_folder_of_modules_beside_an_image_may_have_what_no_board_reads(tmp_pa
 
 def test_device_trees_of_two_kernels_in_one_folder_are_a_mistake(tmp_path: Path) -> None:
     names = (f"dtbs/{release}/broadcom/bcm2711-rpi-4-b.dtb" for release in ("6.12.1", "6.12.2"))
-    made.write(tmp_path, {"Image": made.image(), **dict.fromkeys(names, made.device_tree())})
+    trees = {name: made.device_tree() + bytes(number) for number, name in enumerate(names)}
+    made.write(tmp_path, {"Image": made.image(), **trees})
     with pytest.raises(ConfigError, match=r"two files of this build get the same name on the board: bcm2711-rpi-4-b"):
         load_build(str(tmp_path))
 
@@ -412,10 +413,13 @@ def test_modules_without_a_kernel_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_two_kernels_are_refused(tmp_path: Path) -> None:
-    made.write(tmp_path, {"Image": made.image(), "b/Image": made.image(), **made.tree(), **made.tree("6.1.0")})
-    assert "but has two trees: 6.1.0 and 6.12.25-pinet" in refused_yaml(tmp_path, "kernel: Image\nmodules: .\n")
-    assert "a build can have only one kernel, but has two" in refused(f"{tmp_path}/Image,{tmp_path}/b/Image")
+def test_two_kernels_of_one_kind_are_refused(tmp_path: Path) -> None:
+    made.write(tmp_path, {"Image": made.image(), "b/Image": made.image("6.1.0"), **made.tree("6.1.0"), **made.tree()})
+    assert "a build can have only one kernel for a board, but has two" in refused(
+        f"{tmp_path}/Image,{tmp_path}/b/Image"
+    )
+    made.write(tmp_path / "c", {**made.tree("6.1.1"), **made.tree("6.1.2")})
+    assert "but has two trees: 6.1.1 and 6.1.2" in refused_yaml(tmp_path, "kernel: Image\nmodules: c\n")
 
 
 def test_hexadecimal_and_octal_values_and_names_with_underscores_stay_as_they_are_written(tmp_path: Path) -> None:
@@ -475,9 +479,15 @@ def test_a_cmdline_txt_with_two_lines_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_an_unsupported_file_in_a_folder_is_refused(tmp_path: Path) -> None:
-    made.write(tmp_path, {"kernel8.img": made.image(), "start4.elf": b"x"})
-    assert refused(tmp_path).startswith(f"{tmp_path}: unsupported file 'start4.elf'; accepted: a kernel")
+@pytest.mark.parametrize(("name", "near"), [("config.tx", "config.txt"), ("kernel.img8", ""), ("overlay", "overlays")])
+def test_a_misspelled_file_in_a_folder_is_refused(tmp_path: Path, name: str, near: str) -> None:
+    made.write(tmp_path, {"kernel8.img": made.image(), f"{name}/x" if name == "overlay" else name: b"x"})
+    if near:
+        assert refused(tmp_path).startswith(
+            f"{tmp_path}: unsupported file '{name}', did you mean '{near}'? Accepted: a"
+        )
+    else:
+        assert load_build(str(tmp_path)).left_out == (name,)
 
 
 def test_broken_packages_are_refused(tmp_path: Path) -> None:
@@ -488,7 +498,7 @@ def test_broken_packages_are_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "b.deb").endswith("cannot be unpacked: it is truncated")
     (tmp_path / "c.deb").write_bytes(whole)
     assert refused(tmp_path / "c.deb").endswith(
-        "contains no kernel (boot/vmlinuz-RELEASE); expected a linux-image package"
+        "contains no kernel and no modules; expected a linux-image package, or an archive with boot/ or lib/modules/"
     )
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.tree import built_in_modules, find_trees, read_tree, required_modules
+from pytest_pinet.builds.listing import list_folder
+from pytest_pinet.builds.tree import built_in_modules, read_tree, required_modules
+from pytest_pinet.errors import Where
 from pytest_pinet.model.build import ModuleId
 from tests.support import build_files as made
 
@@ -20,10 +22,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tree_is_found_in_every_usual_folder(tmp_path: Path, base: str) -> None:
     root = tmp_path / "root"
     made.write(root, {f"{base}/{made.RELEASE}/kernel/fs/ext4.ko": made.module("ext4")})
-    assert find_trees(root) == [root / base / made.RELEASE]
-    assert find_trees(root / base / made.RELEASE) == [root / base / made.RELEASE]
+    where = Where("here")
+    assert list_folder(root, where).trees == [root / base / made.RELEASE]
+    assert list_folder(root / base / made.RELEASE, where).trees == [root / base / made.RELEASE]
     (root / "other").mkdir()
-    assert find_trees(root / "other") == []
+    assert list_folder(root / "other", where).trees == []
 
 
 def test_a_module_in_updates_replaces_the_one_in_kernel(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_a_dry_run_lists_the_boots(gate: Gate) -> None:
     assert code == 0, out
     assert "test_exact[macb]\n  macb: A stock kernel, 2 boots\n  macb: B nops, 1 boot\n" in out
     assert "total: 3 boots of exact boards (macb)" in out
+    assert "\nB: nops: " in out
     assert "1 skipped, 1 planned" in out
     assert not Path(".pinet/latest").exists()
 

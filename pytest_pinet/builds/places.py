@@ -1,0 +1,138 @@
+"""Reads what a user names as a build: folders, packages, archives and files, alone or several of one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pytest_pinet.builds.archives import holds_parts, is_archive
+from pytest_pinet.builds.contents import BuildContents, add_listing, unpack
+from pytest_pinet.builds.listing import CMDLINE, CONFIG, FIRMWARE, OVERLAYS, Listing, filled, list_folder
+from pytest_pinet.builds.make_output import add_make_output, is_make_output
+from pytest_pinet.builds.module import is_module
+from pytest_pinet.builds.not_a_build import VMLINUX, is_kernel_source, what_is_file, what_is_folder
+from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.names import misspelled
+from pytest_pinet.execution.path_kind import is_file, is_folder
+from pytest_pinet.model.build import BuildFileRole
+
+_ACCEPTED = (
+    "a kernel (kernel8.img, Image, vmlinuz...), *.dtb, dtbs/, overlays/*.dtbo, initramfs*, modules*.tar.*, "
+    f"lib/modules/RELEASE, *.ko, packages and archives of these, {CONFIG}, {CMDLINE}, firmware/"
+)
+# A misspelled file would be left out, and the build would be judged without it.
+_NAMES = (
+    CONFIG,
+    CMDLINE,
+    FIRMWARE,
+    OVERLAYS,
+    "kernel8.img",
+    "kernel_2712.img",
+    "kernel7l.img",
+    "kernel7.img",
+    "zImage",
+)
+_BOARD_FIRMWARE = ("bootcode.bin", "start.elf", "start4.elf", "start_x.elf", "start4x.elf")
+
+
+def add_places(parts: BuildContents, paths: Sequence[Path], named_at: Where | None = None) -> None:
+    """Add what these folders and files have. Packages may split one kernel. Raises ConfigError.
+
+    Every path must have a part of a build. Files beside these parts are left out, and named. ``named_at`` is the place
+    of the paths; without it, each path stands for itself.
+    """
+    archives: list[Path] = []
+    for path in paths:
+        where = named_at or Where(str(path))
+        if path.is_dir():
+            archives += _add_folder(parts, path, where)
+        elif is_archive(path.name):
+            filled(path, where, "package or archive")
+            archives.append(path)
+        else:
+            _add_file(parts, path, where)
+    if not archives:
+        return
+    where = named_at or Where(str(archives[0]))
+    unpacked = unpack(archives, where)
+    found = list_folder(unpacked, where)
+    if _is_empty(found):
+        what = what_is_file(archives[0]) or what_is_folder(unpacked)
+        why = f"it is {what}" if what else "expected a linux-image package, or an archive with boot/ or lib/modules/"
+        raise ConfigError(f"{archives[0]} contains no kernel and no modules; {why}", where)
+    add_listing(parts, found, where)
+
+
+def _add_file(parts: BuildContents, path: Path, where: Where) -> None:
+    if path.suffix in (".dtb", ".dtbo"):
+        role = BuildFileRole.DEVICE_TREE if path.suffix == ".dtb" else BuildFileRole.OVERLAY
+    else:
+        # The content shows whether the file is a kernel.
+        role = BuildFileRole.MODULE if is_module(path.name) else BuildFileRole.KERNEL
+    parts.add(role, [path], where)
+
+
+def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:
+    """Add the parts in a folder, and return the archives that may have more. Raises ConfigError."""
+    if is_make_output(folder):
+        add_make_output(parts, folder)
+        return []
+    if is_kernel_source(folder):
+        raise ConfigError(f"{folder} is {what_is_folder(folder)}", where)
+    archives: list[Path] = []
+    is_taken = False
+    for root in _roots(folder):
+        found = list_folder(root, where)
+        if root == folder:
+            _check_names(folder, found, where)
+        # OpenWrt has a folder with a package for each module.
+        named = [path for path in found.archives if holds_parts(path.name) and path.parent == root]
+        # If the folder has modules, an archive beside them has the same modules, or a whole root file system.
+        wanted = [path for path in named if not (found.trees or found.modules) or path.suffix in (".deb", ".rpm")]
+        found.left_out += [str(path.relative_to(root)) for path in found.archives if path not in wanted]
+        add_listing(parts, found, where)
+        archives += wanted
+        if (
+            found.trees
+            and not (found.kernels or wanted)
+            and (is_file(root / "vmlinux") or is_file(root / "boot/vmlinux"))
+        ):
+            raise ConfigError(f"{folder} has modules and no kernel: {VMLINUX}", where)
+        is_taken = is_taken or not _is_empty(found) or bool(found.texts or wanted)
+    if not is_taken:
+        what = what_is_folder(folder)
+        left = f"unsupported file '{found.left_out[0]}'; " if found.left_out else ""
+        raise ConfigError(f"{folder} is {what}" if what else f"{folder}: {left}accepted: {_ACCEPTED}", where)
+    return archives
+
+
+def _roots(folder: Path) -> Iterator[Path]:
+    """Yield the folders of a build. Buildroot leaves the kernel in images/, and its modules in target/ beside it."""
+    output = folder.resolve().parent if folder.resolve().name == "images" else folder
+    if is_folder(output / "images") and is_folder(output / "target/lib/modules"):
+        yield from (output / "images", output / "target/lib/modules")
+    else:
+        yield folder
+
+
+def _check_names(folder: Path, found: Listing, where: Where) -> None:
+    """Check the names of the files that would be left out. Raises ConfigError."""
+    for name in found.left_out:
+        first = name.partition("/")[0]
+        if first in _BOARD_FIRMWARE and found.texts:
+            raise ConfigError(
+                f"{folder} is a whole boot partition, since {first} stands beside {found.texts[0].name}: take the "
+                "kernel, its modules and device trees out of it, and only the lines that the build adds",
+                where,
+            )
+        if near := misspelled(first, _NAMES):
+            raise ConfigError(f"unsupported file '{first}', did you mean '{near}'? Accepted: {_ACCEPTED}", where)
+
+
+def _is_empty(found: Listing) -> bool:
+    return not any(
+        (
+            *(found.kernels, found.initramfs, found.trees, found.modules, found.device_trees, found.overlays),
+            *(found.tree_folders, found.firmware, found.texts),
+        )
+    )
