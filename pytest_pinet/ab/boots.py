@@ -184,9 +184,7 @@ class BuildBooter:
         builds = [build for build in (self.options.new, self.options.good) if build is not None]
         risk = next(filter(None, (session.deployment.risk(build) for build in builds)), "")
         if risk and not self._may_boot(risk):
-            raise RefusedBuild(
-                UnsupportedError(f"{risk}. To boot builds there, add --pinet-unattended (pinet gate --yes)")
-            )
+            raise RefusedBuild(UnsupportedError(f"{risk}. To boot builds there, add --pinet-yes (pinet gate: --yes)"))
 
     def _boot(self, node: str, session: NodeSession, build: Build | None, tuning: Tuning) -> None:
         clock = time.monotonic()

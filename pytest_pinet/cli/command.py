@@ -37,25 +37,14 @@ class PinetCommand(click.Command):
 
     context_class = PinetContext
     sections: Mapping[str, Sequence[str]] = {}
-    # The options of release 0.1 that have another name now.
-    renamed: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = [self._current(word, ctx) for word in args]
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             # click leaves the context out if an option lacks its value.
             error.ctx = error.ctx or ctx
             raise
-
-    def _current(self, word: str, ctx: click.Context) -> str:
-        name, equals, value = word.partition("=")
-        if name not in self.renamed:
-            return word
-        if not ctx.resilient_parsing:
-            click.echo(f"pinet: {name} is deprecated; use {self.renamed[name]}", err=True)
-        return f"{self.renamed[name]}{equals}{value}"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, records in options_by_heading(self, ctx).items():
@@ -81,17 +70,6 @@ def sections(by_heading: Mapping[str, Sequence[str]]) -> Callable[[click.Command
     def decorate(command: click.Command) -> click.Command:
         assert isinstance(command, PinetCommand)
         command.sections = by_heading
-        return command
-
-    return decorate
-
-
-def renamed(new_by_old: Mapping[str, str]) -> Callable[[click.Command], click.Command]:
-    """Return a decorator that keeps old names of options as deprecated names."""
-
-    def decorate(command: click.Command) -> click.Command:
-        assert isinstance(command, PinetCommand)
-        command.renamed = new_by_old
         return command
 
     return decorate

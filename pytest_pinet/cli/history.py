@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
+from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
 from pytest_pinet.cli.paint import echo
@@ -41,7 +41,6 @@ def history() -> None:
     """
 
 
-@renamed({"--lab": "--lab-name"})
 @history.command()
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)

@@ -47,6 +47,23 @@ def nearest(name: str, accepted: Iterable[str]) -> str | None:
     return max(candidates, key=rank, default=None)
 
 
+def nearest_option(word: str, accepted: Iterable[str]) -> str | None:
+    """Return the option that was most likely meant, or None.
+
+    What all options begin with makes no two of them similar: ``--nic`` is not ``--bisect``. The beginning of a word of
+    an option is enough: ``--instr``, ``--timeout``.
+    """
+    options = {_bare(one): one for one in accepted if len(_bare(one)) > 1}
+    bare = _bare(word)
+    begun = [one for one in options if len(bare) > 2 and any(part.startswith(bare) for part in (one, *one.split("-")))]
+    near = begun[0] if len(begun) == 1 else nearest(bare, options) or next(iter(begun), None)
+    return options[near] if near is not None else None
+
+
+def _bare(option: str) -> str:
+    return option.lower().lstrip("-").removeprefix("pinet-")
+
+
 def misspelled(name: str, accepted: Iterable[str]) -> str | None:
     """Return the accepted name that differs from this one by one letter, two swapped letters or capitals, or None.
 
@@ -75,7 +92,7 @@ def unknown(kind: str, name: str, accepted: Iterable[str], inside: str = "") -> 
     what = f"unknown {kind} {quoted(name)}" + (f" in {inside}" if inside else "")
     if not names:
         return f"{what}; none is defined"
-    near = nearest(name, names)
+    near = (nearest_option if name.startswith("-") else nearest)(name, names)
     listed = ", ".join(names)
     if near is None:
         return f"{what}; accepted: {listed}"

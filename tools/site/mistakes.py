@@ -84,8 +84,7 @@ MISTAKES = (
         ("builds/*", "lab/deploy/*", "ab/*", "exact/*"),
         "The message begins with the build. It has no kernel, its modules are for another kernel, or a key of its "
         "`build.yaml` is wrong. No board was touched.",
-        "Correct what the message names; `pinet gate BUILD --pinet-dry-run` looks at the files only. "
-        "[Builds](builds.md)",
+        "Correct what the message names; `pinet gate BUILD --dry-run` looks at the files only. [Builds](builds.md)",
     ),
     Group(
         "Options, ini keys and environment variables of pytest",

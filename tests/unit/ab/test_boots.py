@@ -177,7 +177,7 @@ def test_builds_are_booted_without_power_control_only_with_a_yes(bench: Bench) -
     result = bench.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert bench.boots == ""
-    sentence = f"{risk}. To boot builds there, add --pinet-unattended (pinet gate --yes)"
+    sentence = f"{risk}. To boot builds there, add --pinet-yes (pinet gate: --yes)"
     assert bench.head["sentence"] == f"No decision on new: {sentence}."
-    bench.run("--pinet-unattended").assert_outcomes(passed=1)
+    bench.run("--pinet-yes").assert_outcomes(passed=1)
     assert bench.boots.startswith("AB")
