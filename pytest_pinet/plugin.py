@@ -87,9 +87,9 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Non
     # Other plugins can have an option --profile.
     for word in parser.parse_known_and_unknown_args(args)[1] if similar else ():
         if (name := word.partition("=")[0]) in similar:
-            from pytest_pinet.execution.names import nearest_option
+            from pytest_pinet.execution.names import nearest_word
 
-            if near := nearest_option(name, accepted):
+            if near := nearest_word(name, accepted):
                 parser.extra_info["did you mean"] = near
 
 

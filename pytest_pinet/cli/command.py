@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import click
 
 from pytest_pinet.cli.exit_codes import MISTAKE
-from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.names import nearest, nearest_word, quoted, unknown
+from pytest_pinet.execution.path_kind import exists
 
 HELP_NAMES = ["-h", "--help"]
 OTHER_OPTIONS = "Options"
@@ -93,8 +94,47 @@ class PinetGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
-            raise click.UsageError(unknown("command", name, self.list_commands(ctx)), ctx)
+            own = self.list_commands(ctx)
+            known = self._below(ctx, own) | {one: one for one in own}
+            near = nearest_word(name, known)
+            if near is not None and near not in own:
+                raise click.UsageError(f"unknown command {quoted(name)}, did you mean '{known[near]}'?", ctx)
+            raise click.UsageError(unknown("command", name, own), ctx)
         return super().resolve_command(ctx, args)
+
+    def _below(self, ctx: click.Context, own: Iterable[str]) -> dict[str, str]:
+        """Return the commands of the groups in this group, such as ``losses who``, by their last word."""
+        groups = {one: group for one in own if isinstance(group := self.get_command(ctx, one), click.Group)}
+        return {name: f"{one} {name}" for one, group in groups.items() for name in group.list_commands(ctx)}
+
+
+class DefaultGroup(PinetGroup):
+    """A group whose first command is the default: ``pinet history 'pi4b:*'`` is ``pinet history show 'pi4b:*'``.
+
+    A first word such as ``exprot``, which is similar to a command, is a mistyped command, unless it can be an argument
+    of the default command.
+    """
+
+    @property
+    def default(self) -> click.Command:
+        return next(iter(self.commands.values()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or not (args[0] in HELP_NAMES or self._is_command(args[0])):
+            args = [str(self.default.name), *args]
+        return super().parse_args(ctx, args)
+
+    def _is_command(self, word: str) -> bool:
+        # Ids of results and paths have these characters, and the id of a run has digits.
+        is_argument = any(mark in word for mark in "-:*?[./~") or any(c.isdigit() for c in word) or exists(word)
+        return word in self.commands or (not is_argument and nearest(word, self.commands) is not None)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return self.default.collect_usage_pieces(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.default.format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
 def usage_error_lines(error: click.ClickException) -> list[str]:

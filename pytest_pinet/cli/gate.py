@@ -25,7 +25,7 @@ from pytest_pinet.cli.pytest_arguments import (
     spelled,
 )
 from pytest_pinet.errors import ConfigError, OutputError, PinetError
-from pytest_pinet.execution.names import nearest_option, quoted
+from pytest_pinet.execution.names import nearest_word, quoted
 from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.change_verdict import SKIP, STOP
 
@@ -77,7 +77,7 @@ def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object
     """
     context = click.get_current_context()
     if build.startswith("-"):
-        near = nearest_option(build, option_names(context.command))
+        near = nearest_word(build, option_names(context.command))
         message = (
             f"unknown option {quoted(build)}, did you mean '{near}'? Options of pytest come after BUILD"
             if near

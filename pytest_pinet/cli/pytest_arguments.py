@@ -8,7 +8,7 @@ import click
 
 from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.execution.names import nearest_option, quoted
+from pytest_pinet.execution.names import nearest_word, quoted
 from pytest_pinet.session.option_table import CONFIRMATIONS, SETTINGS, RunSetting
 
 
@@ -111,5 +111,5 @@ def print_hints(unknown: Sequence[str], command: click.Command) -> None:
     for word in unknown:
         name = word.partition("=")[0]
         ours = name.startswith("--") and not name.startswith("--pinet")
-        if ours and (near := nearest_option(name, option_names(command))):
+        if ours and (near := nearest_word(name, option_names(command))):
             echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)

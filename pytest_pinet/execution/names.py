@@ -47,11 +47,11 @@ def nearest(name: str, accepted: Iterable[str]) -> str | None:
     return max(candidates, key=rank, default=None)
 
 
-def nearest_option(word: str, accepted: Iterable[str]) -> str | None:
-    """Return the option that was most likely meant, or None.
+def nearest_word(word: str, accepted: Iterable[str]) -> str | None:
+    """Return the option or command that was most likely meant, or None.
 
-    What all options begin with makes no two of them similar: ``--nic`` is not ``--bisect``. The beginning of a word of
-    an option is enough: ``--instr``, ``--timeout``.
+    What all options begin with makes no two of them similar: ``--nic`` is not ``--bisect``. The beginning of a part of
+    the name is enough: ``--instr``, ``--timeout``.
     """
     options = {_bare(one): one for one in accepted if len(_bare(one)) > 1}
     bare = _bare(word)
@@ -92,7 +92,7 @@ def unknown(kind: str, name: str, accepted: Iterable[str], inside: str = "") -> 
     what = f"unknown {kind} {quoted(name)}" + (f" in {inside}" if inside else "")
     if not names:
         return f"{what}; none is defined"
-    near = (nearest_option if name.startswith("-") else nearest)(name, names)
+    near = (nearest_word if name.startswith("-") else nearest)(name, names)
     listed = ", ".join(names)
     if near is None:
         return f"{what}; accepted: {listed}"

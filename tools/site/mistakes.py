@@ -41,7 +41,7 @@ MISTAKES = (
         ("config/baselines.py", "config/acknowledged.py", "config/calibration.py"),
         "The message begins with a file in `baselines/` or the file of the calibration. An entry was edited by hand, "
         "or two branches were merged.",
-        "Correct the line, or delete the entry and write it again with `pinet accept`, `pinet acknowledge` or "
+        "Correct the line, or delete the entry and write it again with `pinet accept`, `pinet losses acknowledge` or "
         "`pinet calibrate`.",
     ),
     Group(

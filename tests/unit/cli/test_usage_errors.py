@@ -11,12 +11,15 @@ import click
 import pytest
 
 from pytest_pinet.cli import pinet, run
+from pytest_pinet.cli.command import DefaultGroup
 from pytest_pinet.errors import LabError
 from tests.support.commands import all_commands
 
 ALL = all_commands()
 COMMANDS = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
 GROUPS = {words: command for words, command in ALL.items() if isinstance(command, click.Group)}
+# Without a command, these call their first one.
+DEFAULTS = {words for words, command in GROUPS.items() if isinstance(command, DefaultGroup)}
 # These commands pass unknown options on: `gate` to pytest, and `exec` to the command on the board.
 PASS_ON = {words for words, command in COMMANDS.items() if command.context_settings.get("ignore_unknown_options")}
 BAD_VALUES: dict[type, str] = {
@@ -30,7 +33,7 @@ BAD_VALUES: dict[type, str] = {
 
 def mistakes() -> list[tuple[str, ...]]:
     """Return a command line for each mistake that click finds in each command."""
-    found = [(*words, "no-such-command") for words in GROUPS if words != ("history",)]
+    found = [(*words, "no-such-command") for words in GROUPS.keys() - DEFAULTS]
     found += [(*words, "--no-such-option") for words in ALL if words not in PASS_ON]
     for words, command in COMMANDS.items():
         arguments = [param for param in command.params if isinstance(param, click.Argument)]
@@ -78,8 +81,7 @@ def test_the_walk_found_the_commands() -> None:
     assert len(mistakes()) > 3 * len(COMMANDS)
 
 
-# The first command of `history` is its default.
-@pytest.mark.parametrize("words", sorted(GROUPS.keys() - {("history",)}), ids=" ".join)
+@pytest.mark.parametrize("words", sorted(GROUPS.keys() - DEFAULTS), ids=" ".join)
 def test_a_group_without_a_command_prints_its_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(list(words)) == 4
     assert capsys.readouterr().err.startswith("Usage: pinet")
@@ -154,7 +156,13 @@ def test_short_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) 
         (["matrix", "--nci", "x"], "unknown option '--nci', did you mean '--nic'?"),
         (["calibrate", "--dry"], "unknown option '--dry', did you mean '--dry-run'?"),
         (["history", "--lats", "3"], "unknown option '--lats', did you mean '--last'?"),
-        (["history", "exprot"], "unknown command 'exprot', did you mean 'export'? (accepted: export, import, show)"),
+        (
+            ["history", "exprot"],
+            "unknown command 'exprot', did you mean 'export'? (accepted: export, import, schema, show)",
+        ),
+        (["compare", "publishd"], "unknown command 'publishd', did you mean 'published'? (accepted: published, runs)"),
+        (["who", "bcmgenet"], "unknown command 'who', did you mean 'losses who'?"),
+        (["degrad", "pi4b-1"], "unknown command 'degrad', did you mean 'lab degrade'?"),
     ],
 )
 def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +192,23 @@ def test_a_gate_suggests_names_only_for_options_that_pytest_does_not_know(
     assert ended.value.code == 4
     lines = capfd.readouterr().err.splitlines(keepends=True)
     assert "".join(line for line in lines if "did you mean '--" in line) == hint
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        (["run1", "run2"], "runs"),
+        (["good", "bad"], "runs"),
+        (["runs/1", "b"], "runs"),
+        (["published"], "published"),
+    ],
+)
+def test_a_group_with_a_default_takes_its_arguments(words: list[str], called: str) -> None:
+    (command,) = (command for words, command in GROUPS.items() if words == ("compare",))
+    with click.Context(command, info_name="compare") as context:
+        assert isinstance(command, DefaultGroup)
+        command.parse_args(context, words)
+        assert context._protected_args == [called]
 
 
 def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
