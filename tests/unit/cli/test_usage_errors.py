@@ -195,20 +195,25 @@ def test_a_gate_suggests_names_only_for_options_that_pytest_does_not_know(
 
 
 @pytest.mark.parametrize(
-    ("words", "called"),
+    ("words", "message"),
     [
-        (["run1", "run2"], "runs"),
-        (["good", "bad"], "runs"),
-        (["runs/1", "b"], "runs"),
-        (["published"], "published"),
+        (["compare", "run1", "run2"], "there is no history .pinet/history.db"),
+        (["compare", "good", "bad"], "there is no history .pinet/history.db"),
+        (["compare", "runs/1", "published"], "there is no file 'runs/1'"),
+        (["compare", "publish", "new"], "publish has no results.json"),
+        (["compare", "published"], "there is no '.pinet/latest'"),
+        (["history", "pi4b:*"], "there is no history .pinet/history.db"),
     ],
 )
-def test_a_group_with_a_default_takes_its_arguments(words: list[str], called: str) -> None:
-    (command,) = (command for words, command in GROUPS.items() if words == ("compare",))
-    with click.Context(command, info_name="compare") as context:
-        assert isinstance(command, DefaultGroup)
-        command.parse_args(context, words)
-        assert context._protected_args == [called]
+def test_a_group_takes_the_arguments_of_its_default_command(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PINET_HISTORY", raising=False)
+    # A folder whose name is similar to a command.
+    Path("publish").mkdir()
+    assert run(words) == 4
+    assert message in capsys.readouterr().err
 
 
 def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
