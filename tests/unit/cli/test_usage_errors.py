@@ -198,7 +198,7 @@ def test_a_gate_suggests_names_only_for_options_that_pytest_does_not_know(
     ("words", "message"),
     [
         (["compare", "run1", "run2"], "there is no history .pinet/history.db"),
-        (["compare", "good", "bad"], "there is no history .pinet/history.db"),
+        (["compare", "--tolerance", "3%", "good", "bad"], "there is no history .pinet/history.db"),
         (["compare", "runs/1", "published"], "there is no file 'runs/1'"),
         (["compare", "publish", "new"], "publish has no results.json"),
         (["compare", "published"], "there is no '.pinet/latest'"),
