@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.command import PinetCommand, sections
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import QUIET, print_result
-from pytest_pinet.cli.pytest_arguments import FILES, pytest_words, settings_options, spelled
+from pytest_pinet.cli.pytest_arguments import FILES, SECTIONS, pytest_words, settings_options, spelled
 from pytest_pinet.session.option_table import SETTINGS
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_pinet.session.settings import Settings
 
 
+@sections({"Builds": ["--build", "--against"], **SECTIONS, "How to run": ["--dry-run", "--yes"]})
 @settings_options("json")
 @click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")

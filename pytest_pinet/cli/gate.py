@@ -18,6 +18,7 @@ from pytest_pinet.cli.options import QUIET
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import (
     FILES,
+    SECTIONS,
     option_names,
     print_hints,
     pytest_words,
@@ -40,16 +41,7 @@ UNDECIDED = 3
 EXACT_SUITE = ("--pyargs", "pytest_pinet.suites.test_exact")
 
 
-@sections(
-    {
-        "Known-good build": ["--against"],
-        "What to measure": ["--lab", "--board", "--nic", "--topology", "--tuning", "--exact", "--kselftest"],
-        "What passes": ["--tolerance", "--min", "--instructions", "--strict", "--require"],
-        "How much to measure": ["--profile", "--boots", "--confirm", "--error-rate", "--shards", "--acquire-timeout"],
-        "What is written": ["--json", "--history", "--run-dir"],
-        "How to run": ["--dry-run", "--yes", "--bisect"],
-    }
-)
+@sections({"Known-good build": ["--against"], **SECTIONS, "How to run": ["--dry-run", "--yes", "--json", "--bisect"]})
 @settings_options("build")
 @click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("build", type=FILES)

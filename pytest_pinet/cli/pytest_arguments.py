@@ -31,6 +31,13 @@ _VALUES: Mapping[str, lab_names.Completer] = {
     "profile": _profiles,
     "confirm": _words(*CONFIRMATIONS),
 }
+# Settings by heading, for help texts.
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "What to measure": ["--lab", "--board", "--nic", "--topology", "--tuning", "--exact", "--kselftest"],
+    "What passes": ["--tolerance", "--min", "--instructions", "--strict", "--require"],
+    "How much to measure": ["--profile", "--boots", "--confirm", "--error-rate", "--shards", "--acquire-timeout"],
+    "Where it is kept": ["--history", "--run-dir"],
+}
 # The shell completes names of files.
 FILES = click.Path()
 
