@@ -42,7 +42,7 @@ gate: .venv/user
 	@allure=""; \
 	if $(BIN)/python -c "import allure_pytest" 2>/dev/null; then allure="--alluredir=$(RESULTS) --clean-alluredir"; fi; \
 	set -x; $(BIN)/pytest $(TESTS) --pinet-lab=$(LAB) $$allure $(ARGS); { status=$$?; set +x; } 2>/dev/null; \
-	test $(PROFILE) != published || test $$status -gt 1 || $(BIN)/pinet published $(COMPLETE) || status=1; \
+	test $(PROFILE) != published || test $$status -gt 1 || $(BIN)/pinet compare published $(COMPLETE) || status=1; \
 	$(WRITE_REPORT) || test $$status != 0 || status=1; \
 	exit $$status
 

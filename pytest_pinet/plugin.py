@@ -7,7 +7,6 @@ installed but unused plugin costs nothing.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Generator
 from contextlib import suppress
@@ -68,8 +67,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         else:
             action = "append" if one.repeatable else "store"
             group.addoption(one.option, action=action, default=None, metavar=one.metavar, help=text)
-        if one.old_option is not None:
-            group.addoption(one.old_option, default=None, help=argparse.SUPPRESS)
         if one.repeatable:
             parser.addini(one.key, "the same as the option of this name; one value on each line", type="linelist")
         else:
@@ -83,14 +80,16 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
 
 
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """Let pytest's message about an unknown option suggest the nearest option of ours."""
-    accepted = [name for one in SETTINGS for name in (one.option, one.old_option) if name is not None]
-    for word in args:
-        name = word.partition("=")[0]
-        if name.startswith("--pinet") and name not in accepted:
-            from pytest_pinet.execution.names import nearest
+    """Let pytest's message about an unknown option suggest the nearest option of ours, also for ``--nic``."""
+    accepted = {one.option for one in SETTINGS}
+    wrong = {word.partition("=")[0] for word in args if word.startswith("--")} - accepted
+    similar = {name for name in wrong if name.startswith("--pinet")} | (wrong & {one.gate_option for one in SETTINGS})
+    # Other plugins can have an option --profile.
+    for word in parser.parse_known_and_unknown_args(args)[1] if similar else ():
+        if (name := word.partition("=")[0]) in similar:
+            from pytest_pinet.execution.names import nearest_word
 
-            if near := nearest(name, accepted):
+            if near := nearest_word(name, accepted):
                 parser.extra_info["did you mean"] = near
 
 

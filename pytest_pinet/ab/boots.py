@@ -184,9 +184,7 @@ class BuildBooter:
         builds = [build for build in (self.options.new, self.options.good) if build is not None]
         risk = next(filter(None, (session.deployment.risk(build) for build in builds)), "")
         if risk and not self._may_boot(risk):
-            raise RefusedBuild(
-                UnsupportedError(f"{risk}. To boot builds there, add --pinet-unattended (pinet gate --yes)")
-            )
+            raise RefusedBuild(UnsupportedError(f"{risk}. To boot builds there, add --yes"))
 
     def _boot(self, node: str, session: NodeSession, build: Build | None, tuning: Tuning) -> None:
         clock = time.monotonic()
@@ -220,6 +218,6 @@ class BuildBooter:
 
 def known_good_error(error: PinetError, what: str) -> LabError:
     """Return the error of the lab if the known-good build does not work. ``what`` is its name, or what it did."""
-    failed = LabError(f"the known-good build {what}: {error}", "name another build with --pinet-against")
+    failed = LabError(f"the known-good build {what}: {error}", "name another build with --against")
     failed.excerpt = error.excerpt
     return failed

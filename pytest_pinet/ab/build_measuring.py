@@ -146,7 +146,7 @@ class AlternatingMeasuring:
 
     def _leave_out(self, what: str) -> NoReturn:
         """Skip a test whose measurement cannot be split into alternating boots."""
-        pytest.skip(f"{what} cannot be measured on two builds alternately; use --pinet-against accepted")
+        pytest.skip(f"{what} cannot be measured on two builds alternately; use --against accepted")
 
     def _of_call(self, item: pytest.Item, kind: type[T]) -> T | None:
         """Return the earlier measurements of this gate call; None in the first boot. Raises ConfigError."""

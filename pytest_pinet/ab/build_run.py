@@ -58,7 +58,7 @@ class BuildRun:
     def __init__(self, session: PinetSession, options: ABOptions) -> None:
         self._session = session
         self._options = options
-        unattended = settings(session.config)["unattended"]
+        unattended = settings(session.config)["yes"]
         may_boot = (lambda _: True) if unattended else session.progress.confirm
         self.boots = BuildBooter(options, session.access, session.progress.show, may_boot)
         self._turns_of_workers = 0

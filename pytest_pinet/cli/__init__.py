@@ -24,38 +24,36 @@ from pytest_pinet.version import __version__
 # The texts in ``pinet --help``, which needs no import, by heading. Subcommand ``lab`` is ``lab`` in cli/lab.py.
 SECTIONS: dict[str, dict[str, str]] = {
     "Judge a change": {
-        "gate": "Measure a build and a known-good build alternately; decide whether to merge it.",
-        "merge": "Join the shards of one gate, or several labs, to one verdict.",
-        "compare": "Compare two runs, builds or files.",
-        "published": "Compare the results of a run with published values.",
+        "gate": "Measure a new build against the known-good one: merge it or not?",
+        "merge": "Join the parts of a gate that ran as several jobs, to one verdict.",
+        "compare": "Compare two runs or builds, or one run with published values.",
     },
     "Look at results": {
-        "summary": "Summarize a run as text, or as Markdown for a CI page.",
-        "report": "Write a report with the trend of every combination.",
-        "history": "Show trends and level changes; export and import all runs.",
-        "who": "Name the driver, file and maintainers of a metric or a build.",
-        "status": "List what lost goodput and did not recover; with age, cause and owner.",
+        "summary": "Show one run, the last by default: its verdict and its results.",
+        "history": "Show all runs: how each result changed, and with which build.",
+        "losses": "Show what became slower and stayed slower: since when, and why.",
+        "report": "Write a web page with all results and their trends.",
         "accept": "Make measured values the baselines of later runs.",
-        "acknowledge": "Write that a loss is known: its owner, its last day, its link.",
         "export": "Write a run in the format of another program, such as KTAP.",
     },
     "Set up and check a lab": {
         "init": "Look at boards over ssh; write a lab file for them.",
-        "check": "Check a lab file without using the lab.",
-        "doctor": "Check a whole lab; report faults and who must fix them.",
-        "discover": "Find the switch port of each NIC; correct the lab file.",
-        "matrix": "List what a lab can measure, with which nodes, and why not the rest.",
-        "graph": "Draw a lab, or the part that one combination uses, as text, DOT or SVG.",
-        "calibrate": "Measure how much results vary; write the tolerances that follow.",
-        "selftest": "Slow a link by known amounts; count how often the gate is right.",
-        "config": "Show each setting of a run, and where its value was written.",
-        "completion": "Print the script for completion in bash, zsh or fish.",
-        "schema": "Print the JSON Schema of lab files or of results.",
+        "check": "Read a lab file; report its mistakes. Uses no board.",
+        "doctor": "Try all parts of a lab; report faults and who must fix them.",
+        "discover": "Ask the switches which NIC is on which port; correct the file.",
+        "matrix": "List what a lab can measure, and why not the rest.",
+        "graph": "Draw a lab, or the part that one measurement uses.",
+        "calibrate": "Measure how much results vary; write the tolerances.",
+        "selftest": "Slow a link by known amounts; count how often a gate is right.",
     },
     "Measure without hardware": {
         "demo": "Show a gate: pass, fail, pass. Undo it with --remove.",
         "lab": "Start, stop and show a virtual lab, and inject faults.",
         "emulated": "Create the SD card image of emulated boards; fetch kernels.",
+    },
+    "Settings": {
+        "config": "Show each setting of a run, and where its value was written.",
+        "completion": "Print the script for completion in bash, zsh or fish.",
     },
 }
 COMMANDS: dict[str, str] = {name: text for commands in SECTIONS.values() for name, text in commands.items()}
@@ -82,7 +80,7 @@ class LazyGroup(PinetGroup):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": HELP_NAMES})
 @click.version_option(__version__, prog_name="pinet")
 def pinet() -> None:
-    """Measure and gate network throughput of boards in a labgrid lab.
+    """Measure the network throughput of boards, and decide whether a new kernel, driver or setting may be merged.
 
     Begin with 'pinet demo', which needs no board, or with 'pinet init pi@ADDRESS' for a board that you reach by ssh.
 

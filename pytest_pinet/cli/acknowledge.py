@@ -1,4 +1,4 @@
-"""``pinet acknowledge``: writes who works on a known loss of goodput, and until when it counts as known."""
+"""``pinet losses acknowledge``: writes who works on a known loss of goodput, and until when it counts as known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 NOTHING = 1
 
 
-@click.command(cls=PinetCommand)
+@click.command(cls=PinetCommand, short_help="Write that a loss is known, and who works on it.")
 @LAB_OPTION
 @HISTORY_OPTION
 @click.argument("names", metavar="ID...", nargs=-1, required=True)
@@ -40,7 +40,7 @@ def acknowledge(
 ) -> None:
     """Write that a loss of goodput is known: its owner, its last day, and where it is tracked.
 
-    Each ID is the id of a result, or a glob ('pi4b:*/pair/*'); 'pinet status' lists the results with a loss. After the
+    Each ID is the id of a result, or a glob ('pi4b:*/pair/*'); 'pinet losses' lists the results with a loss. After the
     last day the loss is open again. A further loss of the same result is open at once. The entry is written to
     acknowledged.yaml beside the baselines. Commit the file, and have the change reviewed.
 

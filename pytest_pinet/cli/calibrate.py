@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetCommand, renamed, sections
+from pytest_pinet.cli.command import PinetCommand, sections
 from pytest_pinet.cli.exit_codes import INTERRUPTED
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.cli.paint import echo
@@ -34,7 +34,6 @@ _FEWEST_CONNECTIONS = 2
 _MOST_DAYS = 7
 
 
-@renamed({"--runs": "--connections"})
 @sections(
     {
         "How often to measure": ["--connections", "--links", "--boots"],

@@ -9,7 +9,8 @@ import click
 
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.errors import sentence
-from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.names import nearest, nearest_word, quoted, unknown
+from pytest_pinet.execution.path_kind import exists
 
 HELP_NAMES = ["-h", "--help"]
 OTHER_OPTIONS = "Options"
@@ -38,25 +39,14 @@ class PinetCommand(click.Command):
 
     context_class = PinetContext
     sections: Mapping[str, Sequence[str]] = {}
-    # The options of release 0.1 that have another name now.
-    renamed: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        args = [self._current(word, ctx) for word in args]
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             # click leaves the context out if an option lacks its value.
             error.ctx = error.ctx or ctx
             raise
-
-    def _current(self, word: str, ctx: click.Context) -> str:
-        name, equals, value = word.partition("=")
-        if name not in self.renamed:
-            return word
-        if not ctx.resilient_parsing:
-            click.echo(f"pinet: {name} is deprecated; use {self.renamed[name]}", err=True)
-        return f"{self.renamed[name]}{equals}{value}"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, records in options_by_heading(self, ctx).items():
@@ -87,17 +77,6 @@ def sections(by_heading: Mapping[str, Sequence[str]]) -> Callable[[click.Command
     return decorate
 
 
-def renamed(new_by_old: Mapping[str, str]) -> Callable[[click.Command], click.Command]:
-    """Return a decorator that keeps old names of options as deprecated names."""
-
-    def decorate(command: click.Command) -> click.Command:
-        assert isinstance(command, PinetCommand)
-        command.renamed = new_by_old
-        return command
-
-    return decorate
-
-
 class PinetGroup(click.Group):
     """A group that suggests the nearest subcommand."""
 
@@ -116,8 +95,47 @@ class PinetGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
-            raise click.UsageError(unknown("command", name, self.list_commands(ctx)), ctx)
+            own = self.list_commands(ctx)
+            known = self._below(ctx, own) | {one: one for one in own}
+            near = nearest_word(name, known)
+            if near is not None and near not in own:
+                raise click.UsageError(f"unknown command {quoted(name)}, did you mean '{known[near]}'?", ctx)
+            raise click.UsageError(unknown("command", name, own), ctx)
         return super().resolve_command(ctx, args)
+
+    def _below(self, ctx: click.Context, own: Iterable[str]) -> dict[str, str]:
+        """Return the commands of the groups in this group, such as ``losses who``, by their last word."""
+        groups = {one: group for one in own if isinstance(group := self.get_command(ctx, one), click.Group)}
+        return {name: f"{one} {name}" for one, group in groups.items() for name in group.list_commands(ctx)}
+
+
+class DefaultGroup(PinetGroup):
+    """A group whose first command is the default: ``pinet history 'pi4b:*'`` is ``pinet history show 'pi4b:*'``.
+
+    A first word such as ``exprot``, which is similar to a command, is a mistyped command, unless it can be an argument
+    of the default command.
+    """
+
+    @property
+    def default(self) -> click.Command:
+        return next(iter(self.commands.values()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or not (args[0] in HELP_NAMES or self._is_command(args[0])):
+            args = [str(self.default.name), *args]
+        return super().parse_args(ctx, args)
+
+    def _is_command(self, word: str) -> bool:
+        # Ids of results and paths have these characters, and the id of a run has digits.
+        is_argument = any(mark in word for mark in "-:*?[./~") or any(c.isdigit() for c in word) or exists(word)
+        return word in self.commands or (not is_argument and nearest(word, self.commands) is not None)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return self.default.collect_usage_pieces(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.default.format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
 def usage_error_lines(error: click.ClickException) -> list[str]:

@@ -1,4 +1,4 @@
-"""``pinet compare A B``: compares runs, builds or files."""
+"""``pinet compare``: compares runs, builds or files with each other, or a run with published values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ import sys
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.command import DefaultGroup
 from pytest_pinet.cli.options import HISTORY_OPTION, FiniteRange, print_result
+from pytest_pinet.cli.published import published
 
 
-@click.command(cls=PinetCommand)
+@click.group(cls=DefaultGroup)
+def compare() -> None:
+    """Compare the results of B with the results of A, or one run with published values.
+
+    A and B are each a results.json, a run folder, a run of the history ('latest', 'latest~1', an id), or a build
+    ('6.12.25'). 'runs' is the default command.
+
+    Exit code: 0 if nothing is slower; 1 if a result is slower; 3 if a result cannot be judged; 4 for wrong arguments.
+    """
+
+
+@compare.command(short_help="Compare B with A: the default.")
 @HISTORY_OPTION
 @click.argument("a")
 @click.argument("b")
@@ -20,7 +32,7 @@ from pytest_pinet.cli.options import HISTORY_OPTION, FiniteRange, print_result
 )  # fmt: skip
 @click.option("-k", "only", metavar="TEXT", default="", help="Compare only results whose id contains this text.")
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
-def compare(history_url: str, a: str, b: str, tolerance: float, only: str, as_json: bool) -> None:
+def runs(history_url: str, a: str, b: str, tolerance: float, only: str, as_json: bool) -> None:
     """Compare the results of B with the results of A.
 
     A and B are each a results.json, a run folder, a run of the history ('latest', 'latest~1', an id), or a build
@@ -40,3 +52,6 @@ def compare(history_url: str, a: str, b: str, tolerance: float, only: str, as_js
     found = compared(side_a, side_b, tolerance / 100)
     print_result(as_json, lambda: comparison_records(found), lambda: comparison_table(side_a, side_b, found))
     sys.exit(exit_code(found))
+
+
+compare.add_command(published)

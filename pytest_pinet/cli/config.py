@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from pytest_pinet.cli.command import PinetCommand, sections
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import QUIET, print_result
-from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
+from pytest_pinet.cli.pytest_arguments import FILES, SECTIONS, pytest_words, settings_options, spelled
 from pytest_pinet.session.option_table import SETTINGS
 
 if TYPE_CHECKING:
@@ -19,20 +20,23 @@ if TYPE_CHECKING:
     from pytest_pinet.session.settings import Settings
 
 
-@click.command(cls=PassesToPytest, context_settings={"ignore_unknown_options": True})
+@sections({"Builds": ["--build", "--against"], **SECTIONS, "How to run": ["--dry-run", "--yes"]})
+@settings_options("json")
+@click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
 @click.argument("pytest_args", nargs=-1, type=FILES)
-def config(as_json: bool, pytest_args: tuple[str, ...]) -> None:
+def config(as_json: bool, pytest_args: tuple[str, ...], **given: object) -> None:
     """Show each setting of a run of pytest with these arguments: its value, and where the value was written.
 
-    A setting NAME is the option --pinet-NAME, the environment variable PINET_NAME and the key pinet_NAME of pytest's
-    configuration file (pytest.ini, pyproject.toml and so on), in this order. For some settings, the lab file comes next
-    and then the default. Write several values in a variable with ';' between them, and in a file on lines of their own.
+    A setting NAME is an option (--NAME of pinet, --pinet-NAME of pytest), the environment variable PINET_NAME and the
+    key pinet_NAME of pytest's configuration file (pytest.ini, pyproject.toml and so on), in this order. For some
+    settings, the lab file comes next and then the default. Write several values in a variable with ';' between them,
+    and in a file on lines of their own.
     """
     import pytest
 
-    shown = SettingsPrinter()
-    if int(pytest.main([QUIET, *pytest_args], plugins=[shown])):
+    shown = SettingsPrinter(spelled(pytest_args))
+    if int(pytest.main([QUIET, *pytest_words(given), *pytest_args], plugins=[shown])):
         # pytest has printed its message.
         click.get_current_context().exit(MISTAKE)
     print_result(as_json, lambda: [row._asdict() for row in shown.rows], lambda: _table(shown.rows))
@@ -48,15 +52,17 @@ class SettingRow(NamedTuple):
 
 
 class SettingsPrinter:
-    """A pytest plugin that reads the settings in place of a run."""
+    """A pytest plugin that reads the settings in place of a run. Messages call options as ``names`` says."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
         self.rows: list[SettingRow] = []
 
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
         """Read the settings. pytest does not run tests then, because it takes the first result of this hook."""
-        from pytest_pinet.session.settings import settings
+        from pytest_pinet.session.settings import SPELLED, settings
 
+        setattr(config.option, SPELLED, self._names)
         self.rows = rows_of(settings(config))
         return 0
 

@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import renamed
+from pytest_pinet.cli.command import PinetCommand, sections
 from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE, OUTPUT
-from pytest_pinet.cli.options import QUIET, print_hints
+from pytest_pinet.cli.options import QUIET
 from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.pytest_arguments import FILES, PassesToPytest
+from pytest_pinet.cli.pytest_arguments import (
+    FILES,
+    SECTIONS,
+    option_names,
+    print_hints,
+    pytest_words,
+    settings_options,
+    spelled,
+)
 from pytest_pinet.errors import ConfigError, OutputError, PinetError, sentence
-from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.names import nearest_word, quoted
 from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.change_verdict import SKIP, STOP
 
@@ -30,58 +37,28 @@ if TYPE_CHECKING:
     from pytest_pinet.model.record.change import ChangeHeadRecord
 
 UNDECIDED = 3
-# What the options of pytest are called here.
-SPELLED = {
-    "--pinet-build": "BUILD",
-    "--pinet-against": "--against",
-    "--pinet-lab": "--lab",
-    "--pinet-boots": "--boots",
-    "--pinet-exact": "--exact",
-}
-OPTIONS = ("--against", "--lab", "--boots", "--exact", "--yes", "--bisect", "--help")
 # What an exact gate runs if no test is named.
 EXACT_SUITE = ("--pyargs", "pytest_pinet.suites.test_exact")
 
 
-@renamed({"--baseline": "--against"})
-@click.command(cls=PassesToPytest, context_settings={"ignore_unknown_options": True})
+@sections({"Known-good build": ["--against"], **SECTIONS, "How to run": ["--dry-run", "--yes", "--json", "--bisect"]})
+@settings_options("build")
+@click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("build", type=FILES)
-@click.option(
-    "--against", metavar="PATH", type=FILES,
-    help="Judge BUILD against this known-good build. 'running' (default): the build that is installed on the boards; "
-    "'accepted': the accepted baselines, without a second build.",
-)  # fmt: skip
-@click.option(
-    "--lab",
-    "lab_file",
-    metavar="FILE",
-    shell_complete=lab_names.lab_files,
-    help="Lab file, or name of a packaged lab. Also PINET_LAB, and pinet_lab in pytest's configuration.",
-)
-@click.option("--boots", metavar="N", type=int, help="Boot each board at most this often.")
-@click.option(
-    "--exact",
-    is_flag=True,
-    help="Count instructions on exact boards, without a lab: one boot of each build decides. Without the path of a "
-    "test, a packaged test runs.",
-)
-@click.option("--yes", is_flag=True, help="Boot BUILD without a question on boards without power control.")
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=FILES)
-def gate(
-    build: str,
-    against: str | None,
-    lab_file: str | None,
-    boots: int | None,
-    exact: bool,
-    yes: bool,
-    bisect: bool,
-    pytest_args: tuple[str, ...],
-) -> None:
+def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object) -> None:
     """Boot BUILD and the known-good build alternately, measure both, and decide whether BUILD may be merged.
 
     BUILD is a build.yaml, a folder, a .deb, Image,modules.tar.xz or module.ko. All further arguments are passed to
-    pytest: test paths, -m, -k, --alluredir and so on.
+    pytest: test paths, -m, -k, --alluredir and so on. With --exact, a packaged test runs if no test is named.
+
+    \b
+    pinet gate out/ --lab bench.yaml --board pi4b   (a kernel, on boards)
+    pinet gate macb.ko --exact --nic macb           (a driver, without a board)
+
+    Each option can also be a variable of the environment (PINET_NIC) or a key of pytest's configuration (pinet_nic). If
+    you call pytest yourself, its option is --pinet-nic.
 
     Exit code: 0 if BUILD may be merged; 1 if it is slower or broken; 2 if the lab failed; 3 if there is no decision; 4
     for wrong arguments.
@@ -90,9 +67,15 @@ def gate(
     no decision; 132 for wrong arguments, and 131 if this machine cannot judge any commit (--exact), which end the
     bisection.
     """
+    context = click.get_current_context()
     if build.startswith("-"):
-        message = f"{unknown('option', build, OPTIONS)}; options of pytest come after BUILD"
-        raise click.UsageError(message, click.get_current_context())
+        near = nearest_word(build, option_names(context.command))
+        message = (
+            f"unknown option {quoted(build)}, did you mean '{near}'? Options of pytest come after BUILD"
+            if near
+            else f"{quoted(build)} is no option of pinet gate; options of pytest come after BUILD"
+        )
+        raise click.UsageError(message, context)
     import pytest
 
     from pytest_pinet.builds.load import load_build
@@ -104,17 +87,12 @@ def gate(
             # A commit that does not compile leaves no image, or an image that does not fit its modules.
             echo(f"pinet: {error}", err=True)
             sys.exit(SKIP)
-    words = [f"--pinet-build={build}"]
-    words += [f"--pinet-against={against}"] if against is not None else []
-    words += [f"--pinet-lab={lab_file}"] if lab_file is not None else []
-    words += [f"--pinet-boots={boots}"] if boots is not None else []
-    words += ["--pinet-unattended"] if yes else []
-    words += ["--pinet-exact", *(EXACT_SUITE if not _names_tests(pytest_args) else ())] if exact else []
-    passed = {word.partition("=")[0] for word in pytest_args}
-    answer = RunWatcher({option: name for option, name in SPELLED.items() if option not in passed})
+    words = [f"--pinet-build={build}", *pytest_words(given)]
+    words += EXACT_SUITE if given["pinet_exact"] and not _names_tests(pytest_args) else ()
+    answer = RunWatcher(spelled(pytest_args) | {"--pinet-build": "BUILD"})
     status = answer.without_workers(int(pytest.main([QUIET, *words, *pytest_args], plugins=[answer])))
     if status == pytest.ExitCode.USAGE_ERROR:
-        print_hints(answer.unknown(pytest_args), OPTIONS)
+        print_hints(answer.unknown(pytest_args), context.command)
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
         why = "check the test paths, -k, -m, and the options that select boards, NICs, topologies and tunings"
         echo(f"pinet: {sentence(f'no test is selected, so there is no answer on {build}: {why}')}", err=True)
@@ -128,7 +106,7 @@ def gate(
 def _names_tests(words: Sequence[str]) -> bool:
     """Return whether a word of the command line is the path of a test, or of a package of tests.
 
-    The value of an option can be the name of a file or folder, too: ``--pinet-nic igb`` beside the driver igb.
+    The value of an option can be the name of a file or folder, too: ``--durations 3`` beside a folder 3.
     """
     for before, word in zip(("", *words), words, strict=False):
         is_value = before.startswith("--") and "=" not in before

@@ -8,41 +8,25 @@ from pathlib import Path
 
 import click
 
-from pytest_pinet.cli.command import HELP_NAMES, PINET, PinetGroup, renamed
+from pytest_pinet.cli.command import PINET, DefaultGroup
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
 from pytest_pinet.cli.paint import echo
+from pytest_pinet.cli.schema import of_results
 from pytest_pinet.errors import ConfigError, sentence
-from pytest_pinet.execution.names import nearest, unknown
+from pytest_pinet.execution.names import unknown
 from pytest_pinet.execution.path_kind import exists
 
 
-class ShowFirst(PinetGroup):
-    """A group whose first command, ``show``, is the default: ``pinet history 'pi4b:*'``.
-
-    A word such as ``exprot``, which is similar to a command and can be no id of a result, is a mistyped command.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or not (args[0] in HELP_NAMES or self._is_command(args[0])):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-    def _is_command(self, word: str) -> bool:
-        is_id = word.startswith("-") or any(mark in word for mark in ":*?[")
-        return not is_id and nearest(word, self.commands) is not None
-
-
-@click.group(cls=ShowFirst)
+@click.group(cls=DefaultGroup)
 def history() -> None:
-    """Show earlier results and level changes; export and import runs.
+    """Show how the results of all runs changed, and the builds before and after each change; export and import runs.
 
-    The default command is 'show'. For its options, see: pinet history show --help
+    Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results). 'show' is the default command.
     """
 
 
-@renamed({"--lab": "--lab-name"})
-@history.command()
+@history.command(short_help="Show the trend of each result: the default.")
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--lab-name", "lab", metavar="NAME", help="Show only results of the lab with this name.")
@@ -161,6 +145,9 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
     echo(f"{seen} run{'s' if seen != 1 else ''} read, {new} of them new")
     if refused:
         sys.exit(MISTAKE)
+
+
+history.add_command(of_results)
 
 
 def _beginning(path: Path) -> str:

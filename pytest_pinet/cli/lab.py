@@ -14,6 +14,7 @@ from pytest_pinet.cli import lab_names
 from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.cli.paint import echo
+from pytest_pinet.cli.schema import of_lab
 from pytest_pinet.errors import ConfigError, mistake_in
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MOST_STALE_S = 3600.0
 
 @click.group(cls=PinetGroup)
 def lab() -> None:
-    """Start, stop and show the virtual lab, and inject faults."""
+    """Start, stop and show the virtual lab, and inject faults. Print the JSON Schema of lab files."""
 
 
 @lab.command()
@@ -204,6 +205,9 @@ def execute(lab_file: str, node: str, command: tuple[str, ...]) -> None:
 
     argv = ssh_command(lab_file, node, command[1:] if command[0] == "--" else command, BOOT_S)
     os.execvp(argv[0], argv)
+
+
+lab.add_command(of_lab)
 
 
 def _ask(lab_file: str, op: str, **arguments: Any) -> list[str]:

@@ -39,7 +39,7 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
     RUN is a results.json or a run folder. The merged run is in a new run folder, .pinet/latest points to it, and
     summary, export and report read it like any other run. A history stores it as one run, unless it has a shard of it.
 
-    Shards do not multiply false alarms. Run each shard with --pinet-shards N (N: how many there are). If a run did not
+    Shards do not multiply false alarms. Run each shard with --shards N (N: how many there are). If a run did not
     use this option, its slower metrics stay slower only if they are certain among the metrics of all runs.
 
     Exit code: 0 if the build may be merged; 1 if it is slower or broken; 2 if a lab failed; 3 if there is no decision,
@@ -104,7 +104,7 @@ def _keep(url: str | None, run: RunRecord, shards: list[Shard], folder: Path) ->
         there = [one.where for one in shards if any(store.runs(1, start=points_of(one.run)[0].id))]
     if there:
         message = f"the merged run is not in the history, because the history already has {', '.join(there)}"
-        return f"{message}; gate shards with --pinet-history off"
+        return f"{message}; gate shards with --history off"
     return keep_run(url, run, folder)
 
 

@@ -8,7 +8,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from pytest_pinet.cli.configured import configured
 from pytest_pinet.cli.paint import echo, painted, painted_change
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.clean_text import cleaned, for_log
-from pytest_pinet.execution.names import nearest, quoted
 from pytest_pinet.execution.output_file import write_file, writing
 
 if TYPE_CHECKING:
@@ -48,10 +47,11 @@ OUTPUT_OPTION = click.option("-o", "--output", metavar="FILE", help="Write to th
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range. ``click.FloatRange`` accepts nan, which is in no range."""
+    """A percentage in a range, such as 3 or 3%. ``click.FloatRange`` accepts nan, which is in no range."""
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number: float = super().convert(value, param, ctx)
+        bare = value.strip().removesuffix("%") if isinstance(value, str) else value
+        number: float = super().convert(bare, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
@@ -62,18 +62,6 @@ def last_option(default: int, text: str, least: int = 1) -> Callable[[FC], FC]:
     return click.option(
         "--last", metavar="N", type=click.IntRange(least, MOST_RUNS), default=default, show_default=True, help=text
     )
-
-
-def print_hints(words: Sequence[str], accepted: Sequence[str]) -> None:
-    """Print the nearest name of each unknown option among words that pytest did not accept.
-
-    For options that begin with ``--pinet``, pytest's message has the nearest name (``plugin``).
-    """
-    for word in words:
-        name = word.partition("=")[0]
-        ours = name.startswith("--") and not name.startswith("--pinet")
-        if ours and name not in accepted and (near := nearest(name, accepted)):
-            echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)
 
 
 def print_lines(lines: Iterable[str], paint: Callable[[str], str] = painted) -> None:

@@ -1,4 +1,4 @@
-"""``pinet published``: compares every published value with the value of a run."""
+"""``pinet compare published``: compares every published value with the value of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pinet schema``: prints the shipped JSON Schemas."""
+"""``pinet lab schema`` and ``pinet history schema``: print the shipped JSON Schemas."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import click
 
 from pytest_pinet.cli.command import PinetCommand
 
-SCHEMAS = {"lab": ("pytest_pinet.config", "lab.schema.json"), "results": ("pytest_pinet.report", "results.schema.json")}
+
+@click.command("schema", cls=PinetCommand)
+def of_lab() -> None:
+    """Print the JSON Schema of lab files."""
+    _print("pytest_pinet.config", "lab.schema.json")
 
 
-@click.command(cls=PinetCommand)
-@click.argument("which", type=click.Choice(sorted(SCHEMAS)))
-def schema(which: str) -> None:
-    """Print the JSON Schema of lab files ('lab') or of results.json ('results')."""
-    package, name = SCHEMAS[which]
+@click.command("schema", cls=PinetCommand)
+def of_results() -> None:
+    """Print the JSON Schema of results.json."""
+    _print("pytest_pinet.report", "results.schema.json")
+
+
+def _print(package: str, name: str) -> None:
     click.echo(files(package).joinpath(name).read_text(encoding="utf-8"), nl=False)

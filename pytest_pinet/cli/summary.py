@@ -29,7 +29,7 @@ def summary(what: str, form: str, history_url: str, output: str | None) -> None:
     """Summarize a run: first the verdict in words, then the results.
 
     FILE is a results.json or a run folder; the default is the last run in this folder. If the history has runs of the
-    same lab, the summary also lists its losses that did not recover (see pinet status).
+    same lab, the summary also lists its losses that did not recover (see pinet losses).
     """
     from pytest_pinet.cli.run_selection import read_results, results_file
     from pytest_pinet.report.change_table import change_lines, emulated_words

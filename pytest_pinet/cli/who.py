@@ -1,4 +1,4 @@
-"""``pinet who``: names the driver, the file and the maintainers of a metric or of a build."""
+"""``pinet losses who``: names the driver, the file and the maintainers of a metric or of a build."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TREE_OPTION = click.option(
 )  # fmt: skip
 
 
-@click.command(cls=PinetCommand)
+@click.command(cls=PinetCommand, short_help="Name the maintainers of a result, a build or a driver.")
 @HISTORY_OPTION
 @TREE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the text.")

@@ -10,7 +10,8 @@ from pytest_pinet.execution.names import unknown
 
 # The labs that come with pytest-pinet: in a checkout, a link to the folder lab/.
 FOLDER = Path(__file__).parents[1] / "labs"
-# Files about a packaged lab are written here. The folder of the package can be read-only, and an update replaces it.
+# Files about a packaged lab that need no review are written here. The folder of the package can be read-only, and an
+# update replaces it.
 OWN_FOLDER = Path(".pinet")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 

@@ -152,7 +152,8 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
     packaged = is_name(document.file)
     folder = OWN_FOLDER if packaged else Path(document.file).parent
     calibration = section.calibration or f"{Path(document.file).stem}.calibration.yaml"
-    baselines = section.baselines or (f"{document.file}.baselines" if packaged else "baselines")
+    # Reviewed files are no part of .pinet/, which is in no repository.
+    baselines = Path("baselines", document.file) if packaged else folder / (section.baselines or "baselines")
     return LabOfFile(
         name=section.name or Path(document.file).stem,
         file=document.file,
@@ -172,7 +173,7 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
         http_tool=section.http_tool or Lab.http_tool,
         has_coordinator=has_coordinator,
         profile=section.profile,
-        baselines=folder / baselines,
+        baselines=baselines,
         baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),
         calibration=folder / calibration,
         commits=section.commits or "",

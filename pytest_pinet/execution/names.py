@@ -33,11 +33,11 @@ def shown(value: object) -> str:
     return quoted(str(value).lower() if isinstance(value, bool) else str(value))
 
 
-def nearest(name: str, accepted: Iterable[str]) -> str | None:
-    """Return the accepted name that was most likely meant, or None if no name is similar."""
+def nearest(name: str, accepted: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the accepted name that was most likely meant, or None if none has this ``least`` similarity."""
     if len(name) > LONGEST:
         return None
-    candidates = difflib.get_close_matches(name.lower(), accepted, n=5, cutoff=0.6)
+    candidates = difflib.get_close_matches(name.lower(), accepted, n=5, cutoff=least)
 
     def rank(candidate: str) -> tuple[float, bool]:
         # Prefer swapped digits (rtl8135 for rtl8153) to one wrong digit, although difflib scores both alike.
@@ -45,6 +45,23 @@ def nearest(name: str, accepted: Iterable[str]) -> str | None:
         return ratio, sorted(candidate) == sorted(name.lower())
 
     return max(candidates, key=rank, default=None)
+
+
+def nearest_word(word: str, accepted: Iterable[str]) -> str | None:
+    """Return the option or command that was most likely meant, or None.
+
+    What all options begin with makes no two of them similar: ``--nic`` is not ``--bisect``. The beginning of a part of
+    the name is enough: ``--instr``, ``--timeout``. At 0.6, ``--reason`` would be similar to ``--json``.
+    """
+    options = {_bare(one): one for one in accepted if len(_bare(one)) > 1}
+    bare = _bare(word)
+    begun = [one for one in options if len(bare) > 2 and any(part.startswith(bare) for part in (one, *one.split("-")))]
+    near = begun[0] if len(begun) == 1 else nearest(bare, options, 0.65) or next(iter(begun), None)
+    return options[near] if near is not None else None
+
+
+def _bare(option: str) -> str:
+    return option.lower().lstrip("-").removeprefix("pinet-")
 
 
 def misspelled(name: str, accepted: Iterable[str]) -> str | None:
@@ -75,7 +92,7 @@ def unknown(kind: str, name: str, accepted: Iterable[str], inside: str = "") -> 
     what = f"unknown {kind} {quoted(name)}" + (f" in {inside}" if inside else "")
     if not names:
         return f"{what}; none is defined"
-    near = nearest(name, names)
+    near = (nearest_word if name.startswith("-") else nearest)(name, names)
     listed = ", ".join(names)
     if near is None:
         return f"{what}; accepted: {listed}"

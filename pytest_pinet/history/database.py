@@ -88,7 +88,7 @@ class Database:
             why = said[0] if said else type(error).__name__
             if why == _FULL:
                 raise OutputError(f"history {self.shown}: {why}; free some space, or choose another history") from error
-            raise ConfigError(f"history {self.shown}: {why}; expected {FORM} with --pinet-history") from error
+            raise ConfigError(f"history {self.shown}: {why}; expected {FORM}") from error
 
     def close(self) -> None:
         self._engine.dispose()
@@ -101,25 +101,25 @@ def _url_of(text: str) -> URL:
         url = make_url(text)
     except ArgumentError:
         # The text can contain a password.
-        raise ConfigError(f"--pinet-history: this is no URL; expected {FORM}") from None
+        raise ConfigError(f"history: this is no URL; expected {FORM}") from None
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ConfigError(f"--pinet-history: database {url.drivername!r} is not supported; expected {FORM}")
+        raise ConfigError(f"history: database {url.drivername!r} is not supported; expected {FORM}")
     return url
 
 
 def _check_file(file: str, create: bool) -> None:
     path = Path(file)
     if not file:
-        raise ConfigError(f"--pinet-history: a database in memory is lost when pytest ends; expected {FORM}")
+        raise ConfigError(f"history: a database in memory is lost when pytest ends; expected {FORM}")
     if is_folder(path):
         raise ConfigError(f"history {path} is a folder; expected {FORM}")
     if create:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"history {path}: {error.strerror}; choose another file with --pinet-history") from None
+            raise ConfigError(f"history {path}: {error.strerror}; choose another file") from None
     elif not exists(path):
         message = f"there is no history {path}; run pytest with a lab, or 'pinet history import results.json'"
         raise ConfigError(f"{message}, or choose another file with --history")

@@ -90,7 +90,7 @@ def run_of(data: object, where: str = "") -> RunRecord:
 
 def broken(where: str, what: str) -> str:
     """Return the message about a file with wrong values."""
-    return f"{where or 'results.json'} is broken ({what}); check it against 'pinet schema results'"
+    return f"{where or 'results.json'} is broken ({what}); check it against 'pinet history schema'"
 
 
 def _check_version(version: object, where: str) -> None:

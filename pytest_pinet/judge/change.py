@@ -172,7 +172,7 @@ def judge_change(
         why = f"undecided {after}: {text}; turns differ by {percent(math.sqrt(own))}"
         if settled and ((n < least and (seems_slower or seems_faster)) or (n < least_same and slower > enough)):
             needed = least if seems_slower or seems_faster else least_same
-            why += f"; a certain result needs {needed} turns (--pinet-boots) or `pinet calibrate --boots`"
+            why += f"; a certain result needs {needed} turns (--boots) or `pinet calibrate --boots`"
         return Difference(Relation.INCONCLUSIVE, why, *found)
     return Difference(Relation.GO_ON, f"not certain {after}: {text}", *found)
 

@@ -187,7 +187,7 @@ def _losses(lines: Sequence[str]) -> list[str]:
         return []
     head, *rest = lines[: MOST_LOSSES + 1]
     more = len(lines) - 1 - len(rest)
-    rest += [f"and {more} more: pinet status"] if more else []
+    rest += [f"and {more} more: pinet losses"] if more else []
     return [f"**{escaped(head)}**", "", *(f"- {escaped(line)}" for line in rest), ""]
 
 

@@ -167,8 +167,10 @@ def exact_limits(texts: Sequence[str], origin: str, tolerances: Sequence[Limit])
     for text in texts:
         with mistake_in(f"{origin} {text!r}"):
             instructions += parse_written_instructions(text, f"{origin} {text}")
-    with mistake_in("--pinet-tolerance"):
-        found = [relative(limit.bound, str(limit.bound)) for limit in tolerances]
+    found = []
+    for limit in tolerances:
+        with mistake_in(limit.source):
+            found.append(relative(limit.bound, str(limit.bound)))
     return ExactLimits(tuple(instructions), found[-1] if found else None)
 
 
@@ -191,7 +193,7 @@ def parametrize(metafunc: pytest.Metafunc, mode_of: Callable[[], ExactMode | Non
         wanted = set(chosen(mode.nics, found["nic"], found.origin("nic")))
         parameters = [pytest.param(nic, id=nic) for nic in chosen(mode.nics, globs, test) if nic in wanted]
     if not parameters:
-        reason = "--pinet-nic selects none of the NICs of this test"
+        reason = f"{found.origin('nic')} selects none of the NICs of this test"
         parameters = [pytest.param(None, id="no-nic", marks=pytest.mark.skip(reason=reason))]
     metafunc.parametrize(FIXTURE, parameters, indirect=True)
 

@@ -1,9 +1,9 @@
 """The one declaration of all settings of a run.
 
-Each setting ``NAME`` is the option ``--pinet-NAME`` of pytest, the environment variable ``PINET_NAME`` and the key
-``pinet_NAME`` of pytest's configuration file. ``plugin`` makes the options from it, ``session.settings`` reads the
-values, and ``pinet config`` and the reference page print it. It imports only the standard library, because every run of
-pytest imports it.
+Each setting ``NAME`` is the option ``--pinet-NAME`` of pytest, ``--NAME`` of ``pinet gate``, the environment variable
+``PINET_NAME`` and the key ``pinet_NAME`` of pytest's configuration file. ``plugin`` and ``cli.pytest_arguments`` make
+the options from it, ``session.settings`` reads the values, and ``pinet config`` and the reference page print it. It
+imports only the standard library, because every run of pytest imports it.
 """
 
 from __future__ import annotations
@@ -41,17 +41,15 @@ class RunSetting:
     from_folder: Callable[[str, Path], str] | None = None
     # The key of the lab file that holds if this setting has no value.
     lab_key: str | None = None
-    # The name of the option in release 0.1, if it was another one.
-    old_name: str | None = None
 
     @property
     def option(self) -> str:
         return f"--pinet-{self.name}"
 
     @property
-    def old_option(self) -> str | None:
-        """The option of pytest in release 0.1, if it had another name."""
-        return f"--pinet-{self.old_name}" if self.old_name is not None else None
+    def gate_option(self) -> str:
+        """The option of ``pinet gate``."""
+        return f"--{self.name}"
 
     @property
     def variable(self) -> str:
@@ -66,7 +64,7 @@ class RunSetting:
         """The help with what follows from the other attributes."""
         notes = ["repeatable"] if self.repeatable else []
         notes += [f"default: {shown}"] if (shown := self.default or self.otherwise) else []
-        return self.help + "".join(f" ({note})" for note in notes)
+        return self.help + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _switch(text: str) -> bool:
@@ -156,7 +154,6 @@ def _path_or_url(text: str, folder: Path) -> str:
 
 RUNNING, ACCEPTED = WORDS = ("running", "accepted")
 CONFIRMATIONS = ("connection", "link-up")
-LIMIT_FORM = "[BOARD:NIC/TOPOLOGY[=DIRECTION]=]"
 SETTINGS = (
     RunSetting(
         "lab",
@@ -166,27 +163,32 @@ SETTINGS = (
         from_folder=_lab_path,
     ),
     *(
-        RunSetting(axis, "GLOB", f"run only combinations whose {axis} matches", repeatable=True)
-        for axis in ("board", "nic", "topology", "tuning")
+        RunSetting(axis, "GLOB", f"measure only with {whose} that matches, such as {example}", repeatable=True)
+        for axis, whose, example in (
+            ("board", "a board", "'pi4*'"),
+            ("nic", "a NIC", "rtl8153"),
+            ("topology", "a topology", "'incast:*'"),
+            ("tuning", "a tuning", "'rps=*'"),
+        )
     ),
     RunSetting(
         "min",
-        f"{LIMIT_FORM}LIMIT",
-        "limit that overrides limits of markers and lab file, such as '90%' or 'pi4b:*/pair=tx=700 Mbit/s'",
+        "LIMIT",
+        "the least goodput, such as '90%' or 'pi4b:*/pair=tx=700 Mbit/s'; overrides limits of tests and lab file",
         repeatable=True,
         repeated=True,
     ),
     RunSetting(
         "tolerance",
-        f"{LIMIT_FORM}TOLERANCE",
-        "how far goodput may be below its accepted baseline, such as '3%'",
+        "SHARE",
+        "how far goodput may be below its accepted baseline, such as '3%' or 'pi4b:*/pair=tx=5%'",
         repeatable=True,
         repeated=True,
     ),
     RunSetting(
         "profile",
         "NAME",
-        "how much traffic a verdict may take: fast, standard, soak or full",
+        "how long to measure for a verdict: fast, standard, soak or full",
         _profile,
         otherwise="standard",
         repeated=True,
@@ -195,9 +197,8 @@ SETTINGS = (
     RunSetting(
         "error-rate",
         "SHARE",
-        "probability of a wrong pass and of a wrong fail. Against limits and baselines it holds only if one of these "
-        "is true: the lab is calibrated (pinet calibrate); the baseline spans eight days; the days differ by at most "
-        "0.8 %. A smaller value takes more traffic",
+        "how often a verdict may be wrong by chance, a pass or a fail; a smaller share takes longer. When it holds: "
+        "docs/explanation/error-rates.md",
         _error_rate,
         default="1%",
         starts=False,
@@ -206,8 +207,8 @@ SETTINGS = (
     RunSetting(
         "shards",
         "N",
-        "This run is one of N that gate the same build. 'pinet merge' joins them. For builds measured alternately, the "
-        "false alarms of all N together stay at --pinet-error-rate.",
+        "this run is one of N that gate the same build and that 'pinet merge' joins; for builds measured alternately, "
+        "--pinet-error-rate then holds for all N together",
         _shards,
         default="1",
         starts=False,
@@ -216,7 +217,7 @@ SETTINGS = (
     RunSetting(
         "confirm",
         "HOW",
-        "'connection': confirm a suspected regression on fresh connections only; 'link-up': also on a fresh link-up",
+        "confirm a suspected regression with 'connection': only fresh connections; 'link-up': also a fresh link-up",
         _confirm,
         default="link-up",
         starts=False,
@@ -235,26 +236,24 @@ SETTINGS = (
     RunSetting(
         "against",
         "PATH",
-        "what to judge --pinet-build against: a known-good build, 'running' (the boards' own build), or 'accepted' "
-        "(the accepted baselines)",
+        "known-good build to compare --pinet-build with; 'running': the build that is installed on the boards; "
+        "'accepted': the accepted baselines, without a second build",
         otherwise=RUNNING,
         repeated=True,
         from_folder=_path_or_word,
-        old_name="baseline",
     ),
     RunSetting(
         "exact",
         None,
-        "run the exact gates: count the instructions of --pinet-build and of the known-good build in emulated machines "
-        "whose values repeat to the last digit; needs no lab",
+        "count the instructions of both builds in emulated machines, without a lab; one boot of each build decides",
         _switch,
         repeated=True,
     ),
     RunSetting(
         "instructions",
-        "[FUNCTION=]GROWTH",
-        "limit of exact gates that overrides limits of markers: how much the instructions for each packet may grow, "
-        "such as '1%', '1% and 20' or 'gem_rx=0'",
+        "GROWTH",
+        "with --pinet-exact: how much the instructions for each packet may grow, such as '2%' or 'gem_rx=0'; overrides "
+        "limits of tests",
         repeatable=True,
         repeated=True,
         otherwise="1% and 20",
@@ -262,7 +261,7 @@ SETTINGS = (
     RunSetting(
         "boots",
         "N",
-        "boot each board at most N times for --pinet-build",
+        "boot each board at most N times",
         _whole_number,
         otherwise="16",
         repeated=True,
@@ -270,19 +269,19 @@ SETTINGS = (
     RunSetting(
         "kselftest",
         "DIR",
-        "the kernel's selftests for gate.kselftest: a kernel tree, or installed selftests (a folder or an archive)",
+        "the kernel's selftests, for tests that run them: a kernel tree, or a folder or archive of installed selftests",
         starts=False,
         repeated=True,
         from_folder=_path,
     ),
     RunSetting(
-        "unattended",
+        "yes",
         None,
         "boot builds without a question on boards without power control; a person may have to unplug such a board",
         _switch,
         starts=False,
     ),
-    RunSetting("dry-run", None, "print plan, commands and estimated time; touch no node", _switch),
+    RunSetting("dry-run", None, "print what would be measured, and how long it takes; touch no board", _switch),
     RunSetting("json", "PATH", "write the results also to this file", from_folder=_path),
     RunSetting(
         "history",
@@ -295,15 +294,15 @@ SETTINGS = (
     RunSetting(
         "run-dir",
         "DIR",
-        "folder for .pinet/ with the run folders",
-        otherwise="the rootdir",
+        "folder for .pinet/, which has a folder for each run",
+        otherwise="pytest's rootdir",
         starts=False,
         from_folder=_path,
     ),
     RunSetting(
         "acquire-timeout",
         "DURATION",
-        "how long to wait for nodes that other runs hold",
+        "how long to wait for boards that other runs use",
         _duration,
         default="15 min",
         starts=False,

@@ -80,10 +80,6 @@ def settings(config: pytest.Config) -> Settings:
     if stored is None:
         written = {one.name: find(config, one) for one in SETTINGS}
         values = {one.name: _parsed(one, written[one.name]) for one in SETTINGS}
-        for one in SETTINGS:
-            if one.old_option is not None and written[one.name].name == one.old_option:
-                text = f"{one.old_option} is deprecated; use {one.option}"
-                config.issue_config_time_warning(pytest.PytestDeprecationWarning(text), stacklevel=2)
         plain = {name: (list(one.texts), str(one.source), one.name) for name, one in written.items()}
         stored = (values, plain)
         setattr(config.option, _STORED, stored)
@@ -114,8 +110,6 @@ def find(config: pytest.Config, one: RunSetting) -> Written:
     if (given := config.getoption(one.option)) not in (None, False, []):
         texts = given if isinstance(given, list) else ["true" if given is True else str(given)]
         return Written(tuple(texts), Source.COMMAND_LINE, _option_name(config, one.option))
-    if one.old_option is not None and (given := config.getoption(one.old_option)) is not None:
-        return Written((given,), Source.COMMAND_LINE, one.old_option)
     is_overridden = _is_overridden(config, one.key)
     if not is_overridden and (variable := os.environ.get(one.variable)):
         texts = re.split(rf"[{SEPARATOR}\n]", variable) if one.repeatable else [variable]

@@ -160,6 +160,6 @@ def test_the_published_values_come_out_of_their_suites(
     with lab_up(tmp_path_factory.mktemp("published-lab") / "published.yaml", text) as lab:
         project = Project(tmp_path, lab)
         project.pytest("--pyargs", "pytest_pinet.suites", "--ignore-glob=*test_line_rate.py", timeout_s=1500)
-        argv = [PINET, "published", "--complete"]
+        argv = [PINET, "compare", "published", "--complete"]
         table = subprocess.run(argv, cwd=project.path, capture_output=True, text=True, timeout=60, check=False)
         assert table.returncode == 0, table.stdout + table.stderr

@@ -41,7 +41,7 @@ MISTAKES = (
         ("config/baselines.py", "config/acknowledged.py", "config/calibration.py"),
         "The message begins with a file in `baselines/` or the file of the calibration. An entry was edited by hand, "
         "or two branches were merged.",
-        "Correct the line, or delete the entry and write it again with `pinet accept`, `pinet acknowledge` or "
+        "Correct the line, or delete the entry and write it again with `pinet accept`, `pinet losses acknowledge` or "
         "`pinet calibrate`.",
     ),
     Group(
@@ -84,8 +84,7 @@ MISTAKES = (
         ("builds/*", "lab/deploy/*", "ab/*", "exact/*"),
         "The message begins with the build. It has no kernel, its modules are for another kernel, or a key of its "
         "`build.yaml` is wrong. No board was touched.",
-        "Correct what the message names; `pinet gate BUILD --pinet-dry-run` looks at the files only. "
-        "[Builds](builds.md)",
+        "Correct what the message names; `pinet gate BUILD --dry-run` looks at the files only. [Builds](builds.md)",
     ),
     Group(
         "Options, ini keys and environment variables of pytest",

@@ -83,11 +83,11 @@ def in_bash(environment: dict[str, str], line: str) -> list[str]:
         ("pinet graph --lab=virtual-", ["virtual-linux"]),
         ("pinet lab degrade pi4b-1:u", ["usb"]),
         ("pinet matrix --lab no-such-lab --board p", []),
-        # Options of pytest, which the command only passes on.
-        ("pinet gate new --pinet-boo", ["--pinet-boots"]),
-        ("pinet gate new --pinet-lab=virtual --pinet-board cm", ["cm4"]),
-        ("pinet gate new --pinet-profile=st", ["standard"]),
-        ("pinet config --pinet-confirm link", ["link-up"]),
+        # The settings of a run.
+        ("pinet gate new --boo", ["--boots"]),
+        ("pinet gate new --lab=virtual --board cm", ["cm4"]),
+        ("pinet gate new --profile=st", ["standard"]),
+        ("pinet config --confirm link", ["link-up"]),
     ],
 )
 def test_bash(environment: dict[str, str], line: str, expected: list[str]) -> None:

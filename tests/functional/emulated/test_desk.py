@@ -95,7 +95,7 @@ def test_a_gate_asks_before_it_boots_a_build(desk: EmulatedDesk, file: Path) -> 
     code, text = desk.gate("good.yaml", file)
     assert code == 4
     assert f"{BOARD} has no power control" in text
-    assert "--pinet-unattended" in text
+    assert "add --yes" in text
     assert is_as_found(desk.lab, BOARD)
 
 

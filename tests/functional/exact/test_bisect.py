@@ -28,8 +28,8 @@ LONGER = '\n\tint pass;\n\n\tfor (pass = 0; pass < 200; pass++)\n\t\tasm volatil
 STEP = """#!/bin/sh
 # git bisect run calls this for each commit.
 {make} || exit 125
-exec {pinet} gate --exact e1000e.ko --bisect --against {good} --pinet-nic=e1000e -q -p no:cacheprovider \
---pinet-run-dir={runs} >> {log} 2>&1
+exec {pinet} gate --exact e1000e.ko --bisect --against {good} --nic=e1000e -q -p no:cacheprovider \
+--run-dir={runs} >> {log} 2>&1
 """
 
 

@@ -64,7 +64,7 @@ def test_published_figures_come_out_of_their_suites(
     assert "failed" not in outcomes
     wifi = project.results["results"][0]
     assert wifi["rerun"].startswith(f"pytest --pyargs '{SUITES}.test_usb_gigabit::TestWifiAdapter::test_one_way[")
-    argv = [PINET, "published", "-o", "page.md"]
+    argv = [PINET, "compare", "published", "-o", "page.md"]
     table = subprocess.run(argv, cwd=project.path, capture_output=True, text=True, timeout=30, check=False)
     found = {line.split()[0]: line for line in table.stdout.splitlines() if line.strip()}
     # The strict form, each value within 3 %, is a statement of soak.

@@ -23,7 +23,7 @@ def test_rx(link, gate):
     gate.tcp(link, direction="rx")
 """
 QUESTION = r"Boot builds there\? \[y/N\]"
-REFUSED = "To boot builds there, add --pinet-unattended"
+REFUSED = "To boot builds there, add --yes"
 
 
 @pytest.fixture

@@ -155,8 +155,8 @@ def test_installed_commands_work_away_from_the_checkout(installed: Installed) ->
     assert where.startswith(str(installed.bin.parent))
     assert re.fullmatch(r"pinet, version [0-9.]+\n", installed.run("pinet", "--version"))
     assert installed.run("pinet", "check", "lab.yaml").startswith("lab.yaml: ok, lab virtual: 6 nodes")
-    for which, file in ("lab", "config/lab.schema.json"), ("results", "report/results.schema.json"):
-        assert installed.run("pinet", "schema", which) == (ROOT / "pytest_pinet" / file).read_text()
+    for group, file in ("lab", "config/lab.schema.json"), ("history", "report/results.schema.json"):
+        assert installed.run("pinet", group, "schema") == (ROOT / "pytest_pinet" / file).read_text()
 
 
 @pytest.mark.smoke

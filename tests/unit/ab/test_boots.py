@@ -49,7 +49,7 @@ def test_a_known_good_build_that_does_not_boot_is_a_lab_error(bench: Bench) -> N
     result.assert_outcomes(errors=1)
     assert bench.boots == "A"
     assert (bench.head["answer"], bench.head["exit"], bench.head["bisect_exit"]) == ("lab error", 2, 125)
-    printed(result, "the known-good build good: no login on one", "name another build with --pinet-against")
+    printed(result, "the known-good build good: no login on one", "name another build with --against")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_builds_are_booted_without_power_control_only_with_a_yes(bench: Bench) -
     result = bench.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert bench.boots == ""
-    sentence = f"{risk}. To boot builds there, add --pinet-unattended (pinet gate --yes)"
+    sentence = f"{risk}. To boot builds there, add --yes"
     assert bench.head["sentence"] == f"No decision on new: {sentence}."
-    bench.run("--pinet-unattended").assert_outcomes(passed=1)
+    bench.run("--pinet-yes").assert_outcomes(passed=1)
     assert bench.boots.startswith("AB")

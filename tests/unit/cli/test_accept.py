@@ -265,6 +265,17 @@ def test_the_exit_code_is_1_if_there_is_nothing_to_accept(bench: Path) -> None:
     assert "--lower" not in done.stderr
 
 
+def test_baselines_of_a_packaged_lab_can_be_committed(bench: Path) -> None:
+    keep(nights())
+    done = CliRunner().invoke(pinet, ["accept", "--lab", "virtual", "--reason", "first"], catch_exceptions=False)
+    assert "1 baseline written to baselines/virtual: review and commit the files" in done.stderr
+    assert [path.name for path in (bench / "baselines/virtual").iterdir()] == ["pi4b-onboard.yaml"]
+    checked = CliRunner().invoke(pinet, ["check", "virtual"], catch_exceptions=False)
+    assert "1 baseline and 0 acknowledged losses in baselines/virtual" in checked.stdout
+    # Another lab in the same folder has baselines of its own.
+    assert load_baselines(labfile.load("lab/virtual.yaml")) == {}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
+from pytest_pinet.cli import COMMANDS
 from tests.support.commands import all_commands
 from tests.support.golden import check, check_all
 
@@ -39,6 +40,13 @@ def test_every_command(help_of: Help) -> None:
     found = {f"help/{'-'.join(['pinet', *words])}.txt": help_of(*words) for words in all_commands()}
     assert len(found) > 20
     check_all(found)
+
+
+def test_each_command_has_one_line(help_of: Help) -> None:
+    lines = help_of().partition("Judge a change:")[2].splitlines()
+    (indent,) = {line[:2] for line in lines if line and not line.endswith(":")}
+    names = [line.split()[0] for line in lines if line.startswith(indent)]
+    assert sorted(names) == sorted(COMMANDS)
 
 
 def test_options_of_pytest(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_a_broken_results_file_is_refused(capsys: pytest.CaptureFixture[str], ed
     words = {
         "summary": ["summary", path], "compare": ["compare", path, path],
         "export": ["export", path, "--format", "openmetrics"], "import": ["history", "import", path],
-        "published": ["published", path],
+        "published": ["compare", "published", path],
     }[command]  # fmt: skip
     assert path in sentence(capsys, *words)
 
@@ -260,9 +260,9 @@ def test_a_lone_surrogate_of_an_import_becomes_text(capsys: pytest.CaptureFixtur
             for words in (
                 ["history", "show"],
                 ["report"],
-                ["status"],
+                ["losses"],
                 ["accept", "--reason", "x"],
-                ["acknowledge", "x", "--owner", "a", "--until", "2099-01-01", "--link", "https://a/b"],
+                ["losses", "acknowledge", "x", "--owner", "a", "--until", "2099-01-01", "--link", "https://a/b"],
             )
         ],
     ],
@@ -277,7 +277,7 @@ def test_a_key_that_occurs_twice(capsys: pytest.CaptureFixture[str], command: st
     words = {
         "summary": ["summary", "r.json"], "compare": ["compare", "r.json", "r.json"],
         "export": ["export", "r.json", "--format", "ktap"], "import": ["history", "import", "r.json"],
-        "published": ["published", "r.json"],
+        "published": ["compare", "published", "r.json"],
     }[command]  # fmt: skip
     assert "r.json is no JSON (the key 'results' occurs twice in one object)" in sentence(capsys, *words)
 
@@ -348,17 +348,17 @@ LONG = "a" * 300
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["who", LONG], "expected the name of a driver"),
-        (["who", f"{LONG}/pi4b:x"], "neither the history nor the catalogue knows the driver"),
-        (["who", "pi4b:*", "--history", LONG], f"there is no history {LONG}"),
-        (["who", "e1000e", "--tree", LONG], f"{LONG} is no source tree of the kernel"),
+        (["losses", "who", LONG], "expected the name of a driver"),
+        (["losses", "who", f"{LONG}/pi4b:x"], "neither the history nor the catalogue knows the driver"),
+        (["losses", "who", "pi4b:*", "--history", LONG], f"there is no history {LONG}"),
+        (["losses", "who", "e1000e", "--tree", LONG], f"{LONG} is no source tree of the kernel"),
         (["history", "show", "--history", LONG], f"there is no history {LONG}"),
         (["history", "import", "r.json", "--history", LONG], f"history {LONG}: unable to open database file"),
         (["report", "--history", LONG], f"there is no history {LONG}"),
         (["report", "--allure-results", LONG], f"there is no folder {LONG}"),
         (["summary", LONG], f"there is no '{LONG}'"),
-        (["status", "--lab", "virtual", "--history", LONG], f"there is no history {LONG}"),
-        (["published", LONG], f"there is no '{LONG}'"),
+        (["losses", "--lab", "virtual", "--history", LONG], f"there is no history {LONG}"),
+        (["compare", "published", LONG], f"there is no '{LONG}'"),
         (["init", "pi@host", "--keyfile", LONG, "-o", "x.yaml"], f"--keyfile: there is no file {LONG}"),
         (["init", "pi@host", "-o", f"{LONG}/x"], f"there is no folder {LONG}"),
     ],

@@ -119,7 +119,7 @@ def test_a_history_with_a_shard_does_not_count_its_values_twice(capsys: pytest.C
     assert run(["merge", *names]) == 0
     assert capsys.readouterr().err == (
         "pinet: the merged run is not in the history, because the history already has one; gate shards with "
-        "--pinet-history off\n"
+        "--history off\n"
     )
 
 

@@ -78,7 +78,7 @@ def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path) -> Non
         ["export", RUN, "--format", "ktap", "-o"],
         ["history", "export", "--history", "h.db", "-o"],
         ["report", "--page", "--history", "h.db", "-o"],
-        ["published", RUN, "-o"],
+        ["compare", "published", RUN, "-o"],
         ["graph", "--lab", "virtual", "--dot"],
         ["graph", "--lab", "virtual", "--svg"],
     ],

@@ -5,19 +5,21 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import click
 import pytest
 
 from pytest_pinet.cli import pinet, run
+from pytest_pinet.cli.command import DefaultGroup
 from pytest_pinet.errors import LabError
 from tests.support.commands import all_commands
 
 ALL = all_commands()
 COMMANDS = {words: command for words, command in ALL.items() if not isinstance(command, click.Group)}
 GROUPS = {words: command for words, command in ALL.items() if isinstance(command, click.Group)}
+# Without a command, these call their first one.
+DEFAULTS = {words for words, command in GROUPS.items() if isinstance(command, DefaultGroup)}
 # These commands pass unknown options on: `gate` to pytest, and `exec` to the command on the board.
 PASS_ON = {words for words, command in COMMANDS.items() if command.context_settings.get("ignore_unknown_options")}
 BAD_VALUES: dict[type, str] = {
@@ -31,7 +33,7 @@ BAD_VALUES: dict[type, str] = {
 
 def mistakes() -> list[tuple[str, ...]]:
     """Return a command line for each mistake that click finds in each command."""
-    found = [(*words, "no-such-command") for words in GROUPS if words != ("history",)]
+    found = [(*words, "no-such-command") for words in GROUPS.keys() - DEFAULTS]
     found += [(*words, "--no-such-option") for words in ALL if words not in PASS_ON]
     for words, command in COMMANDS.items():
         arguments = [param for param in command.params if isinstance(param, click.Argument)]
@@ -79,8 +81,7 @@ def test_the_walk_found_the_commands() -> None:
     assert len(mistakes()) > 3 * len(COMMANDS)
 
 
-# The first command of `history` is its default.
-@pytest.mark.parametrize("words", sorted(GROUPS.keys() - {("history",)}), ids=" ".join)
+@pytest.mark.parametrize("words", sorted(GROUPS.keys() - DEFAULTS), ids=" ".join)
 def test_a_group_without_a_command_prints_its_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(list(words)) == 4
     assert capsys.readouterr().err.startswith("Usage: pinet")
@@ -143,9 +144,25 @@ def test_short_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) 
         (["chek"], "unknown command 'chek', did you mean 'check'?"),
         (["lab", "upp"], "unknown command 'upp', did you mean 'up'? (accepted: degrade, down, exec"),
         (["doctor", "--trybot"], "unknown option '--trybot', did you mean '--tryboot'?"),
-        (["gate", "--lba", "virtual", "out"], "unknown option '--lba', did you mean '--lab'?"),
+        (
+            ["gate", "--lba", "virtual", "out"],
+            "unknown option '--lba', did you mean '--lab'? Options of pytest come after",
+        ),
+        (["gate", "--nik", "macb", "out"], "unknown option '--nik', did you mean '--nic'?"),
+        (["gate", "--pinet-nic", "macb", "out"], "unknown option '--pinet-nic', did you mean '--nic'?"),
+        (["gate", "--timeout", "3 min", "out"], "unknown option '--timeout', did you mean '--acquire-timeout'?"),
+        (["gate", "-k", "rx", "out"], "'-k' is no option of pinet gate; options of pytest come after BUILD"),
+        (["accept", "--least-runs", "3"], "unknown option '--least-runs', did you mean '--least'?"),
+        (["matrix", "--nci", "x"], "unknown option '--nci', did you mean '--nic'?"),
+        (["calibrate", "--dry"], "unknown option '--dry', did you mean '--dry-run'?"),
         (["history", "--lats", "3"], "unknown option '--lats', did you mean '--last'?"),
-        (["history", "exprot"], "unknown command 'exprot', did you mean 'export'? (accepted: export, import, show)"),
+        (
+            ["history", "exprot"],
+            "unknown command 'exprot', did you mean 'export'? (accepted: export, import, schema, show)",
+        ),
+        (["compare", "publishd"], "unknown command 'publishd', did you mean 'published'? (accepted: published, runs)"),
+        (["who", "bcmgenet"], "unknown command 'who', did you mean 'losses who'?"),
+        (["degrad", "pi4b-1"], "unknown command 'degrad', did you mean 'lab degrade'?"),
     ],
 )
 def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +174,11 @@ def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: p
     ("words", "hint"),
     [
         (["--agianst", "good", "--lab=virtual"], "pinet: '--agianst': did you mean '--against'?\n"),
+        (
+            ["--nick", "macb", "--instr=1%"],
+            "pinet: '--nick': did you mean '--nic'?\npinet: '--instr': did you mean '--instructions'?\n",
+        ),
+        (["--frobnicate"], ""),
         # The option is pytest's own; something else is wrong.
         (["--pyargs", "pytest_pinet.suites.test_line_rate", "--lab=gone.yaml"], ""),
     ],
@@ -170,6 +192,28 @@ def test_a_gate_suggests_names_only_for_options_that_pytest_does_not_know(
     assert ended.value.code == 4
     lines = capfd.readouterr().err.splitlines(keepends=True)
     assert "".join(line for line in lines if "did you mean '--" in line) == hint
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compare", "run1", "run2"], "there is no history .pinet/history.db"),
+        (["compare", "--tolerance", "3%", "good", "bad"], "there is no history .pinet/history.db"),
+        (["compare", "runs/1", "published"], "there is no file 'runs/1'"),
+        (["compare", "publish", "new"], "publish has no results.json"),
+        (["compare", "published"], "there is no '.pinet/latest'"),
+        (["history", "pi4b:*"], "there is no history .pinet/history.db"),
+    ],
+)
+def test_a_group_takes_the_arguments_of_its_default_command(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PINET_HISTORY", raising=False)
+    # A folder whose name is similar to a command.
+    Path("publish").mkdir()
+    assert run(words) == 4
+    assert message in capsys.readouterr().err
 
 
 def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
@@ -190,24 +234,6 @@ def test_git_bisect_stops_at_a_typo(tmp_path: Path) -> None:
     assert "exit code 132" in text
     assert "first bad commit" not in text
     assert "git bisect bad" not in git("bisect", "log")[1]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["gate", "gone.yaml", "--bisect", "--baseline=running"], "pinet: --baseline is deprecated; use --against"),
-        (["history", "--lab", "bench", "--last", "x"], "pinet: --lab is deprecated; use --lab-name"),
-        (["calibrate", "--runs", "1"], "pinet: --runs is deprecated; use --connections"),
-    ],
-)
-def test_the_old_name_of_an_option_works_with_a_warning(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with suppress(SystemExit):
-        run(words)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == message
-    assert "unknown option" not in lines[1]
 
 
 def test_an_option_has_one_meaning_in_all_commands() -> None:

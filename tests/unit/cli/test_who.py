@@ -1,4 +1,4 @@
-"""``pinet who`` names driver, file and maintainers."""
+"""``pinet losses who`` names driver, file and maintainers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.maintainer_tree import commit_usb, maintainer_tree
 
 
 def said(*words: str) -> str:
-    done = CliRunner().invoke(pinet, ["who", *words])
+    done = CliRunner().invoke(pinet, ["losses", "who", *words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output

@@ -64,7 +64,7 @@ def test_an_ini_key_holds_a_path_below_the_rootdir_or_a_name(elsewhere: Path) ->
 def test_files_about_a_packaged_lab_are_in_the_working_folder() -> None:
     lab = load("emulated")
     assert lab.calibration == Path(".pinet/emulated.calibration.yaml")
-    assert lab.baselines == Path(".pinet/emulated.baselines")
+    assert lab.baselines == Path("baselines/emulated")
     own = load_calibration(lab)
     assert own, "the packaged calibration counts until there is an own one"
     lab.calibration.parent.mkdir()

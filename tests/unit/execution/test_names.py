@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.execution.names import misspelled
+from pytest_pinet.execution.names import misspelled, nearest_word
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,23 @@ from pytest_pinet.execution.names import misspelled
 )
 def test_a_misspelled_name_differs_by_one_letter(name: str, accepted: list[str], meant: str | None) -> None:
     assert misspelled(name, accepted) == meant
+
+
+@pytest.mark.parametrize(
+    ("word", "accepted", "meant"),
+    [
+        ("--nic", ["--bisect", "--against", "--lab"], None),
+        ("--nik", ["--nic", "--bisect", "--min"], "--nic"),
+        ("--reason", ["--json", "--last"], None),
+        ("--instr", ["--instructions", "--strict"], "--instructions"),
+        ("--timeout", ["--acquire-timeout", "--min"], "--acquire-timeout"),
+        ("--run", ["--run-dir", "--dry-run"], "--run-dir"),
+        ("--dryrun", ["--run-dir", "--dry-run"], "--dry-run"),
+        ("--nic", ["--pinet-nic", "--pinet-min"], "--pinet-nic"),
+        ("--pinet-x", ["--pinet-nic", "--pinet-min"], None),
+        ("--", ["--nic"], None),
+        ("histroy", ["history", "demo"], "history"),
+    ],
+)
+def test_the_nearest_option_or_command(word: str, accepted: list[str], meant: str | None) -> None:
+    assert nearest_word(word, accepted) == meant

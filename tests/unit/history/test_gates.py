@@ -130,7 +130,7 @@ def test_pinet_history_and_status_show_gates(url: str, tmp_path: Path, monkeypat
     printed = json.loads(run("history", "--history", url, "--gates", "--json").stdout)
     assert [one["gate"]["answer"] for one in printed] == ["regression", "pass", "regression"]
     assert printed[0]["gate"]["metrics"][0]["interval"] == [-0.052, -0.048]
-    status = run("status", "--history", url, "--lab", "virtual")
+    status = run("losses", "--history", url, "--lab", "virtual")
     assert status.exit_code == 0
     assert status.stdout.splitlines()[2:] == [
         "2026-11-01  gate of new against running: regression",

@@ -171,10 +171,10 @@ def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
         ("folder", r"^history folder is a folder; expected a path such as '\.pinet/history\.db'"),
         ("text.db", r"^history text\.db: file is not a database; expected a path such as"),
         ("other.db", r"^other\.db is not a history of pytest-pinet; expected a file that a run has created$"),
-        ("mysql://me:secret@host/x", r"^--pinet-history: database 'mysql' is not supported; expected a path such as"),
-        ("what://", r"^--pinet-history: database 'what' is not supported; expected a path such as"),
-        ("sqlite://", r"^--pinet-history: a database in memory is lost when pytest ends; expected a path such as"),
-        ("nonsense ://secret", r"^--pinet-history: this is no URL; expected a path such as"),
+        ("mysql://me:secret@host/x", r"^history: database 'mysql' is not supported; expected a path such as"),
+        ("what://", r"^history: database 'what' is not supported; expected a path such as"),
+        ("sqlite://", r"^history: a database in memory is lost when pytest ends; expected a path such as"),
+        ("nonsense ://secret", r"^history: this is no URL; expected a path such as"),
     ],
 )
 def test_a_url_that_is_no_history_is_a_users_mistake(

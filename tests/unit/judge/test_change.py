@@ -152,14 +152,14 @@ def test_with_a_wide_tolerance_an_unchanged_build_passes_after_six_boots() -> No
 def test_an_unchanged_build_with_too_few_boots_names_the_required_number() -> None:
     found = judge_change(boots(1, 0.0, 0.0005, 0.001, 7), most_boots=7)
     assert found.result is Relation.INCONCLUSIVE
-    assert found.why.endswith("a certain result needs 8 turns (--pinet-boots) or `pinet calibrate --boots`")
+    assert found.why.endswith("a certain result needs 8 turns (--boots) or `pinet calibrate --boots`")
 
 
 def test_with_too_few_boots_the_message_names_the_required_number() -> None:
     made = boots(1, -0.02, 0.0005, 0.001, 8)
     found = judge_change(made, most_boots=8)
     assert found.result is Relation.INCONCLUSIVE
-    assert found.why.endswith(f"needs {LEAST_APART} turns (--pinet-boots) or `pinet calibrate --boots`")
+    assert found.why.endswith(f"needs {LEAST_APART} turns (--boots) or `pinet calibrate --boots`")
     assert judge_change(made, most_boots=9).result is Relation.GO_ON
     assert judge_change(made, noise=CALIBRATED, most_boots=8).result is Relation.SLOWER
     assert "--pinet-boots" not in judge_change(boots(1, 0.0, 0.03, 0.01, 8), most_boots=8).why

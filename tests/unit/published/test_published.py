@@ -286,25 +286,25 @@ def write(path: Path, *results: ResultRecord, **other: str) -> str:
 
 def test_the_command_prints_and_writes_the_table_and_fails_if_a_value_is_off(tmp_path: Path) -> None:
     good, bad = write(tmp_path / "good.json", result(tx=735)), write(tmp_path / "bad.json", result(tx=600))
-    done = CliRunner().invoke(pinet, ["published", good, "-o", str(tmp_path / "page.md")])
+    done = CliRunner().invoke(pinet, ["compare", "published", good, "-o", str(tmp_path / "page.md")])
     assert done.exit_code == 0, done.output
     assert "s1-ax-1500-oneway-tx         736       735      -0.1 %  ok" in done.output
     assert "s1-ax-1500-oneway-tx         736       735      -0.1 %  ok" in (tmp_path / "page.md").read_text()
-    assert CliRunner().invoke(pinet, ["published", good, bad]).exit_code == 1
-    assert CliRunner().invoke(pinet, ["published", bad, good]).exit_code == 0
+    assert CliRunner().invoke(pinet, ["compare", "published", good, bad]).exit_code == 1
+    assert CliRunner().invoke(pinet, ["compare", "published", bad, good]).exit_code == 0
 
 
 def test_of_several_runs_the_latest_counts(tmp_path: Path) -> None:
     new, old = tmp_path / "new.json", tmp_path / "old.json"
     write(new, result(tx=735), started="2026-11-23T03:00:00+00:00")
     write(old, result(tx=600))
-    assert CliRunner().invoke(pinet, ["published", str(new), str(old)]).exit_code == 0
+    assert CliRunner().invoke(pinet, ["compare", "published", str(new), str(old)]).exit_code == 0
 
 
 def test_option_complete_fails_if_a_value_was_not_measured(tmp_path: Path) -> None:
     good = write(tmp_path / "good.json", result(tx=735))
-    assert CliRunner().invoke(pinet, ["published", good]).exit_code == 0
-    assert CliRunner().invoke(pinet, ["published", good, "--complete"]).exit_code == 1
+    assert CliRunner().invoke(pinet, ["compare", "published", good]).exit_code == 0
+    assert CliRunner().invoke(pinet, ["compare", "published", good, "--complete"]).exit_code == 1
     assert row_of("s0-wifi-pi3").missing
     assert not row_of("p-pi4b-genet-6").missing, "not emulated"
     assert not row_of("s2-3").missing, "its source is doubted"
@@ -318,14 +318,15 @@ def test_the_page_fits_80_columns() -> None:
 
 def test_the_command_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
-    lost = CliRunner().invoke(pinet, ["published", str(tmp_path / "none.json")])
-    other = CliRunner().invoke(pinet, ["published", str(tmp_path / "other.json")])
+    lost = CliRunner().invoke(pinet, ["compare", "published", str(tmp_path / "none.json")])
+    other = CliRunner().invoke(pinet, ["compare", "published", str(tmp_path / "other.json")])
     assert "expected a results.json" in str(lost.exception)
     assert "is no results.json of pytest-pinet" in str(other.exception)
     both = [write(tmp_path / "a.json"), write(tmp_path / "b.json", figures="measured")]
-    assert "runs of one lab" in str(CliRunner().invoke(pinet, ["published", *both]).exception)
+    assert "runs of one lab" in str(CliRunner().invoke(pinet, ["compare", "published", *both]).exception)
     labs = [write(tmp_path / "a.json"), write(tmp_path / "c.json", lab="bench")]
-    assert "several labs (bench and published)" in str(CliRunner().invoke(pinet, ["published", *labs]).exception)
+    done = CliRunner().invoke(pinet, ["compare", "published", *labs])
+    assert "several labs (bench and published)" in str(done.exception)
 
 
 def test_a_suite_that_requests_a_higher_clock_requests_the_voltage_of_its_source(pytestconfig: pytest.Config) -> None:

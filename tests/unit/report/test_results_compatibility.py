@@ -57,5 +57,5 @@ def test_what_is_no_results_file_is_refused(record: object) -> None:
 def test_a_broken_file_is_named(key: str) -> None:
     record = json.loads(STORED[0].read_text(encoding="utf-8"))
     record["results"][0][key] = 5
-    with pytest.raises(ConfigError, match=r"^x\.json is broken \(.*\); check it against 'pinet schema results'$"):
+    with pytest.raises(ConfigError, match=r"^x\.json is broken \(.*\); check it against 'pinet history schema'$"):
         run_of(record, where="x.json")

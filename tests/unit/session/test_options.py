@@ -30,7 +30,7 @@ OTHERS = {
     "--pinet-topology": "the test's id chooses",
     "--pinet-tuning": "the test's id chooses",
     "--pinet-require": "counts the results of the whole run",
-    "--pinet-unattended": "each run decides again whether a person is there",
+    "--pinet-yes": "each run decides again whether a person is there",
     "--pinet-dry-run": "measures nothing, so there is nothing to repeat",
     "--pinet-json": "where results are written",
     "--pinet-history": "where results are written",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import ClassVar
-
 import pytest
 import yaml  # noqa: F401 - pytester unloads what a test imports, and a second copy of PyYAML reads no tags
 
@@ -33,7 +30,7 @@ VALUES: dict[str, tuple[str, object]] = {
     "instructions": ("gem_rx=1%", ["gem_rx=1%"]),
     "boots": ("8", 8),
     "kselftest": ("linux", "linux"),
-    "unattended": ("true", True),
+    "yes": ("true", True),
     "dry-run": ("true", True),
     "json": ("out.json", "out.json"),
     "history": ("off", "off"),
@@ -49,7 +46,7 @@ BAD = {
     "shards": ("x", "'x' is not a whole number such as 5"),
     "exact": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "boots": ("1000000", "a number of 7 digits is too large; expected at most 6 digits"),
-    "unattended": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
+    "yes": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "dry-run": ("maybe", "'maybe' is no switch; expected one of 1, true, yes, on, 0, false, no, off"),
     "acquire-timeout": ("soon", "'soon' is not a duration such as"),
 }
@@ -166,26 +163,15 @@ def test_a_limit_of_the_environment_is_named_in_its_error(
     done.stderr.fnmatch_lines(["ERROR: PINET_MIN 'lots': 'lots' is not a bit rate; *"])
 
 
-def test_the_nearest_option_is_suggested(pytester: pytest.Pytester) -> None:
-    done = pytester.runpytest_inprocess("--pinet-bord=pi4b")
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("--pinet-bord=pi4b", "--pinet-board"),
+        ("--pinet-instr=1%", "--pinet-instructions"),
+        ("--nic=macb", "--pinet-nic"),
+    ],
+)
+def test_the_nearest_option_is_suggested(pytester: pytest.Pytester, word: str, meant: str) -> None:
+    done = pytester.runpytest_inprocess(word)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["*unrecognized arguments: --pinet-bord=pi4b", "  did you mean: --pinet-board"])
-
-
-def test_the_old_name_of_an_option_works_with_a_warning(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_nothing(): pass")
-    done = pytester.runpytest_inprocess("--pinet-baseline=accepted")
-    assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["ERROR: --pinet-baseline accepted: no build is under test; *"])
-
-    class Recorder:
-        texts: ClassVar[list[str]] = []
-
-        def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
-            self.texts.append(str(warning_message.message))
-
-    pytester.plugins.append(Recorder())
-    # In a checkout, pytest also warns that it cannot rewrite the modules that this process has imported.
-    config = pytester.parseconfig("--pinet-baseline=accepted", "-Wignore:Module already imported")
-    assert settings(config)["against"] == settings(config)["against"] == "accepted"
-    assert Recorder.texts == ["--pinet-baseline is deprecated; use --pinet-against"]
+    done.stderr.fnmatch_lines([f"*unrecognized arguments: {word}", f"  did you mean: {meant}"])

@@ -1,4 +1,4 @@
-"""``pinet status`` and ``pinet acknowledge``: what is open, its owner, the written file, and how a loss ends."""
+"""``pinet losses`` and ``pinet losses acknowledge``: what is open, its owner, the written file, and how a loss ends."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def age(number: int = 20) -> int:
 
 
 def test_an_open_loss_is_listed_with_size_age_cause_and_owner(history: Path) -> None:
-    done = run("status")
+    done = run("losses")
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
         "lab virtual: 1 loss is open",
@@ -79,14 +79,14 @@ def test_an_open_loss_is_listed_with_size_age_cause_and_owner(history: Path) -> 
 
 
 def test_without_a_loss_the_exit_code_is_0(history: Path) -> None:
-    done = run("status", STEADY)
+    done = run("losses", STEADY)
     assert done.exit_code == 0
     assert done.stdout == "lab virtual: no loss is open\n1 result, newest run 2026-10-10\n"
 
 
 def test_json_has_the_same_facts(history: Path) -> None:
-    run("acknowledge", FIGURE, *KNOWN)
-    done = run("status", "--json")
+    run("losses", "acknowledge", FIGURE, *KNOWN)
+    done = run("losses", "--json")
     assert done.exit_code == 0
     printed = json.loads(done.stdout)
     assert (printed["lab"], printed["results"], printed["gates"]) == ("virtual", 2, [])
@@ -102,51 +102,51 @@ def test_json_has_the_same_facts(history: Path) -> None:
 
 
 def test_acknowledge_writes_the_file_and_the_loss_is_known(history: Path) -> None:
-    done = run("acknowledge", "pi4b:*", *KNOWN)
+    done = run("losses", "acknowledge", "pi4b:*", *KNOWN)
     assert done.exit_code == 0
     assert done.stdout.startswith("--- baselines/acknowledged.yaml\n+++ baselines/acknowledged.yaml\n")
     assert f"{FIGURE}: -5.3 % since 2026-09-21" in done.stderr
     assert done.stderr.endswith("1 entry written to baselines/acknowledged.yaml: review and commit the file\n")
     (entry,) = load_reviewed(labfile.load("lab.yaml", in_use=False)).acknowledged.values()
     assert (entry.id, entry.owner, entry.link, entry.date) == (FIGURE, "Ann", LINK, TODAY)
-    listed = run("status")
+    listed = run("losses")
     assert listed.exit_code == 0
     assert "1 loss is acknowledged" in listed.stdout
     assert f"  acknowledged until {KNOWN[3]}, owner Ann\n  {LINK}\n" in listed.stdout
 
 
 def test_an_acknowledgement_expires(history: Path) -> None:
-    run("acknowledge", FIGURE, *KNOWN)
+    run("losses", "acknowledge", FIGURE, *KNOWN)
     file = Path("baselines/acknowledged.yaml")
     file.write_text(file.read_text().replace(str(TODAY), "2026-10-10").replace(KNOWN[3], "2026-10-11"))
-    done = run("status")
+    done = run("losses")
     assert done.exit_code == 1
     assert f"  open, owner Ann, acknowledged until 2026-10-11 (expired)\n  {LINK}\n" in done.stdout
 
 
 def test_other_entries_stay_and_a_second_one_replaces_the_first(history: Path) -> None:
     keep([with_result(one, parameters="x") for one in slower(combination="cm4:onboard/pair")])
-    run("acknowledge", "*", *KNOWN)
-    run("acknowledge", FIGURE, *KNOWN[:1], "Bob", *KNOWN[2:])
+    run("losses", "acknowledge", "*", *KNOWN)
+    run("losses", "acknowledge", FIGURE, *KNOWN[:1], "Bob", *KNOWN[2:])
     entries = load_reviewed(labfile.load("lab.yaml", in_use=False)).acknowledged
     assert {one.id: one.owner for one in entries.values()} == {FIGURE: "Bob"}
 
 
 def test_a_dry_run_of_acknowledge_writes_nothing(history: Path) -> None:
-    done = run("acknowledge", FIGURE, *KNOWN, "--dry-run")
+    done = run("losses", "acknowledge", FIGURE, *KNOWN, "--dry-run")
     assert "+++ baselines/acknowledged.yaml" in done.stdout
     assert not Path("baselines").exists()
 
 
 def test_there_is_nothing_to_acknowledge_without_a_loss(history: Path) -> None:
-    done = run("acknowledge", STEADY, *KNOWN)
+    done = run("losses", "acknowledge", STEADY, *KNOWN)
     assert done.exit_code == 1
     assert done.stderr == f"pinet: nothing to acknowledge: no loss in {STEADY}\n"
 
 
 def test_accept_makes_the_lower_level_the_new_normal(history: Path) -> None:
     assert run("accept", FIGURE, "--reason", "a fix of a security hole costs 5 %").exit_code == 0
-    done = run("status")
+    done = run("losses")
     assert done.exit_code == 0
     assert "no loss is open" in done.stdout
     assert "a fix of a security hole costs 5 %" in Path("baselines/pi4b-onboard.yaml").read_text()
@@ -160,7 +160,7 @@ def test_a_lower_level_that_fails_its_baseline_is_accepted_on_request(bench: Pat
     assert "left out: 20 before the last level change, 20 below the baseline" in refused.stderr
     assert "if the lower level is the new normal, accept it with --lower" in refused.stderr
     assert run("accept", "--reason", "new normal", "--lower").exit_code == 0
-    assert run("status").exit_code == 0
+    assert run("losses").exit_code == 0
 
 
 def test_a_failed_limit_other_than_the_baseline_is_never_accepted(bench: Path) -> None:
@@ -200,25 +200,25 @@ def test_wrong_arguments_are_explained(
     arguments: list[str],
     message: str,
 ) -> None:
-    assert message in mistake(capsys, monkeypatch, "acknowledge", *arguments)
+    assert message in mistake(capsys, monkeypatch, "losses", "acknowledge", *arguments)
 
 
 def test_a_lab_without_results_is_no_success(
     history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("lab.yaml").write_text(LAB.replace("name: virtual", "name: bench"))
-    message = mistake(capsys, monkeypatch, "status")
+    message = mistake(capsys, monkeypatch, "losses")
     assert "has no results of lab bench; it has results of: virtual" in message
 
 
 def test_a_mistake_in_the_file_is_named_with_its_line(
     history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("acknowledge", FIGURE, *KNOWN)
+    run("losses", "acknowledge", FIGURE, *KNOWN)
     file = Path("baselines/acknowledged.yaml")
     file.write_text(file.read_text().replace(LINK, "tracker"))
     assert "baselines/acknowledged.yaml:4: acknowledged[0].link: expected a URL" in mistake(
-        capsys, monkeypatch, "status"
+        capsys, monkeypatch, "losses"
     )
 
 
@@ -257,7 +257,7 @@ def test_a_broken_file_does_not_end_a_summary(history: Path) -> None:
 def test_the_report_knows_what_was_accepted_or_says_that_it_does_not(
     history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("acknowledge", FIGURE, *KNOWN).exit_code == 0
+    assert run("losses", "acknowledge", FIGURE, *KNOWN).exit_code == 0
     done = run("report", "--page")
     assert "acknowledged" in Path("report.html").read_text()
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""``pinet status``: lists the losses of goodput that did not recover."""
+"""``pinet losses``: lists the losses of goodput that did not recover; acknowledges them; names who can help."""
 
 from __future__ import annotations
 
@@ -7,26 +7,40 @@ from datetime import UTC, datetime
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand
+from pytest_pinet.cli.acknowledge import acknowledge
+from pytest_pinet.cli.command import DefaultGroup
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, last_option, print_result
+from pytest_pinet.cli.who import who
 
 OPEN = 1
 # The newest gates say which builds were judged since a loss began.
 _GATES = 5
 
 
-@click.command(cls=PinetCommand)
+@click.group(cls=DefaultGroup)
+def losses() -> None:
+    """List which results of a lab lost goodput and did not recover; write that a loss is known; name who can help.
+
+    Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). 'show' is the default
+    command.
+
+    Exit code: 0 if no loss is open; 1 if at least one is open; 4 for wrong arguments, or if the lab has no results.
+    """
+
+
+@losses.command(short_help="List the losses: the default.")
 @LAB_OPTION
 @HISTORY_OPTION
 @click.argument("names", metavar="[ID]...", nargs=-1)
 @last_option(1000, "Use at most this many latest runs of each result.", least=2)
 @click.option("--json", "as_json", is_flag=True, help="Print the losses as JSON.")
-def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_json: bool) -> None:
+def show(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_json: bool) -> None:
     """List which results of a lab lost goodput and did not recover: size, age, cause and owner.
 
     Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). A loss stays in this
     list even if its runs pass. It ends if the level recovers or if 'pinet accept' makes the lower level the baseline.
-    After 'pinet acknowledge' it is known until a day. The newest changes that 'pinet gate' judged are listed below.
+    After 'pinet losses acknowledge' it is known until a day. The newest changes that 'pinet gate' judged are listed
+    below.
 
     Exit code: 0 if no loss is open; 1 if at least one is open; 4 for wrong arguments, or if the lab has no results.
     """
@@ -59,3 +73,7 @@ def status(lab_file: str, history_url: str, names: tuple[str, ...], last: int, a
     print_result(as_json, lambda: record, lambda: [head, counted, *loss_lines(found, today), *gated])
     if any(one.loss is not None and one.loss.is_open for one in found):
         sys.exit(OPEN)
+
+
+losses.add_command(acknowledge)
+losses.add_command(who)
