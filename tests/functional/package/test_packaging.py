@@ -133,8 +133,6 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         "snmp",
         "virtual",
         "postgres",
-        "xdist",
-        "allure",
         "docs",
         "dev",
     }

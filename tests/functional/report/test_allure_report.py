@@ -12,7 +12,6 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,7 @@ from pytest_pinet.report.allure.tool import Allure, find_allure
 from tests.support.browser import browser
 from tests.support.gate_project import PINET, SLOW_ON_PURPOSE, GateLab, NewProject, Project
 
-pytestmark = [
-    pytest.mark.smoke,
-    pytest.mark.skipif(find_spec("allure_pytest") is None, reason="allure-pytest is not installed"),
-]
+pytestmark = pytest.mark.smoke
 MATRIX = """
 import pytest
 
