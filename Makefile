@@ -124,7 +124,9 @@ versions: .venv/developer
 bench: .venv/developer
 	$(BIN)/python -m benchmarks
 
+# What `site` shows is committed: the generated parts of pages, schemas, man pages.
 docs: .venv/developer man
+	$(BIN)/python -m tools.site
 	$(BIN)/python -m pytest_pinet.config.schema
 	$(BIN)/python -m pytest_pinet.report.schema
 	$(BIN)/python -m tools.causes
