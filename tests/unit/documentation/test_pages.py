@@ -10,7 +10,7 @@ import yaml
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.session.option_table import SETTINGS
-from tests.support.console_blocks import DOCS, PAGES, ROOT
+from tests.support.console_blocks import DOCS, PAGES, ROOT, console_blocks
 from tools.site import PART, PARTS, generated, written_by_hand
 from tools.site.commands import walk
 from tools.site.options import OTHERS, variables_in_source
@@ -94,12 +94,37 @@ def test_the_readme_is_a_short_page() -> None:
     assert len(TEXT[ROOT / "README.md"].splitlines()) < 160
 
 
-def test_each_make_target_is_in_the_readme() -> None:
+def targets() -> set[str]:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = {word for line in re.findall(r"^\.PHONY: (.*)$", makefile, re.M) for word in line.split()}
+    return {word for line in re.findall(r"^\.PHONY: (.*)$", makefile, re.M) for word in line.split()}
 
-    named = set(re.findall(r"\bmake ([a-z]+(?: [a-z]+)*)`", TEXT[ROOT / "README.md"]))
-    assert targets - {word for words in named for word in words.split()} == set()
+
+def test_each_make_target_is_on_the_page_of_commands() -> None:
+    text = TEXT[DOCS / "contributing" / "commands.md"]
+
+    assert set(re.findall(r"`make ([a-z]+)`", text)) == targets()
+
+
+def test_make_gate_and_make_test_set_up_a_checkout_and_ci_runs_targets_of_the_makefile() -> None:
+    (block,) = (one for one in console_blocks() if one.page == "README.md" and one.commands[0].startswith("make"))
+    ci = set(re.findall(r"^[^#\n]*\bmake ([a-z]+(?: [a-z]+)*)", (ROOT / ".ci" / "run").read_text(), re.M))
+
+    assert [words for words in block.words if words] == [["make", "gate"], ["make", "test"]]
+    assert {"test", "lint", "smoke"} <= {word for words in ci for word in words.split()} <= targets()
+
+
+def test_the_lines_that_make_a_module_are_the_same_in_the_readme_and_on_their_page() -> None:
+    """A reader of either page needs no other."""
+    readme, page = (
+        [
+            block
+            for block in console_blocks()
+            if block.page == name and block.commands[-1].startswith("pinet gate --exact")
+        ]
+        for name in ("README.md", "docs/how-to/exact-gate.md")
+    )
+
+    assert readme[0].commands in [block.commands for block in page]
 
 
 def test_each_promise_of_an_error_rate_names_the_same_condition(pytester: pytest.Pytester) -> None:
