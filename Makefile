@@ -9,7 +9,7 @@
 # site: build the documentation as a web site in .pinet/site/
 # pictures: regenerate the pictures of docs/; .pinet/pictures/ has more of the same tests
 # links: ask each address that docs/ names whether it is there; needs a network, so no test runs it
-# report: install Allure and write the report of all runs; `gate` also writes one, with Allure if it is installed
+# report: install Allure's viewer and write the report of all runs; `gate` also writes one, with Allure if it is installed
 # Everything is installed in .venv/. System packages are installed with apt, as root or with sudo.
 
 PYTHON ?= python3
@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # They share one environment and one lab.
 .NOTPARALLEL:
 
-# The results that `gate` writes for Allure if allure-pytest is installed, and the report.
+# The results that `gate` writes for Allure, with their history, and the report.
 RESULTS := .pinet/allure-results
 REPORT ?= .pinet/report.html
 WRITE_REPORT = $(BIN)/pinet report --lab=$(LAB) -o $(REPORT) $$(test ! -d $(RESULTS) || echo --allure-results $(RESULTS))
@@ -39,9 +39,8 @@ COMPLETE := $(if $(filter lab/published.yaml,$(LAB)),--complete)
 
 # Writes the report and the table of published values even if a test fails (exit status 1), because they show why.
 gate: .venv/user
-	@allure=""; \
-	if $(BIN)/python -c "import allure_pytest" 2>/dev/null; then allure="--alluredir=$(RESULTS) --clean-alluredir"; fi; \
-	set -x; $(BIN)/pytest $(TESTS) --pinet-lab=$(LAB) $$allure $(ARGS); { status=$$?; set +x; } 2>/dev/null; \
+	@set -x; $(BIN)/pytest $(TESTS) --pinet-lab=$(LAB) --alluredir=$(RESULTS) --clean-alluredir $(ARGS); \
+	{ status=$$?; set +x; } 2>/dev/null; \
 	test $(PROFILE) != published || test $$status -gt 1 || $(BIN)/pinet compare published $(COMPLETE) || status=1; \
 	$(WRITE_REPORT) || test $$status != 0 || status=1; \
 	exit $$status
@@ -125,7 +124,9 @@ versions: .venv/developer
 bench: .venv/developer
 	$(BIN)/python -m benchmarks
 
+# What `site` shows is committed: the generated parts of pages, schemas, man pages.
 docs: .venv/developer man
+	$(BIN)/python -m tools.site
 	$(BIN)/python -m pytest_pinet.config.schema
 	$(BIN)/python -m pytest_pinet.report.schema
 	$(BIN)/python -m tools.causes

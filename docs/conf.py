@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The reference is generated from the code of this checkout.
+# The version is that of this checkout.
 sys.path.insert(0, str(ROOT))
 
 from pytest_pinet.version import __version__  # noqa: E402
-from tools.site import connect  # noqa: E402
 
 project = "pytest-pinet"
 author = "The pytest-pinet developers"
@@ -36,5 +35,3 @@ html_show_search_summary = False
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
-
-setup = connect

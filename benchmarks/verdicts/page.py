@@ -180,26 +180,30 @@ def _remains(cells: Sequence[Cell], missing: int) -> str:
     open_cells, above = _undecided(cells)
     few_wrong = sum(not _is_over(cell) for cell in sure)
     lines = [
-        f"**At most 10 of 600 verdicts are wrong in {few_wrong} of {len(sure)} cells, and at most 1 % in",
-        f"{len(sure) - len(missed)} of them**, where the baseline spans eight days, or the days of the link differ by",
-        "at most 0.8 %. A cell is a link, a change of its speed, and a rule, with 600 simulated gates or more.",
+        "How many verdicts of the gate are wrong? At most 1 % should be. Simulated gates show whether this holds.",
+        "A *cell* is one link with one change of its speed, judged by one rule in 600 gates or more.",
         "",
-        "Not reached:",
+        f"**{len(sure) - len(missed)} of {len(sure)} cells have at most 1 % wrong verdicts**, if the baseline spans",
+        f"eight days or the days of the link differ by at most 0.8 %. {few_wrong} of them have at most 10 wrong",
+        "verdicts of 600.",
+        "",
+        "Where more verdicts are wrong:",
         "",
     ]
     if missed:
-        lines.append(f"- Above 1 %: [{len(missed)} of these cells](#cells-above-the-target).")
+        lines.append(f"- [{len(missed)} of these cells](#cells-above-the-target) have more than 1 % wrong verdicts.")
     lines += _unseen_above()
     if few:
         worst = max(few, key=lambda cell: cell.wrong)
         over = sum(cell.wrong >= MOST_WRONG for cell in few)
         lines += [
-            f"- With fewer days than a link needs, up to {worst.wrong:.1f} % are wrong",
-            f"  ({_name(worst)}); {over} of {len(few)} such cells are not below {MOST_WRONG:.0f} %.",
+            f"- If the baseline has fewer days than the link needs, up to {worst.wrong:.1f} % are wrong",
+            f"  ({_name(worst)}). {over} of {len(few)} such cells have {MOST_WRONG:.0f} % or more.",
         ]
     lines += [
-        f"- With eight days, {len(above)} of {len(open_cells)} cells of profile `standard` are",
-        f"  [inconclusive](#more-inconclusive-than-the-ideal-rule) more than {MOST_ABOVE} points above an ideal rule.",
+        "- With eight days, profile `standard` leaves more gates",
+        f"  [undecided](#more-inconclusive-than-the-ideal-rule) than an ideal rule: by more than {MOST_ABOVE}",
+        f"  percentage points in {len(above)} of {len(open_cells)} cells.",
     ]
     lines += _stalls_missed(cells)
     if missing:
@@ -227,9 +231,9 @@ def _stalls_missed(cells: Sequence[Cell]) -> list[str]:
         return []
     rules = sorted({cell.rule for cell in above})
     return [
-        "- A pass after 3 s sees little ([by design](#which-profile-sees-what)): a link with half the rate in a fifth",
-        f"  of its seconds passes without a flag in more than 1 % of the gates in {len(above)} of {len(stalls)} cells",
-        f"  ({', '.join(rules)}).",
+        "- A pass takes 3 s of traffic, so a fault that begins later [is missed](#which-profile-sees-what). A link",
+        "  that runs at half rate in a fifth of its seconds passes more than 1 % of its gates without a flag in",
+        f"  {len(above)} of {len(stalls)} cells ({', '.join(rules)}).",
     ]
 
 
@@ -241,10 +245,10 @@ def _unseen_above() -> list[str]:
     ]
     if not above:
         return []
-    of = f"Above 1 %: {len(above)} of the {len(cells)} cells of"
     return [
-        f"- {of} [links that the judge was not made for](#links-that-the-judge-was-not-made-for)",
-        f"  ({'; '.join(above)}).",
+        f"- Of the {len(cells)} cells of",
+        "  [links that the judge was not made for](#links-that-the-judge-was-not-made-for),",
+        f"  {len(above)} have more than 1 % wrong verdicts ({'; '.join(above)}).",
     ]
 
 
@@ -266,9 +270,9 @@ def _missed(missed: Sequence[Cell]) -> list[str]:
         f"{again['date']}: {again['link']}, {again['change']}:",
         f"{other} wrong.",
         "",
-        "The baseline of such a link can mislead every rule: of 28 wrong gates of a drifting lab (1 % slower), the",
-        "days of the link differ by 2 %, but in 27 of them the eight days of the baseline happened to differ by 0.6 to",
-        "1.6 %. A stricter bound costs verdicts: in a simulation of levels of days alone (20000 such baselines), this",
+        "A baseline can mislead every rule. The days of a link in a drifting lab differ by 2 %. In 27 of the 28 gates",
+        "that were wrong (1 % slower), the eight days of its baseline happened to differ by only 0.6 to 1.6 %.",
+        "A stricter bound costs verdicts: in a simulation of levels of days alone (20000 such baselines), this",
         "rule errs in 1.0 % of the gates that are 1 % slower and leaves 65 % of the unchanged ones inconclusive; a",
         "rule that errs in 0.7 % leaves 72 %.",
         "",

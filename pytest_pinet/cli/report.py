@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
 
-# Which metrics the tests in Allure's results measure. The file can be deleted.
-MEMORY = Path(".pinet/allure-tests.json")
 # A single file with the evidence of more results than this is slow to open.
 MOST_IN_ONE_FILE = 100
 # The newest gates that the page lists.
@@ -166,7 +164,7 @@ def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output:
     except (OSError, ValueError):
         found_run = {}
     run = found_run if isinstance(found_run, dict) else {}
-    tests = derived.remembered(derived.known_tests(results), MEMORY)
+    tests = derived.remembered(derived.known_tests(results), derived.MEMORY)
     runs = derived.runs_of(found, str(run.get("run", "")))
     history = derived.allure3_history(runs, tests) if allure.version[0] >= 3 else derived.allure2_history(runs, tests)
     single = len(list(results.glob("*-result.json"))) <= MOST_IN_ONE_FILE

@@ -231,7 +231,7 @@ def run_until_end(
             selector.register(process.stdout, selectors.EVENT_READ)
             selector.register(events.guest, selectors.EVENT_READ)
             began = seen = time.monotonic()
-            # Seconds without progress. A pause of this process, and so of the machine, is no part of them.
+            # Seconds without progress. If this process or the whole machine is paused, the pause does not count.
             moved_s = still_s = 0.0
             while (used_s := _cpu_seconds(process.pid)) < cpu_s:
                 _check(stops)

@@ -88,6 +88,9 @@ class Database:
             why = said[0] if said else type(error).__name__
             if why == _FULL:
                 raise OutputError(f"history {self.shown}: {why}; free some space, or choose another history") from error
+            if why.startswith("permission denied for schema"):
+                owner = "make its user the owner of the database, or grant it CREATE on this schema"
+                raise ConfigError(f"history {self.shown}: {why}, where the tables belong; {owner}") from error
             raise ConfigError(f"history {self.shown}: {why}; expected {FORM}") from error
 
     def close(self) -> None:

@@ -147,7 +147,7 @@ def _within_starts(judged: DirectionJudgement, decision: Decision, baseline: Bas
 
 
 def _is_far_below(decision: Decision, profile: Profile) -> bool:
-    """Return whether connections lie so far below a baseline that they may lie within slow starts."""
+    """Return whether every connection is so far below the baseline that a slow start could explain it."""
     return (
         decision.below >= profile.fails_after - 1
         and decision.below == decision.connections
@@ -171,7 +171,7 @@ def _known_days(spread: DaySpread, decision: Decision, error_rate: float, zone: 
     of_mean = (decision.noise or 0.0) / math.sqrt(decision.connections)
     more = missing_days(spread, margin, error_rate, zone, of_mean)
     if more is None:
-        return f"{text}: no number of days decides at this margin, so {turns}"
+        return f"{text}: more days would not decide this, so {turns}"
     return f"{text}: a baseline of {more} more day{'' if more == 1 else 's'} would decide, or {turns}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -81,13 +81,15 @@ class FigureSeries:
 class RunFacts:
     """What the history knows about a run: its id, its build, and the number of runs so far (None: unknown).
 
-    ``losses`` are lines about the losses of its lab, the first one a heading; empty if there is none.
+    ``losses`` are lines about the losses of its lab, the first one a heading; empty if there is none. ``series``
+    has the stored runs of each of its metrics.
     """
 
     id: str
     build: str
     order: int | None = None
     losses: Sequence[str] = ()
+    series: Sequence[FigureSeries] = ()
 
 
 def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSeries:
@@ -186,16 +188,19 @@ def series_of_runs(root: Path, reviewed: Reviewed, last: int) -> list[FigureSeri
     return found
 
 
-def run_facts(record: RunRecord, url: str | None) -> RunFacts:
-    """Return what the history knows about a run."""
+def run_facts(record: RunRecord, url: str | None, last: int) -> RunFacts:
+    """Return what the history knows about a run, with the newest ``last`` points of its metrics."""
     run, points = points_of(record)
     build = next((name_of(point.build) for point in points if point.build), "")
-    try:
-        with open_history(url) if url is not None else nullcontext() as history:
-            known = [one.id for one in history.runs(_MOST_RUNS)] if history is not None else []
-    except ConfigError:
-        known = []
-    return RunFacts(run.id, build, len({*known, run.id}) if known else None)
+    known: list[str] = []
+    series: list[FigureSeries] = []
+    # No history exists before the first run or without SQLAlchemy.
+    with suppress(ConfigError), open_history(url) if url is not None else nullcontext() as history:
+        if history is not None:
+            known = [one.id for one in history.runs(_MOST_RUNS)]
+            trends = history.trends(last, only={(point.figure, point.lab) for point in points})
+            series = [series_of(found, combination, _UNKNOWN) for combination, found in trends]
+    return RunFacts(run.id, build, len({*known, run.id}) if known else None, series=series)
 
 
 def trend_lines(url: str | None, results: Sequence[ResultRecord], lab: str, heights: str = ASCII_HEIGHTS) -> list[str]:

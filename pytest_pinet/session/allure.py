@@ -56,7 +56,7 @@ def attach(config: pytest.Config, directory: str, recorder: RunRecorder, lab: La
 def _facts(recorder: RunRecorder, lab: LabOfFile | None, record: RunRecord) -> RunFacts:
     """Return what the history knows about the run, and the losses of its lab."""
     url = recorder.history_url
-    facts = run_facts(record, url)
+    facts = run_facts(record, url, _POINTS)
     if url is None or lab is None:
         return facts
     today = datetime.now(UTC).date()

@@ -48,6 +48,7 @@ from tests.support.exact_records import of_boots, recorded, run_of
 from tests.support.init_machines import direct, machine
 from tests.support.loss_levels import TODAY, losses
 from tests.support.report_records import direction, result
+from tools.site import written_by_hand
 
 _BLOCK = re.compile(
     r"(?:^[ \t]*<!-- (?P<mark>[^\n]*) -->\n\s*)?^ *```(?:text|markdown)\n(?P<text>.*?)^ *```", re.M | re.S
@@ -80,7 +81,7 @@ def output_blocks() -> list[OutputBlock]:
             tuple(match["text"].splitlines()),
         )
         for page in PAGES
-        for text in [page.read_text(encoding="utf-8")]
+        for text in [written_by_hand(page.read_text(encoding="utf-8"))]
         for match in _BLOCK.finditer(text)
         # The diagram of the packages is no output.
         if page != DOCS / "contributing" / "architecture.md"

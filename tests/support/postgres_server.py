@@ -65,6 +65,11 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def client(name: str) -> str:
+    """Return the path of a client program of the server, such as createdb."""
+    return shutil.which(name) or f"{binaries()}/{name}"
+
+
 def _free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -1,14 +1,17 @@
-"""Generates the reference pages of the documentation from the code, while Sphinx reads them.
+"""``python -m tools.site`` (``make docs``): writes the generated parts of the reference pages, from the code.
 
-A page in docs/reference/ has lines such as ``<!-- generated: commands -->``. Sphinx reads the generated Markdown in
-place of the line, so no copy is kept in the repository.
+A part stands in a page of docs/ between two comments::
+
+    <!-- generated: commands -->
+    <!-- end of commands -->
+
+The pages are committed, so that they can be read in a checkout and on a forge. A test compares them with the code.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
@@ -35,19 +38,22 @@ PARTS: dict[str, Callable[[], str]] = {
     "troubles": troubles,
     "mistakes": mistakes,
 }
-LINE = re.compile(r"^<!-- generated: ([\w-]+) -->$", re.MULTILINE)
+PART = re.compile(r"^<!-- generated: ([\w-]+) -->\n(.*?)^<!-- end of \1 -->$", re.MULTILINE | re.DOTALL)
 
 
 def generated(page: str) -> str:
-    """Return the page with its generated parts. Raises KeyError for a part that does not exist."""
-    return LINE.sub(lambda line: PARTS[line[1]](), page)
+    """Return the page with the current text in its generated parts. Raises KeyError for a part that does not exist."""
+    return PART.sub(lambda part: _marked(part[1], f"\n{_text(part[1])}\n\n"), page)
 
 
-def connect(app: Any) -> dict[str, bool]:
-    """Register with Sphinx."""
+def written_by_hand(page: str) -> str:
+    """Return the page with empty lines in place of its generated parts, so that other lines keep their numbers."""
+    return PART.sub(lambda part: _marked(part[1], "\n" * part[2].count("\n")), page)
 
-    def read(_app: object, _name: str, source: list[str]) -> None:
-        source[0] = generated(source[0])
 
-    app.connect("source-read", read)
-    return {"parallel_read_safe": True}
+def _text(name: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", PARTS[name]().strip())
+
+
+def _marked(name: str, text: str) -> str:
+    return f"<!-- generated: {name} -->\n{text}<!-- end of {name} -->"

@@ -21,6 +21,8 @@ from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
 from pytest_pinet.report.allure.verdicts import STATUS
 from pytest_pinet.report.trends import FigureSeries
 
+# Which metrics the tests in Allure's results measure. The file can be deleted.
+MEMORY = Path(".pinet/allure-tests.json")
 # Allure 2 shows at most this many runs.
 _ALLURE2_RUNS = 20
 _COUNTED = ("failed", "broken", "skipped", "passed", "unknown")

@@ -24,6 +24,14 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.content import csv_bytes, labels, parameters
+from pytest_pinet.report.allure.derived import (
+    MEMORY,
+    allure2_history,
+    allure3_history,
+    known_tests,
+    remembered,
+    runs_of,
+)
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.verdicts import PREFIX, categories
 from pytest_pinet.report.charts.overview import overview_chart
@@ -31,7 +39,7 @@ from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.terminal import count_line
 from pytest_pinet.report.text_wrap import plain
-from pytest_pinet.report.trends import RunFacts
+from pytest_pinet.report.trends import FigureSeries, RunFacts
 
 OPTION = "--alluredir"
 UNIT = "Mbit/s"
@@ -129,7 +137,7 @@ def write_stand_in(folder: Path, subject: Subject) -> Path:
 
 
 def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapping[str, str]) -> None:
-    """Write metrics, environment, categories, executor and an overview. Raises ConfigError."""
+    """Write metrics, environment, categories, executor, history and an overview. Raises ConfigError."""
     files: dict[str, bytes] = {
         f"{uuid.uuid4()}-perf.json": _json(metrics(run.results)),
         "environment.properties": environment(run, facts.losses).encode("ascii"),
@@ -145,6 +153,8 @@ def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapp
         picture = overview_chart(rows, f"Run {run.run} in lab {run.lab}: {values}", note).svg()
         files |= attached("overview of the run", "image/svg+xml", picture.encode())
         files |= attached("results of the run", "text/csv", figures_csv(run.results))
+    if facts.series:
+        files |= history(folder, facts.series, facts.id)
     if facts.losses:
         text = "\n".join(facts.losses) + "\n"
         files |= attached("losses that did not recover", "text/plain", text.encode("utf-8", "replace"))
@@ -159,8 +169,8 @@ def write_global_error(folder: Path, message: str) -> None:
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     with writing(folder, OPTION):
-        folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_file(folder / name, [content])
 
 
@@ -192,6 +202,17 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
                 "groupTitle": combination.board,
             })  # fmt: skip
     return found
+
+
+def history(folder: Path, series: Sequence[FigureSeries], run: str) -> dict[str, bytes]:
+    """Return the history of the tests in a folder without this run, for an ``allure`` that users start themselves.
+
+    Allure 2 looks for ``history/`` in the folder. Allure 3 reads ``history.jsonl`` if its option names it.
+    """
+    tests, runs = remembered(known_tests(folder), MEMORY), runs_of(series, run)
+    files = {f"history/{name}": text for name, text in allure2_history(runs, tests).items()}
+    files["history.jsonl"] = allure3_history(runs, tests)
+    return {name: text.encode("ascii") for name, text in files.items()}
 
 
 def environment(run: RunRecord, losses: Sequence[str] = ()) -> str:

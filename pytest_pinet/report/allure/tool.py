@@ -110,7 +110,7 @@ def generate(allure: Allure, results: Path, history: str | dict[str, str], name:
         if isinstance(history, str):
             options = _prepare_3(results, history, name, made, single)
         else:
-            options = _prepare_2(history, name, made, single)
+            options = _prepare_2(results, history, name, made, single)
         _run(allure, [allure.command, "generate", str(results), *options], work)
         page = made / "index.html"
         if not page.is_file():
@@ -160,13 +160,19 @@ def performance(results: Path) -> dict[str, object]:
     return {"metrics": metrics, "groups": groups}
 
 
-def _prepare_2(history: dict[str, str], name: str, made: Path, single: bool) -> list[str]:
-    """Write the history into a second folder of results, so that the user's folder does not change."""
+def _prepare_2(results: Path, history: dict[str, str], name: str, made: Path, single: bool) -> list[str]:
+    """Write the history into a second folder of results, so that the user's folder does not change.
+
+    Allure 2 adds up the histories of several folders, so nothing is written if the run left one with its results.
+    """
+    options = ["-o", str(made), "--name", name, *(["--single-file"] if single else [])]
+    if (results / "history").is_dir():
+        return options
     own = made.parent / "results" / "history"
     own.mkdir(parents=True)
     for file, text in history.items():
         (own / file).write_text(text, encoding="utf-8")
-    return [str(own.parent), "-o", str(made), "--name", name, *(["--single-file"] if single else [])]
+    return [str(own.parent), *options]
 
 
 def _run(allure: Allure, words: Sequence[str], work: Path) -> None:

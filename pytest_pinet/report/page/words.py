@@ -123,7 +123,7 @@ def lead(all_series: Sequence[FigureSeries]) -> str:
         return f"All {total} metrics meet their limits, and none has an open loss{more}."
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     both = sum(series.latest.verdict in _MEANS and open_loss(series) is not None for series in all_series)
-    twice = f"; {count(both, 'metric does', 'metrics do')} both" if both else ""
+    twice = f"; {count(both, 'metric is', 'metrics are')} counted in both" if both else ""
     return f"Of {total} metrics, {listed}{twice}{more}."
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,12 +11,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 import pytest_pinet.history.store as history_store
 from pytest_pinet.doctor import memory
 from pytest_pinet.doctor.finding import Status
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.history import courses
 from pytest_pinet.history.gates import gate_of
 from pytest_pinet.history.history import open_history
@@ -23,9 +27,10 @@ from pytest_pinet.history.points import OutOfService, Suspicion, Trend
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.suspicions import standing
+from tests.support.console_blocks import blocks_of
 from tests.support.gate_records import gated_run
 from tests.support.history_records import FIGURE, day, kept, write_at_once
-from tests.support.postgres_server import postgres_server
+from tests.support.postgres_server import client, postgres_server
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, result, run_record
 
 pytestmark = pytest.mark.smoke
@@ -47,6 +52,45 @@ def url(server: str) -> Iterator[str]:
     with psycopg.connect(server.replace("postgresql+psycopg", "postgresql"), autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE")
         connection.execute("CREATE SCHEMA public")
+
+
+def test_the_lines_of_the_page_make_a_database_that_a_plain_role_can_use(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL 15 lets no one but the owner make tables in the schema ``public``."""
+    address = urlsplit(server)
+    admin = {"PGHOST": address.hostname, "PGPORT": str(address.port), "PGUSER": "pinet"}
+    page = ROOT / "docs" / "how-to" / "postgresql.md"
+    lines = [words for block in blocks_of(page) for words in block.words if words[:3] == ["sudo", "-u", "postgres"]]
+    commands = [[client(program), *options] for _, _, _, program, *options in lines]
+    # The superuser of the test's server has the name of the page's role.
+    commands = [[words[0], *(one.replace("pinet", "gates") for one in words[1:])] for words in commands]
+    for words in commands:
+        # Without a terminal, createuser reads the password from its input.
+        environment = {**os.environ, **admin}
+        subprocess.run(words, env=environment, input="p\np\n", text=True, check=True, start_new_session=True)
+    (tmp_path / "pass").write_text("*:*:gates:gates:p\n")
+    (tmp_path / "pass").chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pass"))
+
+    store = HistoryStore.open(server.replace("pinet@", "gates@").replace("/postgres", "/gates"), create=True)
+    run, points = points_of(run_record(NIGHT, NIGHT_SKIPPED), "/runs/x")
+
+    assert store.add(run, points)
+    assert store.runs() == [run]
+    store.close()
+
+
+def test_a_role_that_may_make_no_tables_is_a_mistake_that_names_the_cure(server: str) -> None:
+    import psycopg
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("CREATE ROLE stranger LOGIN")
+        connection.execute("CREATE DATABASE elsewhere")
+    address = server.replace("pinet@", "stranger@").replace("/postgres", "/elsewhere")
+
+    with pytest.raises(ConfigError, match=r"permission denied for schema public, .*; make its user the owner"):
+        HistoryStore.open(address, create=True).add(*points_of(run_record(NIGHT, NIGHT_SKIPPED), "/runs/x"))
 
 
 def test_what_goes_in_comes_out(url: str) -> None:

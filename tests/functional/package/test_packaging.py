@@ -133,8 +133,6 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         "snmp",
         "virtual",
         "postgres",
-        "xdist",
-        "allure",
         "docs",
         "dev",
     }
@@ -266,12 +264,3 @@ def test_uv_and_pipx_install_the_commands_for_a_user_without_settings(
 
 def files_of(package: Path) -> set[Path]:
     return {path for path in package.rglob("*") if "__pycache__" not in path.parts}
-
-
-def test_readme_and_ci_speak_of_the_makefiles_targets() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    readme = set(re.findall(r"\bmake ([a-z]+(?: [a-z]+)*)(?=`|\s*#)", (ROOT / "README.md").read_text()))
-    ci = re.findall(r"^make (.+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert {word for words in readme for word in words.split()} == targets
-    assert f"`make {' '.join(ci)}`" in (ROOT / "README.md").read_text()
-    assert set(ci) <= targets

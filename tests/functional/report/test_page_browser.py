@@ -160,7 +160,7 @@ def test_every_planted_change_is_an_open_loss_at_its_build(page: Path, seen: Bro
     seen.open(page)
     head, _, rest = seen.text.partition("What needs attention")
     assert "3 have an open loss of 4.8 to 11.9" in head
-    assert "1 metric does both; 1 loss is acknowledged." in head
+    assert "1 metric is counted in both; 1 loss is acknowledged." in head
     known = rest.partition("Known losses")[2].partition("Newest results")[0]
     assert known.strip().startswith("known, Ann Example, until ")
     assert ACKNOWLEDGED in known

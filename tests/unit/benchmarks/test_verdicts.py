@@ -180,17 +180,18 @@ def test_the_page_says_which_cells_are_above_the_target_and_whether_by_chance() 
     text = page([good, above, few, at_twelve], [], {}, [], 60, 1, "on 2026-11-27", missing=2)
     first, rest = text.split("\n## ", maxsplit=1)
     assert first.startswith(
-        "# What the gate's verdicts are worth\n\n"
-        "**At most 10 of 600 verdicts are wrong in 1 of 2 cells, and at most 1 % in\n"
-        "1 of them**, where the baseline spans eight days, or the days of the link differ by\nat most 0.8 %."
+        "# What the gate's verdicts are worth\n\nHow many verdicts of the gate are wrong? At most 1 % should be."
     )
+    assert "**1 of 2 cells have at most 1 % wrong verdicts**, if the baseline spans\neight days" in first
+    assert "at most 0.8 %. 1 of them have at most 10 wrong\nverdicts of 600." in first
     # What is not reached stands on the first screen, each with its number.
-    assert "- Above 1 %: [1 of these cells](#cells-above-the-target)." in first
+    assert "- [1 of these cells](#cells-above-the-target) have more than 1 % wrong verdicts." in first
     assert (
-        "- With fewer days than a link needs, up to 13.3 % are wrong\n  (days 2 %, unchanged, pinet, 1 day); 2 of 2 "
-        "such cells are not below 12 %." in first
+        "- If the baseline has fewer days than the link needs, up to 13.3 % are wrong\n"
+        "  (days 2 %, unchanged, pinet, 1 day). 2 of 2 such cells have 12 % or more." in first
     )
-    assert "- With eight days, 0 of 2 cells of profile `standard`" in first
+    assert "- With eight days, profile `standard` leaves more gates" in first
+    assert "by more than 15\n  percentage points in 0 of 2 cells." in first
     assert "- 2 of 6 cells are not counted yet" in first
     assert len(first.splitlines()) < 25
     assert rest.startswith("Cells above the target")
@@ -207,7 +208,7 @@ def test_links_that_the_shortest_pass_cannot_see_are_named() -> None:
         for profile, wrong in (("pinet", 300), ("soak", 5))
     )
     first, _ = page([standard, soak], [], {}, [], 60, 1, "on 2026-11-27").split("\n## ", maxsplit=1)
-    assert "in more than 1 % of the gates in 1 of 2 cells\n  (pinet, 8 days)." in first
+    assert "passes more than 1 % of its gates without a flag in\n  1 of 2 cells (pinet, 8 days)." in first
 
 
 def test_cells_above_the_target_of_links_that_the_judge_was_not_made_for_are_not_reached_either(
@@ -221,8 +222,9 @@ def test_cells_above_the_target_of_links_that_the_judge_was_not_made_for_are_not
     monkeypatch.setattr(verdicts_page, "UNSEEN", tmp_path / "unseen.txt")
     first, _ = page([], [], {}, [], 60, 1, "on 2026-11-27").split("\n## ", maxsplit=1)
     assert (
-        "- Above 1 %: 1 of the 2 cells of [links that the judge was not made for]"
-        "(#links-that-the-judge-was-not-made-for)\n  (*one day in four*, unchanged, pinet, 8 days: 3.3 %).\n" in first
+        "- Of the 2 cells of\n"
+        "  [links that the judge was not made for](#links-that-the-judge-was-not-made-for),\n"
+        "  1 have more than 1 % wrong verdicts (*one day in four*, unchanged, pinet, 8 days: 3.3 %).\n" in first
     )
 
 

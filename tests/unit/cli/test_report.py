@@ -163,10 +163,13 @@ def test_a_run_has_its_id_and_number_in_the_history(history: Path) -> None:
     url = str(history / ".pinet" / "history.db")
     with open_history(url) as kept:
         newest = kept.runs()[-1].id
-    facts = run_facts(RUNS[-1], url)
+    facts = run_facts(RUNS[-1], url, 9)
     assert (facts.id, facts.order) == (newest, len(RUNS))
     assert facts.build.startswith("6.12.")
-    assert run_facts(RUNS[-1], None).order is None
+    measured = {metric_id(one.id, way) for one in RUNS[-1].results for way in one.directions}
+    assert {series.figure for series in facts.series} >= measured
+    assert max(len(series.dots) for series in facts.series) == 9
+    assert (run_facts(RUNS[-1], None, 9).order, run_facts(RUNS[-1], None, 9).series) == (None, [])
 
 
 def test_only_the_listener_needs_allure_pytest() -> None:

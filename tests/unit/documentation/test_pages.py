@@ -10,12 +10,13 @@ import yaml
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.session.option_table import SETTINGS
-from tests.support.console_blocks import DOCS, PAGES, ROOT
-from tools.site import LINE, PARTS, generated
+from tests.support.console_blocks import DOCS, PAGES, ROOT, console_blocks
+from tools.site import PART, PARTS, generated, written_by_hand
 from tools.site.commands import walk
 from tools.site.options import OTHERS, variables_in_source
 
 TEXT = {page: page.read_text(encoding="utf-8") for page in PAGES}
+BY_HAND = {page: written_by_hand(text) for page, text in TEXT.items()}
 ARCHITECTURE = DOCS / "contributing" / "architecture.md"
 
 
@@ -43,14 +44,23 @@ def test_each_command_is_in_the_reference() -> None:
     assert [path for path, _ in walk(pinet, "pinet") if f"## {path}\n" not in page] == []
 
 
-def test_each_generated_part_is_on_a_page_and_fills_it() -> None:
-    placed = [part for text in TEXT.values() for part in LINE.findall(text)]
-    texts = {part: make() for part, make in PARTS.items()}
+def test_each_generated_part_is_on_a_page() -> None:
+    placed = [part[1] for text in TEXT.values() for part in PART.finditer(text)]
 
     assert sorted(placed) == sorted(PARTS)
-    assert [part for part, text in texts.items() if len(text) < 100 or LINE.search(text)] == []
-    page = "<!-- generated: junit -->\nbetween\n<!-- generated: evidence -->\n"
-    assert generated(page) == f"{texts['junit']}\nbetween\n{texts['evidence']}\n"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PART.search(TEXT[page])], ids=name_of)
+def test_the_generated_parts_of_a_page_are_those_of_the_code(page: Path) -> None:
+    assert generated(TEXT[page]) == TEXT[page], "not current: run make docs"
+
+
+def test_what_is_written_by_hand_stays() -> None:
+    page = "above\n<!-- generated: junit -->\nold\n<!-- end of junit -->\nbelow\n"
+
+    assert generated(page).startswith("above\n<!-- generated: junit -->\n\n")
+    assert PARTS["junit"]().strip() in generated(page)
+    assert written_by_hand(page) == page.replace("old", "")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -75,7 +85,7 @@ def test_the_yaml_of_a_page_parses(page: Path) -> None:
 
 def test_pages_for_users_name_no_lab_file_of_a_checkout() -> None:
     """A wheel has the packaged labs, under their names."""
-    users = {page: text for page, text in TEXT.items() if page.parent != DOCS / "contributing"}
+    users = {page: text for page, text in BY_HAND.items() if page.parent != DOCS / "contributing"}
 
     assert [name_of(page) for page, text in users.items() if re.search(r"(?<![\w-])lab/[\w-]+\.yaml", text)] == []
 
@@ -84,12 +94,37 @@ def test_the_readme_is_a_short_page() -> None:
     assert len(TEXT[ROOT / "README.md"].splitlines()) < 160
 
 
-def test_each_make_target_is_in_the_readme() -> None:
+def targets() -> set[str]:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = {word for line in re.findall(r"^\.PHONY: (.*)$", makefile, re.M) for word in line.split()}
+    return {word for line in re.findall(r"^\.PHONY: (.*)$", makefile, re.M) for word in line.split()}
 
-    named = set(re.findall(r"\bmake ([a-z]+(?: [a-z]+)*)`", TEXT[ROOT / "README.md"]))
-    assert targets - {word for words in named for word in words.split()} == set()
+
+def test_each_make_target_is_on_the_page_of_commands() -> None:
+    text = TEXT[DOCS / "contributing" / "commands.md"]
+
+    assert set(re.findall(r"`make ([a-z]+)`", text)) == targets()
+
+
+def test_make_gate_and_make_test_set_up_a_checkout_and_ci_runs_targets_of_the_makefile() -> None:
+    (block,) = (one for one in console_blocks() if one.page == "README.md" and one.commands[0].startswith("make"))
+    ci = set(re.findall(r"^[^#\n]*\bmake ([a-z]+(?: [a-z]+)*)", (ROOT / ".ci" / "run").read_text(), re.M))
+
+    assert [words for words in block.words if words] == [["make", "gate"], ["make", "test"]]
+    assert {"test", "lint", "smoke"} <= {word for words in ci for word in words.split()} <= targets()
+
+
+def test_the_lines_that_make_a_module_are_the_same_in_the_readme_and_on_their_page() -> None:
+    """A reader of either page needs no other."""
+    readme, page = (
+        [
+            block
+            for block in console_blocks()
+            if block.page == name and block.commands[-1].startswith("pinet gate --exact")
+        ]
+        for name in ("README.md", "docs/how-to/exact-gate.md")
+    )
+
+    assert readme[0].commands in [block.commands for block in page]
 
 
 def test_each_promise_of_an_error_rate_names_the_same_condition_or_its_page(pytester: pytest.Pytester) -> None:
@@ -97,7 +132,7 @@ def test_each_promise_of_an_error_rate_names_the_same_condition_or_its_page(pyte
     options = re.split(r"\n(?=  --)", pytester.runpytest_subprocess("--help").stdout.str())
     # One of these pages lists measured error rates of labs with and without calibration, the other is about
     # calibration.
-    pages = [text for page, text in TEXT.items() if page.name not in ("error-rates.md", "calibrate.md")]
+    pages = [text for page, text in BY_HAND.items() if page.name not in ("error-rates.md", "calibrate.md")]
     parts = [part for text in pages for part in re.split(r"\n\n|\n(?=[|-] )|\n(?=  [a-z]+ {2,})", text)]
     promises = [" ".join(part.split()) for part in [*parts, *options] if promise.search(part)]
 
@@ -109,9 +144,8 @@ def test_each_promise_of_an_error_rate_names_the_same_condition_or_its_page(pyte
 
 
 def test_the_readme_names_the_worst_error_rates_that_were_measured() -> None:
-    measured = re.search(
-        r"With fewer days than a link needs, up to ([\d.]+) %", TEXT[DOCS / "explanation" / "error-rates.md"]
-    )
+    rates = TEXT[DOCS / "explanation" / "error-rates.md"]
+    measured = re.search(r"If the baseline has fewer days than the link needs, up to ([\d.]+) %", rates)
     named = re.search(
         r"up to (\d+) % of the\s+verdicts were wrong with a baseline of one day", TEXT[ROOT / "README.md"]
     )

@@ -82,7 +82,7 @@ def test_a_margin_below_the_known_noise_is_inconclusive_with_what_would_decide()
     rough = gate(baseline([[940 * math.exp(0.02 * step)] * 2 for step in (-2, -1, 0, 1, 2)]), 940 * 0.96)
     assert rough.verdict is Verdict.INCONCLUSIVE
     assert rough.reason.endswith(
-        "no number of days decides at this margin, so compare both builds in one session ('pinet gate')"
+        "more days would not decide this, so compare both builds in one session ('pinet gate')"
     )
 
 

@@ -106,7 +106,7 @@ def test_a_report_of_it_alone_can_be_written(one: ResultRecord, tmp_path: Path) 
     assert figures_csv([one]).count(b"\n") == 2
     assert overview_chart(rows_of([one]), "title", "note").svg()
     write_run_files(tmp_path, run, RunFacts("id", "build"), {})
-    assert run_facts(run, None).build
+    assert run_facts(run, None, 9).build
     for form in (openmetrics, benchmark_action):
         assert form(kept([run])[0][1])
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("allure_pytest")
-
 HERE = Path(__file__).parents[4]
 CONFTEST = f"""
 import os, sys

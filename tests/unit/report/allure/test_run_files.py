@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import (
     RUN_FILE,
     environment,
@@ -17,8 +19,10 @@ from pytest_pinet.report.allure.run_files import (
     figures_csv,
     metrics,
     write_run_files,
+    write_stand_in,
 )
 from pytest_pinet.report.trends import RunFacts
+from tests.support.chart_series import series
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, run_record
 
 RUN = run_record(NIGHT, NIGHT_SKIPPED)
@@ -107,6 +111,39 @@ def test_a_folder_that_cannot_be_written_is_named_with_its_option(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"cannot write .*file.*; choose another with --alluredir"):
         write_run_files(tmp_path / "file", RUN, FACTS, {})
+
+
+def test_the_history_of_the_tests_lies_where_allure_2_and_3_look_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    subject = Subject(CombinationId("pi4b", "onboard", "pair"), "test_rate", {}, "test_rate.py")
+    result = write_stand_in(tmp_path, subject)
+    earlier = series(direction="tx", runs=30)
+    text = json.loads(result.read_text())
+    text["labels"].append({"name": "figure", "value": earlier.figure})
+    result.write_text(json.dumps(text))
+    newest = earlier.dots[-1].run
+
+    write_run_files(tmp_path, RUN, replace(FACTS, id=newest, series=(earlier,)), {})
+
+    (test,) = json.loads((tmp_path / "history" / "history.json").read_text()).values()
+    assert len(test["items"]) == 20
+    trend = json.loads((tmp_path / "history" / "history-trend.json").read_text())
+    assert trend[0]["buildOrder"] == 29
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert len(lines) == 29, "the run itself is in the results"
+    assert all(len(line["testResults"]) == 1 for line in lines)
+
+
+def test_without_stored_runs_a_history_that_a_user_put_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / "history.json").write_text("theirs")
+
+    write_run_files(tmp_path, RUN, FACTS, {})
+
+    assert (tmp_path / "history" / "history.json").read_text() == "theirs"
+    assert not (tmp_path / "history.jsonl").exists()
 
 
 def test_losses_of_the_lab_stand_in_the_environment_and_in_an_attachment(tmp_path: Path) -> None:

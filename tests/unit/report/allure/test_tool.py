@@ -166,6 +166,15 @@ def test_allure_2_gets_its_history_beside_the_results_and_no_analytics(proof: Pa
     assert list(results.iterdir()) == []
 
 
+def test_allure_2_gets_no_second_history_which_it_would_add_to_that_of_the_run(proof: Path, tmp_path: Path) -> None:
+    allure = Allure(str(fake(tmp_path, "2.46.1")), (2, 46, 1))
+    (tmp_path / "res" / "history").mkdir(parents=True)
+
+    generate(allure, tmp_path / "res", {"history.json": "{}"}, "x", tmp_path / "report.html", single=True)
+
+    assert not (proof / "history.json").exists()
+
+
 def test_a_report_of_many_files_replaces_an_old_one_as_a_whole(proof: Path, tmp_path: Path) -> None:
     """Allure 3 would keep the old index.html and put the new one beneath it."""
     allure = Allure(str(fake(tmp_path / "a", "3.18.0")), (3, 18, 0))

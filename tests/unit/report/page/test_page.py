@@ -60,7 +60,7 @@ def test_the_first_sentence_says_what_is_wrong() -> None:
     assert lead([]) == "Nothing was measured yet."
     lost, known = lossy(SLOW, LossState.OPEN), lossy(series(), LossState.ACKNOWLEDGED)
     assert lead([series(), lost]) == (
-        "Of 2 metrics, 1 misses its limit and 1 has an open loss of 4.8 %; 1 metric does both."
+        "Of 2 metrics, 1 misses its limit and 1 has an open loss of 4.8 %; 1 metric is counted in both."
     )
     assert lead([lossy(series(), LossState.EXPIRED), SLOW]) == (
         "Of 2 metrics, 1 misses its limit and 1 has an open loss of 4.8 %."
@@ -69,7 +69,7 @@ def test_the_first_sentence_says_what_is_wrong() -> None:
     assert lead([known, known]) == (
         "All 2 metrics meet their limits, and none has an open loss; 2 losses are acknowledged."
     )
-    assert lead([lost, known]).endswith("; 1 metric does both; 1 loss is acknowledged.")
+    assert lead([lost, known]).endswith("; 1 metric is counted in both; 1 loss is acknowledged.")
 
 
 def test_it_is_whole_html_whose_links_lead_somewhere(text: str) -> None:
