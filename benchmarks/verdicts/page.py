@@ -115,9 +115,9 @@ unchanged builds look slower. Likewise, 12.5 % of the builds that are 5 % slower
 
 Boots on two levels (10 % apart, half and half) look like a quiet link if all boots of the baseline, one to four, were
 on one level. Such a baseline does not show the other level. So a rule that decides quiet links fails the first boot
-on the other level. In a simulation ({builds} unchanged builds for each number of boots of one day, {date}) {failed} %
-failed, all of them with such a baseline; with six boots, {with_six} % failed. Nothing is called improved with a
-baseline of one or two days.
+on the other level. In a simulation ({builds} unchanged builds for each number of boots of one day, {date})
+{failed} % failed, all of them with such a baseline; with six boots, {with_six} % failed. Nothing is called improved
+with a baseline of one or two days.
 """
 PROFILES_HEAD = """The table is in [the reference](../reference/tests.md#which-profile-sees-what): `standard`
 passes after 3 s of traffic, so it does not see a link that slows down later. This is a matter of the
