@@ -39,7 +39,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def _not_skipped(report: Report) -> Report:
-    """Make a skip a failure, unless its reason is listed: else nobody sees that a test is never run."""
+    """Make a skip a failure, unless its reason is listed. Otherwise a test that never runs stays unnoticed."""
     if os.environ.get(SKIPPED) == "fails" and report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
         if not reason.startswith(MAY_BE_MISSING):

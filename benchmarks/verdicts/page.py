@@ -107,15 +107,15 @@ Each cell has the share of wrong verdicts with its 95 % interval (Wilson); the s
 that of the ideal rule; and the median and mean seconds of traffic. Shares are in per cent. More than 1 % wrong is bold.
 """
 FEW_DAYS = """\
-No rule can tell a day on a lower level from a slower build with a baseline of one day: where half of the days are 5 %
-lower, a rule that finds 95 % of the builds that are 5 % slower calls 24 % of the unchanged ones slower (a quarter of
-the pairs of days, 95 % of them). With two days, a quarter of the baselines has the upper level alone, and every second
-day is a lower one: 12.5 % of the unchanged builds look slower. Likewise, 12.5 % of the builds that are 5 % slower look
-unchanged.
+With a baseline of one day, no rule can tell a day on a lower level from a slower build. Example: half of the days are
+5 % lower. Then a quarter of all gates compare a day on the lower level with a baseline on the upper one. A rule that
+finds 95 % of the builds that are 5 % slower calls 95 % of these gates slower: 24 % of the unchanged builds. With two
+days, a quarter of the baselines has the upper level alone, and every second day is a lower one: 12.5 % of the
+unchanged builds look slower. Likewise, 12.5 % of the builds that are 5 % slower look unchanged.
 
-Boots on two levels (10 % apart, half and half) look like a quiet link if a baseline of one to four boots has them all
-on one level: it has no information about the other level, so a rule that decides quiet links with it fails the first
-boot on the other level. In a simulation ({builds} unchanged builds for each number of boots of one day, {date})
+Boots on two levels (10 % apart, half and half) look like a quiet link if all boots of the baseline, one to four, were
+on one level. Such a baseline does not show the other level. So a rule that decides quiet links fails the first boot
+on the other level. In a simulation ({builds} unchanged builds for each number of boots of one day, {date})
 {failed} % failed, all of them with such a baseline; with six boots, {with_six} % failed. Nothing is called improved
 with a baseline of one or two days.
 """

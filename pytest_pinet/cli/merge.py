@@ -37,7 +37,8 @@ def merge(runs: tuple[str, ...], error_rate: float, history_url: str | None) -> 
     """Join the shards of one gate, or the runs of several labs, to one run with one verdict.
 
     RUN is a results.json or a run folder. The merged run is in a new run folder, .pinet/latest points to it, and
-    summary, export and report read it like any other run. A history stores it as one run, unless it has a shard of it.
+    summary, export and report read it like any other run. A history that already has a shard does not store the
+    merged run.
 
     Shards do not multiply false alarms. Run each shard with --shards N (N: how many there are). If a run did not
     use this option, its slower metrics stay slower only if they are certain among the metrics of all runs.

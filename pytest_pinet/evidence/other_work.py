@@ -1,9 +1,9 @@
 """Reads which user processes of an end, other than ours, used its processors; and how long a quota stopped them.
 
-Ours are this run (its process, or its ssh session at an end), the processes that a run or a lab of pytest-pinet has
-marked by its environment, and all processes that these have started; also the processes above this run, which wait for
-it, but not what else they have started. Kernel threads are left out: a driver that burns a CPU in a kernel thread must
-not be excused by it.
+These processes are ours: this run (its process, or its ssh session at an end), processes with the mark of a run or a
+lab of pytest-pinet in their environment, and everything that any of these started. The parents of this run only wait,
+so they are ours, too. Other children of these parents are not. Kernel threads are left out, because a driver that
+burns a CPU in a kernel thread must not excuse itself.
 """
 
 from __future__ import annotations

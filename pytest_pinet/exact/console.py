@@ -21,7 +21,7 @@ class Console:
         self._panic = b""
 
     def add(self, data: bytes) -> bytes:
-        """Add octets. Return them with those before them, so that a line that comes in parts is whole."""
+        """Add octets. Return the latest output, in which a line that came in several parts is complete."""
         data = data.replace(b"\r", b"")
         self._parts.append(data)
         self._size += len(data)

@@ -36,7 +36,7 @@ NINE_OF_TEN = 1.28
 class Spread:
     """The ``mean`` of n logarithms of value over limit; its variance is ``between / n + level``.
 
-    ``between`` shrinks with every connection. ``level`` does not: it is the variance common to all of them (this
+    More connections average ``between`` out. They do not reduce ``level``, the variance that all of them share (this
     session, this boot, this day). ``freedom`` and ``level_freedom`` are their degrees of freedom (None: ``level`` is an
     assumption that counts as part of ``between``). ``least`` is the number of connections that any certain result
     needs. ``zone`` is half the distance between the slowdown that may pass and the one that must be found.

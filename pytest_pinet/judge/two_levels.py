@@ -86,9 +86,9 @@ class TwoLevels:
         return low if abs(value - low) < abs(value - high) else high
 
     def shows_both(self, values: Sequence[float], best: Explanation) -> bool:
-        """Return whether the connections of a run lie on both levels, and near them: they do not share one level.
+        """Return whether some connections of a run are near the lower level, and the others near the higher one.
 
-        Connections that scatter over both levels show none of them.
+        Connections that scatter between the levels prove neither.
         """
         if not 0 < best.lower < len(values) or (self.proven and self.unit is not Unit.LINK_UP):
             return False

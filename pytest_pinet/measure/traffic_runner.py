@@ -35,9 +35,9 @@ from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 from pytest_pinet.traffic.virtual_time import in_virtual_time
 
-# Arguments: the number of the try, the seconds of its traffic so far, the goodput of each direction so far (bit/s), the
-# TCP segments that all ends have retransmitted since its start (None: not known, or not TCP), and the rate of the
-# latest moment, all directions together.
+# Arguments, all of the current try: its number; the seconds of traffic so far; the goodput of each direction so far
+# (bit/s); the TCP segments that all ends retransmitted (None: not known, or not TCP); and the present rate of all
+# directions together (bit/s).
 ProgressOfWays = Callable[[int, float, Mapping[str, float | None], int | None, float | None], None]
 # The longest time that a run may be observed after the end of its traffic.
 GRACE_S = 15.0

@@ -16,7 +16,7 @@ ANSWER_TIMEOUT_S = link_checks.REACH_TIMEOUT_S
 def can_bounce(link: Link) -> bool:
     """Return whether the link of the device under test may go down.
 
-    Not if it carries our ssh, nor if it is a Wi-Fi association, nor if it has routes.
+    It must stay up if it carries our ssh, is a Wi-Fi association, or has routes.
     """
     if link.combination.topology.forwards or link.dut.carries_management:
         return False

@@ -13,7 +13,7 @@ from pytest_pinet.history.builds import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, clean, rules, variables
+from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.losses import changes_text
@@ -85,34 +85,31 @@ def page(
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
     verdicts = {verdict for series in shown for verdict in series.dots.column(VERDICT)}
-    # Charts and headings come as HTML, which the templates do not clean.
-    return clean(
-        render(
-            "page.html",
-            title=f"Network throughput of lab {labs[0]}" if len(labs) == 1 and labs[0] else "Network throughput",
-            style=Markup(style) + own_file("style.css"),
-            script=script,
-            script_hash=hash_of(script),
-            marks=marks(),
-            metrics=bool(shown) or not (change or earlier),
-            filters=len(newest) >= _FILTERED,
-            lead=lead(newest),
-            facts=_facts(shown, reviewed),
-            notes=_notes(shown),
-            change=change,
-            gates=earlier,
-            exact_heads=GATE_HEADS,
-            attention=_attention(shown, made.date()),
-            known=_known(shown, made.date()),
-            moved=moved[:_MOST_CHANGES],
-            more_moved=max(len(moved) - _MOST_CHANGES, 0),
-            grids=[(lab, _grid(current(own))) for lab, own in by_lab.items()],
-            has_baselines=any(series.band_bps is not None for series in shown),
-            shown_verdicts=[one for one in reversed(SEVERITY) if one in verdicts],
-            combinations=combinations,
-            made=f"{made:%Y-%m-%d %H:%M}",
-            data=data.markup(),
-        )
+    return render(
+        "page.html",
+        title=f"Network throughput of lab {labs[0]}" if len(labs) == 1 and labs[0] else "Network throughput",
+        style=Markup(style) + own_file("style.css"),
+        script=script,
+        script_hash=hash_of(script),
+        marks=marks(),
+        metrics=bool(shown) or not (change or earlier),
+        filters=len(newest) >= _FILTERED,
+        lead=lead(newest),
+        facts=_facts(shown, reviewed),
+        notes=_notes(shown),
+        change=change,
+        gates=earlier,
+        exact_heads=GATE_HEADS,
+        attention=_attention(shown, made.date()),
+        known=_known(shown, made.date()),
+        moved=moved[:_MOST_CHANGES],
+        more_moved=max(len(moved) - _MOST_CHANGES, 0),
+        grids=[(lab, _grid(current(own))) for lab, own in by_lab.items()],
+        has_baselines=any(series.band_bps is not None for series in shown),
+        shown_verdicts=[one for one in reversed(SEVERITY) if one in verdicts],
+        combinations=combinations,
+        made=f"{made:%Y-%m-%d %H:%M}",
+        data=data.markup(),
     )
 
 

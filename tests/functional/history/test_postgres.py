@@ -59,7 +59,7 @@ def test_the_lines_of_the_page_make_a_database_that_a_plain_role_can_use(
 ) -> None:
     """PostgreSQL 15 lets no one but the owner make tables in the schema ``public``."""
     address = urlsplit(server)
-    admin = {"PGHOST": address.hostname, "PGPORT": str(address.port), "PGUSER": "pinet"}
+    admin: dict[str, str] = {"PGHOST": str(address.hostname), "PGPORT": str(address.port), "PGUSER": "pinet"}
     page = ROOT / "docs" / "how-to" / "postgresql.md"
     lines = [words for block in blocks_of(page) for words in block.words if words[:3] == ["sudo", "-u", "postgres"]]
     commands = [[client(program), *options] for _, _, _, program, *options in lines]
