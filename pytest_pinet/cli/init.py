@@ -99,8 +99,8 @@ def init(
     Exit code: 0 if the file was written; 2 if a board could not be read; 4 if an option or an answer is wrong.
     """
     from pytest_pinet.init import bench, desk, lab_file, missing, new_file
-    from pytest_pinet.init.hardware import RUNNER
     from pytest_pinet.init.answers import Answers
+    from pytest_pinet.init.hardware import RUNNER
     from pytest_pinet.init.login import parse as parse_login
     from pytest_pinet.init.machine import this_machine
 
