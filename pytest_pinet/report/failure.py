@@ -76,8 +76,7 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
         blocks.append(_Block(2, _cut(_row("limited by", limited_by_text(result)), 2)))
     if result.exact is None and (act := _act(result)):
         blocks.append(_Block(1, _row("to do", act)))
-    notes = [line for note in result.notes[:2] for line in _cut(_row("note", note), 2)]
-    blocks.append(_Block(7, notes))
+    blocks += [_Block(7, _cut(_row("note", note), 2)) for note in result.notes[:2]]
     blocks.append(_Block(6, _row("scale", scaled) if (scaled := scale_text([result])) else []))
     return "\n".join(_fitted([*blocks, *_places(result, run_folder)]))
 
@@ -129,8 +128,8 @@ def _exact_blocks(result: ResultRecord, exact: ExactChangeRecord) -> list[_Block
 
 
 def _act(result: ResultRecord) -> str:
-    if not result.directions:
-        # The message says it.
+    if not result.directions or _alternated(result):
+        # The message says it, or the notes say what differs.
         return ""
     if result.verdict in _UNJUDGED:
         return _UNJUDGED[result.verdict]
