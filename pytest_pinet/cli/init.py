@@ -100,6 +100,7 @@ def init(
     """
     from pytest_pinet.init import bench, desk, lab_file, missing, new_file
     from pytest_pinet.init.answers import Answers
+    from pytest_pinet.init.hardware import RUNNER
     from pytest_pinet.init.login import parse as parse_login
     from pytest_pinet.init.machine import this_machine
 
@@ -120,7 +121,7 @@ def init(
     answers = Answers(sys.stdin.isatty(), yes)
     name = name or ("bench" if is_bench else "desk")
     # The NIC of this machine is no NIC of a board.
-    mine = [one for one in interfaces if is_bench and peer == PEER_RUNNER and one.startswith(f"{desk.RUNNER}=")]
+    mine = [one for one in interfaces if is_bench and peer == PEER_RUNNER and one.startswith(f"{RUNNER}=")]
     others = [one for one in interfaces if one not in mine]
     wishes = _wishes(name, PEER_NONE if is_bench else peer, others, speed, keyfile)
     file = output or f"{name}.yaml"
