@@ -22,7 +22,7 @@ SSH_PORT = 22
 
 @dataclass(frozen=True)
 class Reach:
-    """One part of a bench. ``answers`` is None without an address. ``words`` say what answers, or why not."""
+    """One part of a bench. ``answers`` is None if its address is not known. ``words`` say what answers, or why not."""
 
     part: str
     answers: bool | None

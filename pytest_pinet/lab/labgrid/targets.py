@@ -55,7 +55,9 @@ class Targets:
             # The classes of the user's own modules may raise anything.
             is_resource = isinstance(error, NoSupplierFoundError | ServerError)
             if not self._lab.has_coordinator or not is_resource or isinstance(error, NoDriverFoundError):
-                why = first_line(error.__cause__ or error)
+                cause = error.__cause__ or error
+                # A validator of attrs adds what it is.
+                why = str(cause.args[0]) if isinstance(cause, TypeError) and cause.args else first_line(cause)
                 raise ConfigError(f"labgrid cannot build target '{node.target}': {why}", node.where) from error
             # The file names the drivers. An exporter must supply the resources to which the drivers bind.
             kind = re.search(r"no (\w+) resource", str(error))

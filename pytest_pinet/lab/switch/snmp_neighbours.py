@@ -29,13 +29,13 @@ class PortNumbering:
     A table should use the bridge ports of the switch's port list (``listed``: interfaces by bridge port). Some switches
     use the numbers of interfaces, or others. So a number names a port only if both readings agree, or if the switch
     excludes the reading as an interface. ``used`` are the numbers in the table, ``down`` the interfaces without a link.
-    ``asked`` are the interfaces of the lab's ports, ``known`` all interfaces.
+    ``wanted`` are the interfaces of the lab's ports, ``known`` all interfaces.
     """
 
     listed: Mapping[int, int]
     used: Collection[int]
     down: Collection[int]
-    asked: Collection[int]
+    wanted: Collection[int]
     known: Collection[int]
 
     def interface(self, number: Value) -> int | None:
@@ -44,7 +44,7 @@ class PortNumbering:
             return None
         interface = self.listed[number]
         if interface == number:
-            return interface if interface in self.asked or self._is_complete else None
+            return interface if interface in self.wanted or self._is_complete else None
         is_proven = self._is_complete and (self._follows_list or not self._is_interface(number))
         return interface if is_proven else None
 
@@ -57,7 +57,7 @@ class PortNumbering:
     @cached_property
     def _is_complete(self) -> bool:
         """Whether the list has all ports of the lab. The list of some switches has parts of ports in their place."""
-        return set(self.asked) <= set(self.listed.values())
+        return set(self.wanted) <= set(self.listed.values())
 
     @cached_property
     def _follows_list(self) -> bool:
@@ -67,26 +67,28 @@ class PortNumbering:
 
 
 def _numbering(
-    columns: _Columns, used: Iterable[Value], names: Mapping[str, int], asked: Collection[int]
+    columns: _Columns, used: Iterable[Value], names: Mapping[str, int], wanted: Collection[int]
 ) -> PortNumbering:
     """Return the numbering of a table. ``columns`` has the port list and the state of the links."""
     return PortNumbering(
         listed={index[0]: n for index, n in columns[mib.BRIDGE_PORT_INTERFACE].items() if isinstance(n, int)},
         used={number for number in used if isinstance(number, int)},
         down={index[0] for index, status in columns[mib.IF_OPER_STATUS].items() if status == mib.DOWN},
-        asked=asked,
+        wanted=wanted,
         known=set(names.values()),
     )
 
 
-def by_lldp(client: SnmpClient, names: Mapping[str, int], asked: Collection[int]) -> list[tuple[int | None, Neighbour]]:
+def by_lldp(
+    client: SnmpClient, names: Mapping[str, int], wanted: Collection[int]
+) -> list[tuple[int | None, Neighbour]]:
     """Return the neighbours that LLDP reports, by interface number; None: the interface is not certain."""
     own = (mib.LLDP_LOCAL_ID_KIND, mib.LLDP_LOCAL_ID, mib.LLDP_LOCAL_DESCR, mib.IF_PHYS_ADDRESS)
     local = client.columns([*own, *_NUMBERING])
     remote = client.columns([mib.LLDP_PORT_KIND, mib.LLDP_PORT, mib.LLDP_PORT_DESCR, mib.LLDP_SYSTEM])
     # Time mark, local port number, and a running number.
     numbers = {index: index[1] for index in remote[mib.LLDP_PORT] if len(index) > 1}
-    numbering = _numbering(local, numbers.values(), names, asked)
+    numbering = _numbering(local, numbers.values(), names, wanted)
     found = []
     for index, number in numbers.items():
         interface = _local_interface(index[1:2], local, names)
@@ -121,7 +123,7 @@ def _neighbour(index: Oid, remote: _Columns) -> Neighbour:
     )
 
 
-def by_fdb(client: SnmpClient, names: Mapping[str, int], asked: Collection[int]) -> list[tuple[int | None, Neighbour]]:
+def by_fdb(client: SnmpClient, names: Mapping[str, int], wanted: Collection[int]) -> list[tuple[int | None, Neighbour]]:
     """Return the learned MAC addresses, by interface number; None: the interface is not certain.
 
     Reads all tables again, since ports come and go.
@@ -131,7 +133,7 @@ def by_fdb(client: SnmpClient, names: Mapping[str, int], asked: Collection[int])
     # The first table has an entry of an address for each VLAN. Older switches have only the second table.
     ports, status = by_vlan if columns[mib.VLAN_FDB_PORT] else plain
     learned = {i: n for i, n in columns[ports].items() if columns[status].get(i, mib.LEARNED) == mib.LEARNED}
-    numbering = _numbering(columns, learned.values(), names, asked)
+    numbering = _numbering(columns, learned.values(), names, wanted)
     return [
         (numbering.interface(number), Neighbour(Capability.FDB, mac=mib.mac(index[-6:])))
         for index, number in learned.items()

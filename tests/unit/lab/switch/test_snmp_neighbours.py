@@ -14,13 +14,13 @@ FORTISWITCH = {2: 1, 3: 2, 4: 3}
 def interface(
     number: object,
     listed: Mapping[int, int],
-    asked: Collection[int],
+    wanted: Collection[int],
     used: Collection[int] = (),
     down: Collection[int] = (),
     more: Collection[int] = (),
 ) -> int | None:
-    known = {*asked, *more}
-    numbering = PortNumbering(listed, {*used, number}, down, asked, known)  # type: ignore[arg-type]
+    known = {*wanted, *more}
+    numbering = PortNumbering(listed, {*used, number}, down, wanted, known)  # type: ignore[arg-type]
     return numbering.interface(number)  # type: ignore[arg-type]
 
 
@@ -42,7 +42,7 @@ def test_a_port_that_the_lab_does_not_list_is_proven_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "number", "asked", "more"),
+    ("listed", "number", "wanted", "more"),
     [
         # TP-Link JetStream (librenms #15594, #19126): the list counts interfaces, the table counts ports.
         ({49152 + n: 49152 + n for n in range(1, 5)}, 3, range(49153, 49157), ()),
@@ -60,9 +60,9 @@ def test_a_port_that_the_lab_does_not_list_is_proven_too() -> None:
     ],
 )
 def test_other_numbers_prove_no_port(
-    listed: dict[int, int], number: object, asked: Collection[int], more: Collection[int]
+    listed: dict[int, int], number: object, wanted: Collection[int], more: Collection[int]
 ) -> None:
-    assert interface(number, listed, asked, more=more) is None
+    assert interface(number, listed, wanted, more=more) is None
 
 
 def test_the_rest_of_the_table_and_ports_without_a_link_exclude_a_reading() -> None:
