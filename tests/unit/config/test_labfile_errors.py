@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.config.yaml_lines import parse
-from pytest_pinet.errors import ConfigError
+from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.model.lab import Lab
 
 GOOD = """\
@@ -156,8 +156,8 @@ def test_paths_that_are_not_files_are_refused(tmp_path: Path, monkeypatch: pytes
         ("directory", f"directory: this is a directory; {EXPECTED}"),
         ("fifo", f"fifo: this is not a regular file; {EXPECTED}"),
         ("/dev/zero", f"/dev/zero: this is not a regular file; {EXPECTED}"),
-        ("a\0b", f"a\0b: this cannot be read (not a valid path); {EXPECTED}"),
-        ("x" * 5000, f"{'x' * 5000}: this cannot be read (File name too long); {EXPECTED}"),
+        ("a\0b", f"a\\x00b: this cannot be read (not a valid path); {EXPECTED}"),
+        ("x" * 5000, sentence(f"{'x' * 5000}: this cannot be read (File name too long); {EXPECTED}")),
     ]:
         with pytest.raises(ConfigError) as caught:
             load(path)
