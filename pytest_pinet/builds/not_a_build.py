@@ -20,6 +20,8 @@ _SOURCE = "a source file: build the kernel or the module, and name the result"
 SOURCE_TREE = "a source tree of the kernel: build it first (make Image modules dtbs)"
 _BUILT = "an Image is needed (make Image, or the package of the kernel)"
 VMLINUX = f"found vmlinux; {_BUILT}"
+# A packed .img is a card, unless it is a kernel: openwrt-...-factory.img.gz, 2026-06-18-raspios.img.xz.
+_CARD_NAME = re.compile(r"\.(?:wic|iso|sdcard|vfat)\b|^(?!kernel).*\.img\.(?:gz|xz|zst|bz2|zip)$|^sdcard\.img$")
 _HEAD = 4096
 _PATCH_LINES = re.compile(rb"(?m)^(?:From [0-9a-f]{40} |diff --git |--- \S+.*\n\+\+\+ )")
 _SOURCES = (".c", ".h", ".S", ".dts", ".dtsi", ".o", ".mod", ".config")
@@ -98,7 +100,7 @@ def what_is_file(path: Path) -> str:
     except OSError:
         return ""
     name = path.name
-    if _is_card(raw) or re.search(r"\.(?:wic|iso|sdcard|vfat)\b", name):
+    if _is_card(raw) or _CARD_NAME.search(name):
         return CARD
     if raw.startswith(b"hsqs") or raw[1080:1082] == b"\x53\xef" or name.startswith("rootfs."):
         return "a root file system: take the kernel and modules out of it"

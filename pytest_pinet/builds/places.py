@@ -102,7 +102,7 @@ def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:
     if not is_taken:
         what = what_is_folder(folder)
         left = f"unsupported file '{found.left_out[0]}'; " if found.left_out else ""
-        raise ConfigError(f"{folder} is {what}" if what else f"{folder}: {left}accepted: {_ACCEPTED}", where)
+        raise ConfigError(f"{folder} is {what}" if what else f"{left}accepted: {_ACCEPTED}", where)
     return archives
 
 

@@ -192,6 +192,8 @@ class CardBoard:
         (folder / "sshd_config").write_text(config)
         (self.firmware / "config.txt").write_text(CONFIG)
         (self.firmware / "cmdline.txt").write_text(CMDLINE)
+        # From the network, firmware stays in a folder that has it.
+        (self.firmware / "start4.elf").write_bytes(b"firmware")
         (self.firmware / "kernel8.img").write_bytes(KNOWN_KERNEL)
         (self.firmware / "initramfs8").write_bytes(b"known-good initramfs")
         (self.firmware / "bcm2711-rpi-4-b.dtb").write_bytes(b"known-good tree")

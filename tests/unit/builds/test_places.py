@@ -375,6 +375,17 @@ NO_BUILDS: dict[str, tuple[dict[str, bytes], str, str]] = {
     "card": ({"x.img": CARD}, "x.img", "it is an image of a whole card: take the kernel and modules out of it"),
     "card, packed": ({"x.img.xz": lzma.compress(CARD)}, "x.img.xz", "it is an image of a whole card: "),
     "folder of cards": ({"x-factory.img.gz": gzip.compress(CARD)}, "", "x-factory.img.gz is an image of a whole card"),
+    "targets of OpenWrt": (
+        {
+            "x-squashfs-factory.img.gz": b"x",
+            "config.buildinfo": b"",
+            "packages/kmod-x.ipk": b"x",
+            "profiles.json": b"{}",
+        },
+        "",
+        "is no build: x-squashfs-factory.img.gz is an image of a whole card: take the kernel and modules out of it",
+    ),
+    "nothing known": ({"notes": b"x"}, "", ": unsupported file 'notes'; accepted: a kernel (kernel8.img"),
     "zip of a card": (
         {"x.zip": zipped({"2026-06-01-raspios.img": CARD})},
         "x.zip",
