@@ -33,7 +33,7 @@ BAD_VALUES: dict[type, str] = {
 
 def mistakes() -> list[tuple[str, ...]]:
     """Return a command line for each mistake that click finds in each command."""
-    found = [(*words, "no-such-command") for words in GROUPS.keys() - DEFAULTS]
+    found = [(*words, "no-such-command") for words in sorted(GROUPS.keys() - DEFAULTS)]
     found += [(*words, "--no-such-option") for words in ALL if words not in PASS_ON]
     for words, command in COMMANDS.items():
         arguments = [param for param in command.params if isinstance(param, click.Argument)]
