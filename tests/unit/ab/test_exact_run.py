@@ -108,7 +108,9 @@ def test_ctrl_c_before_the_first_result_ends_the_boots(gate: Gate) -> None:
     machines = Machines(interrupt)
     assert gate(machines, "nops", TEST, "--pinet-nic=macb") == pytest.ExitCode.INTERRUPTED
     assert machines.stopped.is_set()
-    assert not Path(".pinet").exists()
+    found = json.loads(Path(".pinet/latest/results.json").read_text())
+    assert [(one["verdict"], one["died"]) for one in found["results"]] == [("error", True)]
+    assert (found["complete"], found["change"]["exit"]) == (False, 3)
 
 
 def test_an_error_at_the_end_of_the_boots_loses_no_results(gate: Gate, capfd: pytest.CaptureFixture[str]) -> None:
