@@ -148,9 +148,19 @@ def test_a_tuned_result_tells_what_was_set_and_taken_back(runs: Runs) -> None:
 @pytest.mark.smoke
 def test_no_password_is_in_what_leaves_the_lab(runs: Runs, gate_lab: GateLab) -> None:
     password = gate_lab.environment["LG_CONSOLE_PASSWORD"]
-    texts = [path.read_text(errors="replace") for path in (runs.project.path / "res").iterdir()]
+    files = [path for path in (runs.project.path / "res").rglob("*") if path.is_file()]
+    texts = [path.read_text(errors="replace") for path in files]
     assert any("PiShellDriver" in text for text in texts)
     assert not [text for text in texts if password in text]
+
+
+@pytest.mark.smoke
+def test_the_run_before_lies_beside_the_results(runs: Runs) -> None:
+    (line,) = (runs.project.path / "res" / "history.jsonl").read_text().splitlines()
+    (trend,) = json.loads((runs.project.path / "res" / "history" / "history-trend.json").read_text())
+
+    assert TX in json.loads(line)["metrics"]
+    assert (trend["data"]["passed"], trend["data"]["failed"]) == (3, 0)
 
 
 @pytest.mark.smoke
