@@ -68,6 +68,8 @@ def list_folder(root: Path, where: Where) -> Listing:
     fifo, a device) is refused by name.
     """
     found = Listing()
+    if root.name.endswith(TREE_ENDINGS):
+        raise no_tree(root, where)
     if is_tree(root):
         _add_tree(found, root, where)
         return found

@@ -45,8 +45,8 @@ def test_a_slower_build_fails_only_the_slower_tests_and_names_the_suspected_caus
         result,
         "below the limit 931.* Mbit/s",
         "= 1% below good, measured alternately",
-        "slower, certain after * turns: B is * % below A",
         "REGRESSION",
+        "slower, certain after * turns: B is * % below A",
         "look first at: tcp-segmentation-offload: on -> off",
         "new must not be merged: 1 of 3 metrics slower, by * % in",
     )

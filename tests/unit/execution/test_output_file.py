@@ -135,5 +135,6 @@ def test_a_file_that_is_open_for_reading_is_named() -> None:
 def test_what_cannot_be_written_is_one_sentence(path: str, why: str, kind: type[ConfigError]) -> None:
     with pytest.raises(ConfigError) as caught, writing(path, "-o"):
         write_file(Path(path), [b"x"])
-    assert str(caught.value) == f"cannot write {path}: {why}; choose another with -o"
+    shown = path.replace("\0", r"\x00")
+    assert str(caught.value) == f"cannot write {shown}: {why}; choose another with -o"
     assert type(caught.value) is kind

@@ -22,7 +22,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 from tests.support.link_stand_in import TX, facts, flow, judged, one_try
-from tests.unit.measure.test_measurement import replayed
+from tests.support.replayed_runs import replayed
 
 WAY = Direction.TX
 RATE = 847.2e6

@@ -68,7 +68,7 @@ def test_the_knee_is_the_highest_rate_with_little_loss() -> None:
     assert tries == [wire.tries[2]]
     assert sent.bitrate == Bitrate.mbps(90)
     assert ladder_text(record) == (
-        "90 Mbit/s is the highest of 4 rates held with at most 0.1 % lost; at 120 Mbit/s 25 % were lost"
+        "90.0 Mbit/s is the highest of 4 rates held with at most 0.1 % lost; at 120.0 Mbit/s 25 % were lost"
     )
 
 
@@ -87,7 +87,7 @@ def test_a_rate_that_the_sender_does_not_reach_fails() -> None:
     assert record.knee_bps == 90e6
     assert record.steps[3].loss == 0
     assert not record.steps[3].reached
-    assert ladder_text(record).endswith("at 120 Mbit/s the sender could not send all packets")
+    assert ladder_text(record).endswith("at 120.0 Mbit/s the sender could not send all packets")
 
 
 def test_a_ladder_fails_if_no_rate_is_held() -> None:

@@ -15,9 +15,9 @@ from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
 from pytest_pinet.report.terminal import summary_table
+from tests.support.exact_records import records
 from tests.support.report_records import COMPARISON, direction, result
 from tests.support.traffic_results import ALL
-from tests.unit.report.test_exact import SLOW
 
 RUN = ".pinet/runs/20261121-000102"
 LONG = "pytest --pyargs 'pytest_pinet.suites.test_line_rate::test_onboard[pi3b:onboard/pair-tx]' --pinet-lab=virtual"
@@ -72,7 +72,7 @@ EACH: Mapping[str, str] = {
     "comparison": failure_text(slow().replace(comparison=COMPARISON), RUN),
     "invalid": failure_text(slow("invalid", f"700.2 Mbit/s is below the limit, but {BUSY}: nothing"), RUN),
     "inconclusive": failure_text(slow("inconclusive", f"700.2 Mbit/s is below, but not certain; {BUSY}"), RUN),
-    "exact": failure_text(next(one for one in SLOW if one.verdict == "fail").replace(rerun=LONG), RUN),
+    "exact": failure_text(next(one for one in records("slow") if one.verdict == "fail").replace(rerun=LONG), RUN),
     **{name: failure_text(one.replace(verdict="fail", message="a " * 300, rerun=LONG)) for name, one in ALL.items()},
     "kselftest": failure_text(without_values("fail", f"drivers/net:hds.py: 40 of 41 failed: {', '.join(['x'] * 200)}")),
     "drop": failure_text(without_values("fail", "the link dropped twice\n  -> change the cable, or the build"), RUN),
