@@ -181,7 +181,7 @@ SETTINGS = (
     RunSetting(
         "tolerance",
         "SHARE",
-        "how far goodput may be below its accepted baseline, such as '3%' or 'pi4b:*/pair=tx=5%'",
+        "how far goodput may be below its accepted baseline, or B below A, such as '3%' or 'pi4b:*/pair=tx=5%'",
         repeatable=True,
         repeated=True,
     ),
