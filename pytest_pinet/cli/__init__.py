@@ -84,9 +84,9 @@ def pinet() -> None:
 
     Begin with 'pinet demo', which needs no board, or with 'pinet init pi@ADDRESS' for a board that you reach by ssh.
 
-    Exit codes, unless the help of a command says otherwise: 4 for wrong arguments, options and lab files; 2 for a problem
-    of the lab; 130 if it was interrupted; 74 if its output cannot be written, such as to a full disk; 70 for an error of
-    pytest-pinet itself.
+    Exit codes, unless the help of a command says otherwise: 4 for wrong arguments, options and lab files; 2 for a
+    problem of the lab; 130 if it was interrupted; 74 if its output cannot be written, such as to a full disk; 70 for
+    an error of pytest-pinet itself.
     """
     _check_current_folder()
 
