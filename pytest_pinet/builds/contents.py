@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.archives import archive_files
@@ -160,9 +160,10 @@ def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:
     device trees for many boards, only the trees for a Raspberry Pi are added.
     """
     found = files_in(path, where) if path.is_dir() else [path]
-    folders = {path, *chain.from_iterable(entry.relative_to(path).parents for entry in found)} if path.is_dir() else ()
-    if wrong := next((folder for folder in folders if folder.name.endswith(TREE_ENDINGS)), None):
-        raise no_tree(path / wrong if wrong != path else path, where)
+    # Also empty folders, which have no file.
+    inside = [Path(base, name) for base, names, _ in os.walk(path) for name in names]
+    if wrong := next((one for one in (path, *inside) if one.name.endswith(TREE_ENDINGS) and one.is_dir()), None):
+        raise no_tree(wrong, where)
     trees: list[Path] = []
     for entry in found:
         # overlays/overlay_map.dtb tells the firmware which overlay fits which model.

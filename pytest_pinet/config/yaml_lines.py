@@ -25,7 +25,7 @@ Path = tuple[str | int, ...]
 
 TAG = "tag:yaml.org,2002:"
 TEMPLATE = "!template"
-_COLLECTION_TAGS = {f"{TAG}map", f"{TAG}seq", f"{TAG}python/tuple"}
+_COLLECTION_TAGS = {f"{TAG}map", f"{TAG}seq"}
 # Without a tag, YAML gives a text such as 2001-01-01 the tag of a time, and '=' that of a value.
 _SCALAR_TAGS = {f"{TAG}{kind}" for kind in ("null", "bool", "int", "float", "str", "timestamp", "value", "merge")}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -148,13 +148,16 @@ def _flow(report: Iperf3Report, traffic: Traffic, direction: Direction, cap_s: f
         if abs(final - shown) > AGREEMENT * max(final, shown):
             raise BadJson(f"its intervals have {shown} bytes, but its final sum has {final}")
     udp = [r for r in counted if r.packets is not None]
+    lost, packets = sum(r.lost or 0 for r in udp), sum(r.packets or 0 for r in udp)
+    if lost > packets:
+        raise BadJson(f"its intervals have {lost} lost datagrams of {packets}")
     last = iperf3_json.member(report.end, f"sum{suffix}") if traffic.udp else {}
     return Flow(
         direction,
         tuple(coarser(samples, grain, GRAINS, INTERVAL_S)),
         retransmits=_sender_count(report, traffic, direction, "retransmits"),
-        lost_packets=max(0, sum(r.lost or 0 for r in udp)) if traffic.udp and udp else None,
-        packets=sum(r.packets or 0 for r in udp) if traffic.udp and udp else None,
+        lost_packets=max(0, lost) if traffic.udp and udp else None,
+        packets=packets if traffic.udp and udp else None,
         jitter_ms=iperf3_json.number(last, "jitter_ms") if "jitter_ms" in last else None,
         streams=tuple(Bitrate(streams[socket] * 8 / seconds) for socket in sorted(streams)),
         sent_bytes=_sender_count(report, traffic, direction, "bytes"),

@@ -301,13 +301,14 @@ def _check_cmdline(text: str, running: str, name: str, node: str) -> None:
     The firmware adds words, names the serial console, and replaces some words of its own.
     """
     there, words = running.split(), first_line(text).split()
+    accepted = [_as_started(word) for word in words]
+    # A line may have several words with one key (console=): a word of the kernel that belongs to another is no change.
+    foreign = [one for one in there if not any(one in names for names in accepted)]
     for number, word in enumerate(words):
-        console = _CONSOLE.fullmatch(word)
-        named = [f"console={device}{console[1]}" for device in _SERIAL_DEVICES] if console else []
-        if any(one in there for one in (word, *named)):
+        if any(one in there for one in accepted[number]):
             continue
         key = word.partition("=")[0]
-        changed = next((one for one in there if one.partition("=")[0] == key != one), None)
+        changed = next((one for one in foreign if one.partition("=")[0] == key != one), None)
         if changed is not None and _OF_FIRMWARE.fullmatch(key):
             continue
         # The end of the line is missing: the last word is cut, or the line has the length that fits.
@@ -327,6 +328,12 @@ def _check_cmdline(text: str, running: str, name: str, node: str) -> None:
             f"the kernel of {node} was not started with '{word}' of {name}: if {name} was edited, reboot {node} first; "
             f"if its firmware or boot loader removes this word, delete it in {name}"
         )
+
+
+def _as_started(word: str) -> tuple[str, ...]:
+    """Return this word of cmdline.txt, and the words that the firmware may make of it."""
+    console = _CONSOLE.fullmatch(word)
+    return (word, *(f"console={device}{console[1]}" for device in _SERIAL_DEVICES)) if console else (word,)
 
 
 def _holds(there: Sequence[str], words: Sequence[str]) -> bool:

@@ -39,6 +39,8 @@ def check_targets(lab: Lab) -> None:
         # The machine that pytest runs on has no target, and an exact gate boots its board by itself.
         if ("targets",) in document.value_lines and not node.runner and node.clock != EXACT:
             _check_target(node, document)
+            if not lab.has_coordinator:
+                _check_login(node, document)
 
 
 def _check_target(node: Node, document: Document) -> None:
@@ -53,6 +55,20 @@ def _check_target(node: Node, document: Document) -> None:
             _check_class(part, kind, classes, document)
             _check_arguments(part, classes[part.cls], document)
     _check_strategy(node, parts_of(node.target, "drivers", document), known["drivers"], document)
+
+
+def _check_login(node: Node, document: Document) -> None:
+    """Check that a target has an ssh driver, as `Targets.way_to` needs it in a lab without a coordinator."""
+    from labgrid.driver import SSHDriver
+    from labgrid.factory import target_factory
+
+    parts = parts_of(node.target, "drivers", document)
+    if not any(issubclass(target_factory.drivers[part.cls], SSHDriver) for part in parts):
+        message = (
+            f"target '{node.target}' of node '{node.name}' has no ssh driver, which a lab without a coordinator needs: "
+            "add `PiSSHDriver: {}`"
+        )
+        raise ConfigError(message, document.key(("targets", node.target, "drivers")))
 
 
 def _check_class(part: Part, kind: str, classes: Mapping[str, type], document: Document) -> None:

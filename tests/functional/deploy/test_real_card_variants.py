@@ -369,6 +369,10 @@ REFUSED = [
      "cmdline.txt of NODE has 'rootfstype=ext4', and its kernel was started with 'rootfstype=f2fs': if cmdline.txt was "
      "edited, reboot NODE first; if its firmware or boot loader changes this word, write 'rootfstype=f2fs' in "
      "cmdline.txt"),
+    ("one of two words with the same key that another loader removes", PI_OS, "pi4b",
+     booted_with("console=ttyS0,115200 ", ""),
+     "the kernel of NODE was not started with 'console=serial0,115200' of cmdline.txt: if cmdline.txt was edited, "
+     "reboot NODE first; if its firmware or boot loader removes this word, delete it in cmdline.txt"),
     ("a netboot folder that the firmware leaves", "netboot", "pi4b", netboot_without_start,
      "FOLDER of NODE has no start4.elf, so its firmware takes all files from the root of the TFTP server, not from "
      "this folder: put start4.elf and its fixup file there"),

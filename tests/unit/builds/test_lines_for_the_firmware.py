@@ -72,3 +72,15 @@ def test_a_folder_named_as_a_device_tree_is_refused(tmp_path: Path, name: str) -
         rmtree(tmp_path / folder.relative_to(tmp_path).parts[0])
     (tmp_path / ".dtbo").write_bytes(b"")
     assert refused(tmp_path).endswith("/.dtbo has no name before its ending; expected a file such as overlays/vc4.dtbo")
+
+
+@pytest.mark.parametrize("name", [".dtbo", "vc4.dtbo", ".dtb"])
+def test_an_empty_folder_named_as_a_device_tree_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "build" / "overlays" / name
+    folder.mkdir(parents=True)
+    (folder.parent / "a.dtbo").write_bytes(b"\xd0\x0d\xfe\xed" + bytes(60))
+    says = f"{folder} is a folder; expected a file such as overlays/vc4.dtbo"
+    assert refused(tmp_path / "build").endswith(f": {says}")
+    settings = tmp_path / "build.yaml"
+    settings.write_text(f"overlays: {folder.parent}\n")
+    assert refused(settings) == f"{settings}:1: {says}"

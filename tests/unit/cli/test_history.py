@@ -223,9 +223,10 @@ def test_a_summary_begins_with_the_verdict_in_words(record: Any, words: str) -> 
     assert run("summary", path).output.splitlines()[0] == words
 
 
-def test_the_summary_of_an_interrupted_run_says_so() -> None:
+def test_an_interrupted_run_has_no_verdict() -> None:
     record = run_record(NIGHT[:1], figures="measured", complete=False)
-    assert verdict_in_words(record) == "Throughput holds: one measurement meets its limit. The run was interrupted."
+    words = "No verdict: nothing failed, and one measurement meets its limit. The run was interrupted."
+    assert verdict_in_words(record) == words
 
 
 def test_a_markdown_page_lists_failures_first_and_folds_the_rest() -> None:

@@ -238,6 +238,14 @@ def test_late_datagrams_take_back_losses_but_never_more() -> None:
     assert flow.lost_packets == 0
 
 
+def test_intervals_that_lose_more_datagrams_than_they_have_are_refused() -> None:
+    def lose(value: Any) -> None:
+        value["intervals"][1]["sum"]["lost_packets"] = 2**31
+
+    said = refused(changed(lose, UDP), replace(TRAFFIC, udp=True))
+    assert "its intervals have 2147483648 lost datagrams of " in said
+
+
 def fewer_than_none(count: object) -> Callable[[Any], None]:
     """Return a change after which each final sum of the datagrams has this count of lost ones, as after repetitions."""
 

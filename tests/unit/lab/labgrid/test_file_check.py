@@ -80,6 +80,12 @@ MISTAKES = [
         "pytest_pinet.lab.drivers to 'imports'",
     ),
     (
+        "no ssh driver",
+        [("      PiSSHDriver: {}\n", "")],
+        "6: target 'main' of node 'pi' has no ssh driver, which a lab without a coordinator needs: add "
+        "`PiSSHDriver: {}`",
+    ),
+    (
         "no import",
         [("imports: [pytest_pinet.lab.drivers]\n", "")],
         "6: PiSSHDriver needs an import: add `imports: [pytest_pinet.lab.drivers]` to this file",
