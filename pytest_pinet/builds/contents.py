@@ -35,12 +35,16 @@ _PI_TREES = "bcm27", "bcm28"
 
 @dataclass
 class BuildPart:
-    """A file, or the folder of a tree of modules. ``where`` is the place that names it."""
+    """A file, or the folder of a tree of modules. ``where`` is the place that names it.
+
+    ``is_named`` is False for a file that a folder or archive happens to have.
+    """
 
     role: BuildFileRole
     path: Path
     where: Where
     name: str = ""
+    is_named: bool = True
 
 
 @dataclass
@@ -63,9 +67,9 @@ class BuildContents:
         """Return the parts of a role."""
         return [part for part in self.files if part.role is role]
 
-    def add(self, role: BuildFileRole, paths: Iterable[Path], where: Where) -> None:
+    def add(self, role: BuildFileRole, paths: Iterable[Path], where: Where, is_named: bool = True) -> None:
         """Add files of one role."""
-        self.files += [BuildPart(role, path, where) for path in paths]
+        self.files += [BuildPart(role, path, where, is_named=is_named) for path in paths]
 
 
 def is_tree_of_pi(path: str) -> bool:
@@ -78,7 +82,7 @@ def is_tree_of_pi(path: str) -> bool:
 
 def add_listing(parts: BuildContents, found: Listing, where: Where) -> None:
     """Add all parts that a folder, a package or an archive has. Raises ConfigError."""
-    parts.add(BuildFileRole.KERNEL, found.kernels, where)
+    parts.add(BuildFileRole.KERNEL, found.kernels, where, is_named=False)
     parts.add(BuildFileRole.INITRAMFS, found.initramfs, where)
     parts.add(BuildFileRole.MODULES, found.trees, where)
     parts.add(BuildFileRole.MODULE, found.modules, where)

@@ -10,6 +10,7 @@ from pytest_pinet.builds.archives import TARS
 from pytest_pinet.builds.artefacts import METADATA, Artefact, Artefacts, read_artefacts
 from pytest_pinet.builds.contents import BuildContents, add_device_tree_archive, add_device_trees, add_modules
 from pytest_pinet.builds.listing import entries_in, existing, files_in, filled
+from pytest_pinet.builds.not_a_build import what_is_url
 from pytest_pinet.builds.remote import MAX_METADATA, fetch_files, fetch_metadata
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url
@@ -25,6 +26,8 @@ def is_foreign(place: str) -> bool:
 def add_foreign(parts: BuildContents, place: str, where: Where | None = None) -> None:
     """Add the files and the source of a build. ``where`` is the place that names it. Raises ConfigError."""
     if is_url(place):
+        if what := what_is_url(place):
+            raise ConfigError(f"{place} is {what}", where or Where(place))
         data, url = fetch_metadata(place, METADATA)
         found = read_artefacts(data, Where(url), place)
         base = f"{place.rstrip('/')}/" if url != place else place

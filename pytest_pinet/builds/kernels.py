@@ -37,6 +37,9 @@ def split_by_kernel(parts: BuildContents) -> dict[str, tuple[BuildContents, Kern
 
     A kernel has the modules of its release. A build without a kernel has the name "". Raises ConfigError.
     """
+    # images,target of Buildroot name the same modules twice, because images/ has them already.
+    files = {(one.role, one.name, one.path.name, one.path.resolve()): one for one in parts.files}
+    parts = replace(parts, files=list(files.values()))
     kernels = _distinct(parts)
     parts = _with_single_modules(parts, bool(kernels))
     trees = parts.of(BuildFileRole.MODULES)
@@ -76,6 +79,8 @@ def _distinct(parts: BuildContents) -> list[Kernel]:
         try:
             kernel = read_kernel(part)
         except ConfigError as error:
+            if part.is_named:
+                raise
             wrong.append(error)
             continue
         key = (kernel.version, kernel.build_ids) if kernel.version else (sha256_of(part.path),)

@@ -26,19 +26,42 @@ _HEAD = 4096
 _PATCH_LINES = re.compile(rb"(?m)^(?:From [0-9a-f]{40} |diff --git |--- \S+.*\n\+\+\+ )")
 _SOURCES = (".c", ".h", ".S", ".dts", ".dtsi", ".o", ".mod", ".config")
 _OTHER_PACKAGE = re.compile(r"-headers|-dbg|libc-dev|-debuginfo|-devel|-source")
-# Texts that git understands and a path is not: pulls/7472, v6.12.25, HEAD~1, origin/rpi-6.12.y, a hash.
+# Texts that git or a forge understands and a path is not: pulls/7472, v6.12.25-rpi, HEAD~1, origin/rpi-6.12.y, a hash,
+# next-20260901, stable_20250428, raspberrypi/linux#7472, git@github.com:raspberrypi/linux.git.
 _REF = re.compile(
-    r"(?:HEAD|FETCH_HEAD|ORIG_HEAD)[~^@{}\d-]*|(?:refs|origin|upstream|pulls?|remotes|heads|tags)/[-\w./]+"
-    r"|v\d+\.\d+(?:\.\d+)?(?:-rc\d+)?(?:-\d+-g[0-9a-f]{7,40})?|[0-9a-f]{7,40}|[-\w./]+\.\.\.?[-\w./]+|#\d+"
+    r"(?:HEAD|FETCH_HEAD|ORIG_HEAD|main|master|stash|@)(?:[~^@][~^@{}\d-]*)?|@"
+    r"|(?:refs|origin|upstream|pulls?|remotes|heads|tags|net-next|linux-next)/[-\w./]+"
+    r"|(?:rpi|linux|stable)-\d+\.\d+\.y|(?:next-|stable_)20\d{6}"
+    r"|v\d+\.\d+(?:\.\d+)?(?:-rc\d+)?(?:[-+][a-z]\w*)?(?:-\d+-g[0-9a-f]{7,40})?|[0-9a-f]{7,40}"
+    r"|(?:[-\w.]+/)*[-\w.]*\w\.\.\.?\w[-\w./]*|(?:[-\w.]+/[-\w.]+)?#\d+|[-\w.]+/[-\w.]+@[0-9a-f]{7,40}"
+    r"|(?:git@[-\w.]+:|(?:git|ssh)://)\S+"
 )
+_REF_TEXT = "a git ref: check it out, build it, and name the folder of the build"
+# Pages of forges: of a pull or merge request, a commit, a branch, and of a repository.
+_FORGE = r"https?://[-\w.]*(?:github|gitlab|codeberg|bitbucket|gitea|forgejo|git\.kernel)[-\w.]*(?::\d+)?"
+_PAGE = re.compile(
+    rf"{_FORGE}/(?:[^/?#]+/){{2,4}}(?:-/)?(?:pulls?|merge_requests|commits?|tree|compare)/.*"
+    rf"|{_FORGE}/[^/?#]+/[^/?#]+/?|https?://[^?#]+\.git/?"
+)
+_PATCH_PAGE = re.compile(
+    r"https?://(?:lore\.kernel\.org|patchwork\.[-\w.]+|lkml\.org)/.*|https?://[^?#]+\.(?:patch|diff|mbox)(?:\.gz)?"
+)
+# A path that ends like this was misspelled, even if its folder has the name of a remote: upstream/r8169.ko.
+_OF_BUILD = (".ko", ".deb", ".img", ".dtb", ".dtbo", ".yaml", ".xz", ".gz", ".zst", ".tar", ".zip", "Image", "out")
 _GIT_TIMEOUT_S = 5
 
 
 def what_is_text(text: str) -> str:
     """Return what a text is that names no file: a git ref; or nothing."""
-    if _REF.fullmatch(text) or _git_knows(text):
-        return "a git ref: check it out, build it, and name the folder of the build"
-    return ""
+    is_path = "/" in text and (text.endswith(_OF_BUILD) or is_folder(Path(text).parent))
+    return _REF_TEXT if (_REF.fullmatch(text) and not is_path) or _git_knows(text) else ""
+
+
+def what_is_url(url: str) -> str:
+    """Return what a URL is that leads to no build: a patch, or a git ref on a forge; or nothing."""
+    if _PATCH_PAGE.fullmatch(url):
+        return _PATCH
+    return _REF_TEXT if _PAGE.fullmatch(url) else ""
 
 
 def _git_knows(text: str) -> bool:
@@ -52,29 +75,39 @@ def _git_knows(text: str) -> bool:
     return done.returncode == 0
 
 
-def what_is_folder(folder: Path) -> str:
+def what_is_folder(folder: Path, name: str = "") -> str:
     """Return what a folder is that has no part of a build; or nothing.
 
-    An archive of sources has one folder.
+    An archive of sources has one folder. ``name`` is what messages call the folder.
     """
     if is_kernel_source(folder):
         return SOURCE_TREE
+    name = name or str(folder)
     names = sorted(_names(folder))
     if len(names) == 1 and is_folder(folder / names[0]):
-        return what_is_folder(folder / names[0])
+        return what_is_folder(folder / names[0], f"{name}/{names[0]}")
     if "objects" in names and "refs" in names and "HEAD" in names:
         return "a git repository: check it out and build it"
-    if any(name.endswith(".ko") for name in names):
+    if any(one.endswith(".ko") for one in names):
         return ""
     if "dkms.conf" in names:
-        return "the source of a driver: build it with dkms build, or with " + MODULE_MAKE.replace("FOLDER", str(folder))
-    sources = any(name.endswith(".c") for name in names)
+        return "the source of a driver: build it with dkms build, or with " + MODULE_MAKE.replace("FOLDER", name)
+    sources = any(one.endswith(".c") for one in names)
     if (sources or "src" in names) and ({"Makefile", "Kbuild"} & {*names, *_names(folder / "src")}):
-        return "the source of a driver: build it with " + MODULE_MAKE.replace("FOLDER", str(folder))
+        return "the source of a driver: build it with " + MODULE_MAKE.replace("FOLDER", name)
     if "vmlinux" in names:
         return f"no build: {VMLINUX}"
-    kinds = [(name, what_is_file(folder / name)) for name in names if is_file(folder / name)]
-    return next((f"no build: {name} is {kind}" for name, kind in kinds if kind), "")
+    kinds = [(one, what_is_file(folder / one)) for one in names if is_file(folder / one)]
+    return next((f"no build: {one} is {kind}" for one, kind in kinds if kind), "")
+
+
+def kernel_for_others(folder: Path) -> str:
+    """Return a sentence about a kernel in a folder or its boot/ that no Raspberry Pi boots; or nothing."""
+    for inside in (folder, folder / "boot"):
+        for name in sorted(_names(inside)):
+            if name.startswith(("vmlinux", "uImage", "fitImage", "bzImage")) and is_file(inside / name):
+                return VMLINUX if name == "vmlinux" else f"found {name}; {_BUILT}"
+    return ""
 
 
 def is_kernel_source(folder: Path) -> bool:

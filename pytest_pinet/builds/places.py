@@ -10,10 +10,10 @@ from pytest_pinet.builds.contents import BuildContents, add_listing, unpack
 from pytest_pinet.builds.listing import CMDLINE, CONFIG, FIRMWARE, OVERLAYS, Listing, filled, list_folder
 from pytest_pinet.builds.make_output import add_make_output, is_make_output
 from pytest_pinet.builds.module import is_module
-from pytest_pinet.builds.not_a_build import VMLINUX, is_kernel_source, what_is_file, what_is_folder
+from pytest_pinet.builds.not_a_build import is_kernel_source, kernel_for_others, what_is_file, what_is_folder
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import misspelled
-from pytest_pinet.execution.path_kind import is_file, is_folder
+from pytest_pinet.execution.path_kind import is_folder
 from pytest_pinet.model.build import BuildFileRole
 
 _ACCEPTED = (
@@ -42,22 +42,33 @@ def add_places(parts: BuildContents, paths: Sequence[Path], named_at: Where | No
     of the paths; without it, each path stands for itself.
     """
     archives: list[Path] = []
+    folders = [path for path in paths if path.is_dir()]
     for path in paths:
         where = named_at or Where(str(path))
-        if path.is_dir():
+        if path in folders:
             archives += _add_folder(parts, path, where)
         elif is_archive(path.name):
             filled(path, where, "package or archive")
             archives.append(path)
         else:
             _add_file(parts, path, where)
-    if not archives:
-        return
-    where = named_at or Where(str(archives[0]))
+    if archives:
+        _add_archives(parts, archives, named_at or Where(str(archives[0])))
+    for folder in folders:
+        if (
+            parts.of(BuildFileRole.MODULES)
+            and not parts.of(BuildFileRole.KERNEL)
+            and (what := kernel_for_others(folder))
+        ):
+            raise ConfigError(f"{folder} has modules and no kernel: {what}", named_at or Where(str(folder)))
+
+
+def _add_archives(parts: BuildContents, archives: Sequence[Path], where: Where) -> None:
+    """Add what packages and archives have, which may split one kernel. Raises ConfigError."""
     unpacked = unpack(archives, where)
     found = list_folder(unpacked, where)
     if _is_empty(found):
-        what = what_is_file(archives[0]) or what_is_folder(unpacked)
+        what = what_is_file(archives[0]) or what_is_folder(unpacked, "FOLDER")
         why = f"it is {what}" if what else "expected a linux-image package, or an archive with boot/ or lib/modules/"
         raise ConfigError(f"{archives[0]} contains no kernel and no modules; {why}", where)
     add_listing(parts, found, where)
@@ -85,25 +96,31 @@ def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:
         found = list_folder(root, where)
         if root == folder:
             _check_names(folder, found, where)
-        # OpenWrt has a folder with a package for each module.
-        named = [path for path in found.archives if holds_parts(path.name) and path.parent == root]
+        named = _archives_of(root, found)
         # If the folder has modules, an archive beside them has the same modules, or a whole root file system.
         wanted = [path for path in named if not (found.trees or found.modules) or path.suffix in (".deb", ".rpm")]
         found.left_out += [str(path.relative_to(root)) for path in found.archives if path not in wanted]
         add_listing(parts, found, where)
         archives += wanted
-        if (
-            found.trees
-            and not (found.kernels or wanted)
-            and (is_file(root / "vmlinux") or is_file(root / "boot/vmlinux"))
-        ):
-            raise ConfigError(f"{folder} has modules and no kernel: {VMLINUX}", where)
         is_taken = is_taken or not _is_empty(found) or bool(found.texts or wanted)
     if not is_taken:
         what = what_is_folder(folder)
         left = f"unsupported file '{found.left_out[0]}'; " if found.left_out else ""
         raise ConfigError(f"{folder} is {what}" if what else f"{left}accepted: {_ACCEPTED}", where)
     return archives
+
+
+def _archives_of(root: Path, found: Listing) -> list[Path]:
+    """Return the packages and archives of a folder that may have parts of a build.
+
+    ``gh run download`` makes a folder for each job, with its archive in it. OpenWrt has a folder with a package for
+    each module, which is no build.
+    """
+    named = [path for path in found.archives if holds_parts(path.name)]
+    here = [path for path in named if path.parent == root]
+    if here or not _is_empty(found):
+        return here
+    return [path for path in named if path.parent.parent == root and path.suffix not in (".ipk", ".apk")]
 
 
 def _roots(folder: Path) -> Iterator[Path]:
@@ -126,6 +143,8 @@ def _check_names(folder: Path, found: Listing, where: Where) -> None:
                 where,
             )
         if near := misspelled(first, _NAMES):
+            if not (found.trees or found.kernels) and (what := what_is_file(folder / first)):
+                raise ConfigError(f"{folder} is no build: {first} is {what}", where)
             raise ConfigError(f"unsupported file '{first}', did you mean '{near}'? Accepted: {_ACCEPTED}", where)
 
 

@@ -97,6 +97,7 @@ def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildF
             _check_magic(module, kernel, f"{part.path.name}/{module.path}", part.where)
         files.append(BuildFile(BuildFileRole.MODULES, part.path.name, str(part.path), digest, size))
         modules |= found
+    singles: dict[str, BuildPart] = {}
     for part in parts.of(BuildFileRole.MODULE):
         try:
             module = read_module(_read(part), part.path.name)
@@ -105,10 +106,24 @@ def _modules(parts: BuildContents, kernel: KernelId | None) -> tuple[list[BuildF
         _check_magic(module, kernel, str(part.path), part.where)
         if not _MODULE_NAME.fullmatch(module.name):
             raise ConfigError(f"{part.path} contains the module name '{module.name}', which is not valid", part.where)
+        if (other := modules.get(module.name)) is not None and module.name in singles:
+            raise ConfigError(_two_of(module, part, other, singles[module.name]), parts.where)
+        singles[module.name] = part
         # Named after the module, whatever the file's name: modprobe finds a module by its name.
         files.append(replace(_file(part), name=f"{module.name}.ko{part.path.name.partition('.ko')[2]}"))
         modules[module.name] = module
     return files, modules
+
+
+def _two_of(module: ModuleId, part: BuildPart, other: ModuleId, before: BuildPart) -> str:
+    """Return the sentence about two files of one module. DKMS keeps the modules of all kernels in one folder."""
+    files = f"{before.path} and {part.path}"
+    if module.release != other.release:
+        return (
+            f"the module {module.name} is there for two kernels, {other.release} and {module.release}: {files}; "
+            "name the folder or the file of one kernel"
+        )
+    return f"the module {module.name} is there twice: {files}; name one of them"
 
 
 def _check_magic(module: ModuleId, kernel: KernelId | None, path: str, where: Where) -> None:

@@ -350,6 +350,33 @@ def test_the_folder_of_a_driver_after_make(tmp_path: Path) -> None:
     assert (names(build), build.left_out) == (["r8125.ko"], ())
 
 
+def test_the_images_and_the_target_of_buildroot_by_name(tmp_path: Path) -> None:
+    """images/ brings the modules of target/ with it, so both names lead to the same modules."""
+    made.write(tmp_path / "output/images", {"Image": made.image(), DTB: made.device_tree()})
+    made.write(tmp_path / "output/target", made.tree())
+    assert names(load_build(f"{tmp_path}/output/images,{tmp_path}/output/target")) == WHOLE
+
+
+def test_the_folders_that_gh_run_download_makes(tmp_path: Path) -> None:
+    for job, files in (("bcm2711", pull_request()), ("bcm2712", pull_request("kernel_2712.img", K16))):
+        made.write(tmp_path, {f"{job}_build/{job}_build.tar": made.tar(files)})
+    assert list(load_build(str(tmp_path)).variants) == ["kernel8.img", "kernel_2712.img"]
+
+
+def test_the_module_of_dkms_for_two_kernels(tmp_path: Path) -> None:
+    for release in (made.RELEASE, "6.12.26-x"):
+        packed_module = lzma.compress(made.module("r8125", magic(release)))
+        made.write(tmp_path, {f"r8125/9.016.01/{release}/aarch64/module/r8125.ko.xz": packed_module})
+    for place in (tmp_path, tmp_path / "r8125/9.016.01"):
+        said = refused(place)
+        assert f"the module r8125 is there for two kernels, {made.RELEASE} and 6.12.26-x: " in said
+        assert said.endswith("name the folder or the file of one kernel")
+    folder = tmp_path / f"r8125/9.016.01/{made.RELEASE}"
+    assert names(load_build(str(folder))) == ["r8125.ko.xz"]
+    made.write(folder / "aarch64/module", {"r8125.ko": made.module("r8125")})
+    assert refused(folder).endswith("r8125.ko.xz; name one of them")
+
+
 # -- what is no build -----------------------------------------------------------------------------------------------
 
 CARD = bytes(446) + b"\0\0\0\0\x0c".ljust(64, b"\0") + b"\x55\xaa" + bytes(1000)
@@ -396,6 +423,22 @@ NO_BUILDS: dict[str, tuple[dict[str, bytes], str, str]] = {
         "",
         "has modules and no kernel: found vmlinux; an Image is needed",
     ),
+    "modules in an archive and vmlinux": (
+        {"vmlinux-6.12": made.module("vmlinux"), "modules.tgz": gzip.compress(made.tar(made.tree()))},
+        "",
+        "has modules and no kernel: found vmlinux-6.12; an Image is needed",
+    ),
+    "modules and uImage": (
+        {"boot/uImage": b"\x27\x05\x19\x56", **made.tree()},
+        "",
+        "has modules and no kernel: found uImage; an Image is needed",
+    ),
+    "uImage": ({"uImage": b"\x27\x05\x19\x56"}, "", "is no build: uImage is an image for U-Boot (uImage); an Image"),
+    "zip of a driver": (
+        {"x.zip": zipped(dict.fromkeys(("x-master/Makefile", "x-master/x.c"), b"x"))},
+        "x.zip",
+        "build it with make -C /lib/modules/RELEASE/build M=FOLDER/x-master modules",
+    ),
     "archive of a driver": (
         {
             "r8125-9.016.01.tar.bz2": bz2.compress(
@@ -432,10 +475,48 @@ def test_a_large_image_of_a_card_is_named_before_its_size(tmp_path: Path) -> Non
     assert "is an image of a whole card" in refused(tmp_path / "x.img")
 
 
-@pytest.mark.parametrize("text", ["pulls/7472", "v6.12.25", "HEAD~1", "308d78f1385d", "origin/rpi-6.12.y", "a..b"])
+def test_what_is_named_beside_a_kernel_is_never_left_out(tmp_path: Path) -> None:
+    """The build would be judged without the patch."""
+    package = made.package({f"boot/vmlinuz-{made.RELEASE}": made.image(), **made.tree()})
+    made.write(tmp_path, {"Image": made.image(), "0001-net.patch": PATCH, "x.deb": package})
+    made.write(tmp_path, {"build.yaml": b"kernel: 0001-net.patch\ndeb: x.deb\n"})
+    for place in (f"{tmp_path}/Image,{tmp_path}/0001-net.patch", tmp_path / "build.yaml"):
+        assert "it is a patch: apply it and build the kernel" in refused(place)
+
+
+REFS = (
+    *("pulls/7472", "pull/7472/head", "v6.12.25", "v6.12.25-rpi", "v6.12-rc3", "HEAD~1", "HEAD^", "@", "main"),
+    *("308d78f1385d", "origin/rpi-6.12.y", "rpi-6.12.y", "next-20260901", "stable_20250428", "a..b", "v6.12..HEAD"),
+    *("raspberrypi/linux#7472", "torvalds/linux@308d78f", "git@github.com:raspberrypi/linux.git"),
+)
+
+
+@pytest.mark.parametrize("text", REFS)
 def test_a_git_ref_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)
     assert f"there is no file or folder {text}: it is a git ref" in refused(text)
+
+
+@pytest.mark.parametrize("text", ["../../out/Image", "a/../b", "upstream/r8169.ko", "../pulls/7472/out"])
+def test_a_missing_file_is_no_git_ref(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "git" not in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("https://github.com/raspberrypi/linux/pull/7472", "a git ref: check it out"),
+        ("https://github.com/raspberrypi/linux/commit/308d78f1385d", "a git ref: check it out"),
+        ("https://gitlab.example.org/a/b/linux/-/merge_requests/7", "a git ref: check it out"),
+        ("https://github.com/raspberrypi/linux", "a git ref: check it out"),
+        ("https://git.kernel.org/pub/scm/linux/kernel/git/netdev/net-next.git", "a git ref: check it out"),
+        ("https://lore.kernel.org/r/20260901.x@y", "a patch: apply it"),
+        ("https://example.org/0001-net.patch", "a patch: apply it"),
+    ],
+)
+def test_a_page_of_a_forge_is_named_before_anything_is_downloaded(url: str, what: str) -> None:
+    assert f"{url} is {what}" in refused(url)
 
 
 def test_a_branch_of_this_repository_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
