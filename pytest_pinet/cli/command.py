@@ -77,6 +77,13 @@ def sections(by_heading: Mapping[str, Sequence[str]]) -> Callable[[click.Command
     return decorate
 
 
+# Words of other tools for a command of ours.
+_OTHER_WORDS = {
+    **dict.fromkeys(("run", "test", "measure", "verify", "judge"), "gate"),
+    **dict.fromkeys(("show", "result", "results"), "summary"),
+}
+
+
 class PinetGroup(click.Group):
     """A group that suggests the nearest subcommand."""
 
@@ -97,8 +104,10 @@ class PinetGroup(click.Group):
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
             own = self.list_commands(ctx)
             known = self._below(ctx, own) | {one: one for one in own}
-            near = nearest_word(name, known)
-            if near is not None and near not in own:
+            other = _OTHER_WORDS.get(name)
+            is_other = other in own
+            near = other if is_other else nearest_word(name, known)
+            if near is not None and (is_other or near not in own):
                 raise click.UsageError(f"unknown command {quoted(name)}, did you mean '{known[near]}'?", ctx)
             raise click.UsageError(unknown("command", name, own), ctx)
         return super().resolve_command(ctx, args)

@@ -19,6 +19,7 @@ from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.pytest_arguments import (
     FILES,
     SECTIONS,
+    near_option,
     option_names,
     print_hints,
     pytest_words,
@@ -26,7 +27,7 @@ from pytest_pinet.cli.pytest_arguments import (
     spelled,
 )
 from pytest_pinet.errors import ConfigError, OutputError, PinetError, sentence
-from pytest_pinet.execution.names import nearest_word, quoted
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.change_verdict import SKIP, STOP
 
@@ -69,7 +70,7 @@ def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object
     """
     context = click.get_current_context()
     if build.startswith("-"):
-        near = nearest_word(build, option_names(context.command))
+        near = near_option(build.partition("=")[0], option_names(context.command))
         message = (
             f"unknown option {quoted(build)}, did you mean '{near}'? Options of pytest come after BUILD"
             if near

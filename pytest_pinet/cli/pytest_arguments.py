@@ -110,6 +110,22 @@ def option_names(command: click.Command) -> list[str]:
     return ["--help", *(name for param in command.params if isinstance(param, click.Option) for name in param.opts)]
 
 
+# Words of other tools for a setting of ours. No spelling leads from one to the other.
+_OTHER_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("--interface", "--iface", "--device", "--driver", "--chip"), "--nic"),
+    **dict.fromkeys(("--node", "--place", "--machine", "--model", "--dut"), "--board"),
+    **dict.fromkeys(("--baseline", "--base", "--good", "--known-good", "--reference", "--compare"), "--against"),
+    **dict.fromkeys(("--limit", "--minimum", "--threshold"), "--min"),
+    **dict.fromkeys(("--config", "--env", "--environment", "--lg-env", "--bench"), "--lab"),
+}
+
+
+def near_option(word: str, accepted: Sequence[str]) -> str | None:
+    """Return the option that was most likely meant, or None."""
+    other = _OTHER_WORDS.get(word)
+    return other if other in accepted else nearest_word(word, accepted)
+
+
 def print_hints(unknown: Sequence[str], command: click.Command) -> None:
     """Print the nearest option of the command for each of the words that pytest does not know.
 
@@ -118,5 +134,7 @@ def print_hints(unknown: Sequence[str], command: click.Command) -> None:
     for word in unknown:
         name = word.partition("=")[0]
         ours = name.startswith("--") and not name.startswith("--pinet")
-        if ours and (near := nearest_word(name, option_names(command))):
+        if name in ("--build", "--pinet-build"):
+            echo(f"pinet: {quoted(name)}: the build is the first argument: pinet {command.name} BUILD", err=True)
+        elif ours and (near := near_option(name, option_names(command))):
             echo(f"pinet: {quoted(name)}: did you mean '{near}'?", err=True)

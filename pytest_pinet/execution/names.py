@@ -51,12 +51,15 @@ def nearest_word(word: str, accepted: Iterable[str]) -> str | None:
     """Return the option or command that was most likely meant, or None.
 
     What all options begin with makes no two of them similar: ``--nic`` is not ``--bisect``. The beginning of a part of
-    the name is enough: ``--instr``, ``--timeout``. At 0.6, ``--reason`` would be similar to ``--json``.
+    the name is enough: ``--instr``, ``--timeout``. At 0.6, ``--reason`` would be similar to ``--json``, and at 0.65
+    ``--interface`` to ``--tolerance``. Short words differ more by one letter.
     """
     options = {_bare(one): one for one in accepted if len(_bare(one)) > 1}
     bare = _bare(word)
     begun = [one for one in options if len(bare) > 2 and any(part.startswith(bare) for part in (one, *one.split("-")))]
-    near = begun[0] if len(begun) == 1 else nearest(bare, options, 0.65) or next(iter(begun), None)
+    begun = begun or [one for one in options if bare.startswith(f"{one}-")]
+    least = 0.65 if len(bare) < 6 else 0.7
+    near = begun[0] if len(begun) == 1 else nearest(bare, options, least) or next(iter(begun), None)
     return options[near] if near is not None else None
 
 

@@ -149,6 +149,7 @@ def test_short_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) 
             "unknown option '--lba', did you mean '--lab'? Options of pytest come after",
         ),
         (["gate", "--nik", "macb", "out"], "unknown option '--nik', did you mean '--nic'?"),
+        (["gate", "--driver", "macb", "out"], "unknown option '--driver', did you mean '--nic'?"),
         (["gate", "--pinet-nic", "macb", "out"], "unknown option '--pinet-nic', did you mean '--nic'?"),
         (["gate", "--timeout", "3 min", "out"], "unknown option '--timeout', did you mean '--acquire-timeout'?"),
         (["gate", "-k", "rx", "out"], "'-k' is no option of pinet gate; options of pytest come after BUILD"),
@@ -161,6 +162,9 @@ def test_short_help(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) 
             "unknown command 'exprot', did you mean 'export'? (accepted: export, import, schema, show)",
         ),
         (["compare", "publishd"], "unknown command 'publishd', did you mean 'published'? (accepted: published, runs)"),
+        (["run", "out"], "unknown command 'run', did you mean 'gate'?"),
+        (["test"], "unknown command 'test', did you mean 'gate'?"),
+        (["show"], "unknown command 'show', did you mean 'summary'?"),
         (["who", "bcmgenet"], "unknown command 'who', did you mean 'losses who'?"),
         (["degrad", "pi4b-1"], "unknown command 'degrad', did you mean 'lab degrade'?"),
     ],
@@ -179,6 +183,10 @@ def test_the_nearest_name_is_suggested(words: list[str], message: str, capsys: p
             "pinet: '--nick': did you mean '--nic'?\npinet: '--instr': did you mean '--instructions'?\n",
         ),
         (["--frobnicate"], ""),
+        (["--interface", "eth1"], "pinet: '--interface': did you mean '--nic'?\n"),
+        (["--node=pi4-1"], "pinet: '--node': did you mean '--board'?\n"),
+        (["--baseline", "good"], "pinet: '--baseline': did you mean '--against'?\n"),
+        (["--limit", "90%"], "pinet: '--limit': did you mean '--min'?\n"),
         # The option is pytest's own; something else is wrong.
         (["--pyargs", "pytest_pinet.suites.test_line_rate", "--lab=gone.yaml"], ""),
     ],
@@ -192,6 +200,13 @@ def test_a_gate_suggests_names_only_for_options_that_pytest_does_not_know(
     assert ended.value.code == 4
     lines = capfd.readouterr().err.splitlines(keepends=True)
     assert "".join(line for line in lines if "did you mean '--" in line) == hint
+
+
+@pytest.mark.usefixtures("pytester")
+def test_a_gate_says_where_the_build_is_written(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["gate", "out", "--build", "new", "-p", "no:labgrid"])
+    assert "pinet: '--build': the build is the first argument: pinet gate BUILD\n" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
