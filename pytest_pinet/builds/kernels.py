@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
-from pytest_pinet.builds.cache import sha256_of
+from pytest_pinet.builds.cache import folder, sha256_of
 from pytest_pinet.builds.contents import BuildContents, BuildPart
 from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
 from pytest_pinet.builds.listing import filled, unreadable
@@ -54,8 +55,11 @@ def split_by_kernel(parts: BuildContents) -> dict[str, tuple[BuildContents, Kern
     for one in chosen:
         name = firmware_name(one[0].path.name, one[1])
         if name in named:
-            both = f"{named[name][0].path} and {one[0].path}"
-            raise ConfigError(f"a build can have only one kernel for a board, but has two: {both}", one[0].where)
+            both = f"{_place(named[name])} and {_place(one)}"
+            raise ConfigError(
+                f"a build can have only one kernel for a board, but has two: {both}; name the files or packages of one",
+                one[0].where,
+            )
         named[name] = one
     order = sorted(named, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
     return {name: (_of_kernel(parts, name, named[name], len(named) > 1), named[name][1]) for name in order}
@@ -69,6 +73,13 @@ def firmware_name(name: str, kernel: KernelId) -> str:
         if re.search(rf"[-+]{flavour}\+?$", kernel.release):
             return known
     return "kernel8.img" if kernel.arch == "arm64" else "kernel7.img"
+
+
+def _place(kernel: Kernel) -> str:
+    """Return a kernel's path, or its path in the package or archive that has it, with its release."""
+    path, release = kernel[0].path, kernel[1].release
+    unpacked = path.relative_to(folder()).parts[1:] if path.is_relative_to(folder()) else ()
+    return f"{Path(*unpacked) if unpacked else path}{f' ({release})' if release else ''}"
 
 
 def _distinct(parts: BuildContents) -> list[Kernel]:

@@ -136,6 +136,17 @@ def test_packages_with_kernels_for_several_boards(tmp_path: Path) -> None:
     }
 
 
+def test_the_packages_of_two_builds_are_named(tmp_path: Path) -> None:
+    """``make bindeb-pkg`` leaves the packages of each build in the same folder."""
+    for release in ("6.12.25-a", "6.12.26-b"):
+        files = {f"boot/vmlinuz-{release}": kernel(release), **tree(release)}
+        (tmp_path / f"linux-image-{release}_1_arm64.deb").write_bytes(made.package(files))
+    assert refused(tmp_path).endswith(
+        "but has two: boot/vmlinuz-6.12.25-a (6.12.25-a) and boot/vmlinuz-6.12.26-b (6.12.26-b); name the files or "
+        "packages of one"
+    )
+
+
 def test_a_kernel_without_its_modules_is_left_out_beside_one_with_modules(tmp_path: Path) -> None:
     made.write(tmp_path, {**pull_request(), "boot/kernel_2712.img": kernel(K16)})
     build = load_build(str(tmp_path))
