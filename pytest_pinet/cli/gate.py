@@ -95,7 +95,8 @@ def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object
     if status == pytest.ExitCode.USAGE_ERROR:
         print_hints(answer.unknown(pytest_args), context.command)
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        why = "check the test paths, -k, -m, and the options that select boards, NICs, topologies and tunings"
+        why = "check -k, -m, the options that select boards, NICs, topologies and tunings, and the test paths"
+        why += "" if _names_tests(pytest_args) else " (none here; try --pyargs pytest_pinet.suites.test_line_rate)"
         echo(f"pinet: {sentence(f'no test is selected, so there is no answer on {build}: {why}')}", err=True)
     if answer.planned and status == 0:
         sys.exit(SKIP if bisect else 0)

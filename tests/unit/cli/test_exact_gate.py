@@ -207,4 +207,7 @@ def test_the_value_of_an_option_is_no_test(
 def test_a_gate_without_a_test_says_so(gate: Gate) -> None:
     code, output = gate("good.yaml", "test_driver.py", "-k", "nothing")
     assert code == 4
-    assert "pinet: no test is selected, so there is no answer on good.yaml: check the test paths, -k, -m, " in output
+    assert "pinet: no test is selected, so there is no answer on good.yaml: check -k, -m, " in output
+    assert "--pyargs" not in output
+    code, output = gate("good.yaml", "-k", "nothing")
+    assert output.rstrip().endswith("(none here; try --pyargs pytest_pinet.suites.test_line_rate)")
