@@ -155,10 +155,10 @@ def test_a_change_of_a_setting_is_shown_with_a_change_of_the_level(words: str, t
     runs += [with_result(day(n, 860.0 + 0.1 * (n % 3)), settings=after) for n in range(8, 16)]
     with open_history(str(tmp_path / "h.db"), create=True) as store:
         store.add_all(kept(runs))
-        (change,) = store.trend(FIGURE).changes
+        trend = store.trend(FIGURE)
+    (change,), points = trend.changes, trend.points
     assert change.differs == differs
     assert "; ".join(differs) in " ".join(" ".join(change_lines(change)).split())
-    points = store.trend(FIGURE).points
     a, b = RunSet("old", points[:8]), RunSet("new", points[8:])
     table = " ".join(" ".join(comparison_table(a, b, compared(a, b, 0.03))).split())
     assert all(f"differs: {text}" in table for text in differs)
