@@ -45,8 +45,8 @@ def _zstd(data: bytes) -> bytes:
 
 
 def _zstd_command(tool: str, data: bytes) -> bytes:
-    # `head` ends zstd when the content is too large. The status of zstd decides: it may print warnings, too. Those of
-    # `head` could follow the status.
+    # `head` ends zstd when the content is too large. The status of zstd decides: it may print warnings, too. A
+    # warning of `head` could follow the status.
     argv = ["sh", "-c", '{ "$0" -dcq || echo $? >&2; } | head -c "$1" 2>/dev/null', tool, str(MAX_BYTES + 1)]
     done = subprocess.run(argv, input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
     *said, status = done.stderr.decode("utf-8", "replace").splitlines() or [""]
