@@ -55,6 +55,11 @@ class Events:
         return f",hold={self._plugin.fileno()}" if self._has_any else ""
 
     @property
+    def model_words(self) -> str:
+        """The arguments of a device model, with a comma before each."""
+        return f",control={self._monitor_of_qemu.fileno()}" if self._has_any else ""
+
+    @property
     def inherited(self) -> tuple[int, int]:
         """The descriptors that QEMU inherits."""
         return self._monitor_of_qemu.fileno(), self._plugin.fileno()

@@ -206,9 +206,10 @@ def _load_order(
         order[name] = module
 
     # Without a list of modules, the guest finds out what is built into the kernel.
-    if known and board.nic.driver not in names:
-        raise BuildError(f"{build} has no driver {board.nic.driver} for the NIC of the board {board.name}", "no driver")
+    driver = board.nic.path[-1]
+    if known and driver not in names:
+        raise BuildError(f"{build} has no driver {driver} for the NIC of the board {board.name}", "no driver")
     # The packet socket of our own sender is a module of Debian's kernels.
-    for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", board.nic.driver):
+    for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", *board.nic.path):
         add(name, ())
     return list(order.values())

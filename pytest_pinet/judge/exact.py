@@ -187,7 +187,7 @@ def _judge_window(
 ) -> WindowChange:
     # TCP moves a fixed number of octets. Packets of another size for the same octets are no other amount of work.
     per_a, per_b = a.packets, a.packets if a.traffic == TCP else b.packets
-    functions = _changes(a, b, paired, modules, identity.driver, limits, (per_a, per_b))
+    functions = _changes(a, b, paired, modules, identity, limits, (per_a, per_b))
     total_a, total_b = _total(a), _total(b)
     counted = total_a is not None and total_b is not None
     sum_a = total_a / per_a if counted and total_a is not None else None
@@ -218,7 +218,7 @@ def _changes(
     b: ExactWindow,
     paired: Sequence[FunctionPair],
     modules: Sequence[str],
-    driver: str,
+    identity: ExactIdentity,
     limits: ExactLimits,
     per: tuple[int, int],
 ) -> list[FunctionChange]:
@@ -232,7 +232,7 @@ def _changes(
         if abs(other - one) < ROUNDING:
             continue
         was = pair.a if pair.a != pair.b else None
-        comparison = _comparison(pair, modules, driver)
+        comparison = _comparison(pair, modules, identity)
         limit = limits.of_function(pair.b) if a.one_by_one else None
         missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
         found.append(FunctionChange(pair.b, one, other, comparison, was, missed))
@@ -241,11 +241,11 @@ def _changes(
     )
 
 
-def _comparison(pair: FunctionPair, modules: Sequence[str], driver: str) -> Comparison:
+def _comparison(pair: FunctionPair, modules: Sequence[str], identity: ExactIdentity) -> Comparison:
     names = {pair.a.module, pair.b.module}.intersection(modules)
     if names - {""}:
         return Comparison.CHANGED
-    if is_of_driver(pair.a, driver) or is_of_driver(pair.b, driver):
+    if is_of_driver(pair.a, identity) or is_of_driver(pair.b, identity):
         return Comparison.DRIVER
     if is_shifting(pair.b) and is_shifting(pair.a):
         return Comparison.SHIFTING

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from pytest_pinet.model.exact import ExactBoot, ExactWindow, Function
+from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
 
 # Parts of a function that compilers split off, and the names that 6.10 gave to all allocating functions and 6.6 to the
 # checks of lists. A part is counted with its function, because another compilation splits differently.
@@ -33,18 +33,6 @@ _SHIFTING = re.compile(
     r"|arch_counter|erratum_set_next|run_local_timers|call_timer|expire_timers|lock_timer_base|detach_timer|calc_wheel"
     r"|get_nohz|jiffies|do_timer|rb_(insert|erase|next|first|prev))"
 )
-# The functions of a driver that is built into the kernel, by their names: of 381 to 401 functions of e1000e and igb,
-# 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and 6.12.117-1, without copies of inlined helpers.
-_BUILT_IN = {
-    "e1000e": re.compile(r"e1000e?_|__ew32"),
-    "igb": re.compile(r"igb_"),
-    "macb": re.compile(r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)"),
-    "virtio_net": re.compile(
-        r"virtnet_|(__)?free_old_xmit|start_xmit$|receive_buf$|page_to_skb$|try_fill_recv$|refill_work$|put_xdp_frags$"
-        r"|skb_(recv|xmit)_done$|free_receive_page_frags$|(mergeable_)?buf_(free|to_xdp)$|xdp_linearize_page$"
-        r"|check_sq_full|enable_rx_mode_work$"
-    ),
-}
 # Counts below this are no signature: many functions run once in a window.
 _LEAST_SIGNATURE = 1000
 
@@ -54,12 +42,11 @@ def is_shifting(function: Function) -> bool:
     return not function.module and _SHIFTING.match(function.name) is not None
 
 
-def is_of_driver(function: Function, driver: str) -> bool:
-    """Return whether this function belongs to a driver, as a module or built into the kernel. No driver: empty text."""
-    if function.module or not driver:
-        return function.module == driver != ""
-    names = _BUILT_IN.get(driver)
-    return names.match(function.name) is not None if names is not None else function.name.startswith(f"{driver}_")
+def is_of_driver(function: Function, identity: ExactIdentity) -> bool:
+    """Return whether this function belongs to the driver of a board, as a module or built into the kernel."""
+    if function.module:
+        return function.module in identity.driver_modules
+    return bool(identity.driver_functions) and re.match(identity.driver_functions, function.name) is not None
 
 
 @dataclass(frozen=True)

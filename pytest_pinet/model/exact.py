@@ -104,7 +104,10 @@ class ExactWindow:
 class ExactIdentity:
     """What ran. Values of two boots are comparable if all is equal except what the build brings.
 
-    ``board`` is the board's name, ``driver`` the driver of both NICs as the guest reports it, ``nic`` QEMU's device.
+    ``board`` is the board's name, ``driver`` the driver of both NICs as the guest reports it, ``nic`` QEMU's device or
+    the chip of a device model. ``driver_modules`` are the modules whose functions are the driver's (its own, and those
+    of its PHY and of the drivers that it is built on), ``driver_functions`` is a regular expression that matches the
+    begin of their names where they are built into the kernel.
     ``plugin_api`` is the version of QEMU's plugin interface, None without a plugin; ``no_functions`` is then the
     reason, one sentence. ``traffic`` is the hash of the traffic program. The build brings ``kernel`` (the release),
     ``banner`` (the whole version line), ``image`` (the hash of the kernel image), ``modules`` (the hashes of the loaded
@@ -115,6 +118,8 @@ class ExactIdentity:
     machine: str
     nic: str
     driver: str
+    driver_modules: tuple[str, ...]
+    driver_functions: str
     qemu: str
     processors: int
     traffic: str
