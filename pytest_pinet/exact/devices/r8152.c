@@ -315,7 +315,7 @@ static size_t pack(struct usb_adapter *a, u8 *data, size_t room)
 #define RTL_KIND(name, id, number)                                                                                     \
     {                                                                                                                  \
         .product = name, .vendor_id = 0x0bda, .product_id = id, .release = number, .speed = USB_SPEED_SUPER,           \
-        .device_class = 0, .bulk_in = USB_DIR_IN | 1, .bulk_out = 2, .status_in = USB_DIR_IN | 3,                      \
+        .bulk_in = USB_DIR_IN | 1, .bulk_out = 2, .status_in = USB_DIR_IN | 3,                      \
         .status_size = INTR_SIZE, .status_interval = 8, .power_on = power_on_rtl, .request = request,                  \
         .send = send_transfer, .accepts = accepts, .pack = pack, .listens = link_changed,                              \
         .link_changed = link_changed,                                                                                  \

@@ -63,7 +63,8 @@ struct usb_kind {
     enum usb_speed speed;
     u8 bulk_in, bulk_out, status_in; /* addresses of endpoints */
     u8 status_size, status_interval;
-    u8 device_class; /* with its own configuration, below */
+    u8 device_class;
+    bool marks_lost; /* the chip gives a frame that it lost to the driver, as an error */
     /* The state of a chip that gets power. */
     void (*power_on)(struct usb_adapter *a);
     /* A request of the class or the vendor. Returns the number of octets in `data`, or USB_STALL. */
@@ -92,6 +93,7 @@ struct usb_adapter {
     u32 overruns;
     unsigned first, waiting;
     struct frame frames[ADAPTER_FRAMES];
+    bool lost[ADAPTER_FRAMES];
     size_t report_size;
     u8 report[ADAPTER_REPORT_MOST];
 };
@@ -109,6 +111,12 @@ static inline struct frame *next_frame(struct usb_adapter *a)
     return a->waiting ? &a->frames[a->first] : NULL;
 }
 
+/* Whether the first frame that waits did not fit into the chip's memory. */
+static inline bool is_lost(struct usb_adapter *a)
+{
+    return a->lost[a->first];
+}
+
 static inline void drop_frame(struct usb_adapter *a)
 {
     a->first = (a->first + 1) % ADAPTER_FRAMES;
@@ -118,16 +126,18 @@ static inline void drop_frame(struct usb_adapter *a)
 static inline void receive_frame(struct nic *nic, u8 *octets, size_t size)
 {
     struct usb_adapter *a = (struct usb_adapter *)nic;
-    struct frame *frame = &a->frames[(a->first + a->waiting) % ADAPTER_FRAMES];
+    unsigned place = (a->first + a->waiting) % ADAPTER_FRAMES;
+    bool is_full = a->waiting == ADAPTER_FRAMES;
+    bool is_overrun = is_full || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0);
 
     if (!a->plugged || !a->kind->accepts(a, octets))
         return;
-    if (a->waiting == ADAPTER_FRAMES || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0)) {
-        a->overruns++;
+    a->overruns += is_overrun;
+    if (is_full || (is_overrun && !a->kind->marks_lost))
         return;
-    }
-    memcpy(frame->octets, octets, size);
-    frame->size = size;
+    memcpy(a->frames[place].octets, octets, size);
+    a->frames[place].size = size;
+    a->lost[place] = is_overrun;
     a->waiting++;
 }
 
