@@ -39,9 +39,11 @@ typedef uint64_t u64;
 /* The kernel's headers for these need those of a C library. */
 #define IFNAMSIZ 16
 #define IFF_UP 1
+#define IFF_LOOPBACK 8
 #define IFF_RUNNING 0x40
 #define ETHTOOL_GDRVINFO 3
 #define ATF_COM 2
+#define ENODEV 19
 #define ATF_PERM 4
 struct sockaddr {
     uint16_t sa_family;

@@ -20,6 +20,7 @@
  *   link tx OCTETS 1         wait until the host has switched the link of the first NIC off; when the host has switched it
  *                            on again, measure the time until a ping of so many octets is answered
  *   replug tx OCTETS 1       the same with the NIC itself, which the host unplugs and plugs in again
+ *   down-up tx OCTETS 1      close the first NIC, open it again, and measure the time until a ping is answered
  *   symbols                  list the kernel's functions
  *
  * Directions are those of the first NIC. Around each traffic there are two markers, instructions that do nothing and
@@ -145,7 +146,7 @@ static void run(char *line)
         tcp(words);
     else if (equal(words[0], "request") || equal(words[0], "bulk"))
         request(words);
-    else if (equal(words[0], "link") || equal(words[0], "replug"))
+    else if (equal(words[0], "link") || equal(words[0], "replug") || equal(words[0], "down-up"))
         event_window(words);
     else if (equal(words[0], "symbols"))
         symbols();
