@@ -76,7 +76,8 @@ class ExactNic:
     these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
     are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
     device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its
-    driver sees that its link is switched off.
+    driver sees that its link is switched off. ``distance_us`` is the distance of single frames: longer than the driver
+    and the kernel work on one, and a fraction of the kernel's tick (4 ms).
     """
 
     driver: str
@@ -88,6 +89,7 @@ class ExactNic:
     properties: tuple[str, str] = ("", "")
     link: tuple[int, int] = (7, 2)
     model: DeviceModel | None = None
+    distance_us: int = 500
 
 
 def _genet(tree: DeviceTree) -> DeviceTree:

@@ -118,6 +118,7 @@ def make_payload(
     script.append(f"pair {' '.join(MACS)}")
     script += steering
     script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
+    script.append(f"distance {board.nic.distance_us}")
     script += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
     script.append("symbols")
     archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
