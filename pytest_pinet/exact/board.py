@@ -121,10 +121,28 @@ def _genet(tree: DeviceTree) -> DeviceTree:
     return found
 
 
+def _xhci(_tree: DeviceTree) -> DeviceTree:
+    """Return the node of one USB host controller (devices/xhci.h), whose ports have both adapters."""
+    return {
+        f"/usb@{DEVICES_AT:x}": {
+            "compatible": text("generic-xhci"),
+            "reg": cells(0, DEVICES_AT, 0, 0x4000),
+            "interrupts": cells(_SPI, DEVICES_SPI, _LEVEL_HIGH),
+        }
+    }
+
+
 def _free_phandle(tree: DeviceTree) -> int:
     return 1 + max(int.from_bytes(node.get("phandle", b"")) for node in tree.values())
 
 
+# The host controller's module is on the way of each frame, but it is not the driver under test.
+_XHCI = ("xhci_plat_hcd",)
+_R8152 = (
+    r"_{0,2}rtl(_|81)|r815|(generic_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)|(get|set)_(registers|ethernet_addr)"
+    r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
+    r"|(read|write)_mii_word"
+)
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # Of 381 to 401 functions of e1000e and igb, 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and
@@ -158,11 +176,15 @@ NICS: Mapping[str, ExactNic] = {
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
     ),
+    "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
+    "rtl8156b": ExactNic(
+        "r8152", "rtl8156b", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci, ("chip=rtl8156b",))
+    ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet"),
+    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8153", "rtl8156b"),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }

@@ -111,6 +111,7 @@ def boot(
         board=board.name,
         machine=board.machine.name,
         nic=board.nic.device,
+        model="" if model is None else model.sha256,
         driver=results.driver,
         driver_modules=board.nic.path,
         driver_functions=board.nic.functions,

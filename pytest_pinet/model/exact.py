@@ -108,6 +108,7 @@ class ExactIdentity:
     the chip of a device model. ``driver_modules`` are the modules whose functions are the driver's (its own, and those
     of its PHY and of the drivers that it is built on), ``driver_functions`` is a regular expression that matches the
     begin of their names where they are built into the kernel.
+    ``model`` is the hash of the NIC's device model (sources, compiler flags, device tree), empty if QEMU has the NIC.
     ``plugin_api`` is the version of QEMU's plugin interface, None without a plugin; ``no_functions`` is then the
     reason, one sentence. ``traffic`` is the hash of the traffic program. The build brings ``kernel`` (the release),
     ``banner`` (the whole version line), ``image`` (the hash of the kernel image), ``modules`` (the hashes of the loaded
@@ -117,6 +118,7 @@ class ExactIdentity:
     board: str
     machine: str
     nic: str
+    model: str
     driver: str
     driver_modules: tuple[str, ...]
     driver_functions: str

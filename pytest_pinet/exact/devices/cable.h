@@ -48,6 +48,8 @@ struct nic {
     bool link;
     /* Takes one frame from the cable. The model may change the octets, and write up to FRAME_MOST. */
     void (*receive)(struct nic *nic, u8 *frame, size_t size);
+    /* All frames have arrived that the host held back. NULL: receive() has told the driver. */
+    void (*received)(struct nic *nic);
     /* Tells the driver that `link` has changed. NULL: the driver asks. */
     void (*link_changed)(struct nic *nic);
     /* Unplugs the NIC or plugs it in again, as if it had no power in between. NULL: it is part of the board. */
@@ -125,14 +127,17 @@ static inline void find_and_put_checksum(u8 *frame, size_t size)
     put16(frame + place, sum ? sum : 0xffff);
 }
 
-/* Whether the checksums of an IPv4 packet with TCP or UDP are right. */
+/* Whether the checksum of an IPv4 packet with TCP or UDP is right. In UDP, 0 means that there is none (RFC 768). */
 static inline bool has_right_checksum(const u8 *frame, size_t size)
 {
     struct heads heads = heads_of(frame, size);
+    size_t place = checksum_place(heads);
     u8 pseudo[4] = {0, heads.protocol};
 
-    if (!checksum_place(heads))
+    if (!place)
         return false;
+    if (heads.protocol == PROTOCOL_UDP && !get16(frame + place))
+        return true;
     put_be16(pseudo + 2, (u32)(heads.end - heads.transport));
     return sum_of(frame + heads.transport, heads.end - heads.transport,
                   sum_of(pseudo, sizeof(pseudo), sum_of(frame + heads.network + IPV4_ADDRESSES, 8, 0))) == 0xffff;
@@ -146,6 +151,8 @@ static inline void release_frames(struct nic *nic)
     nic->held = 0;
     for (unsigned i = 0; i < held; i++)
         nic->receive(nic, nic->frames[i].octets, nic->frames[i].size);
+    if (nic->received)
+        nic->received(nic);
 }
 
 /* Sends one frame over the cable. The octets behind `size` are overwritten, up to FRAME_LEAST. */
