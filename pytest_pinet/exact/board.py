@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
 from pytest_pinet.evidence.fdt import DeviceTree, cells, text
+from pytest_pinet.model.exact import DOWN_UP, LINK
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -76,7 +77,9 @@ class ExactNic:
     these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
     are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
     device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its
-    driver sees that its link is switched off.
+    driver sees that its link is switched off. ``distance_us`` is the distance of single frames: longer than the driver
+    and the kernel work on one, and a fraction of the kernel's tick (4 ms). ``windows`` are the kinds of traffic that
+    only some boards measure (``traffic.MORE``).
     """
 
     driver: str
@@ -88,6 +91,8 @@ class ExactNic:
     properties: tuple[str, str] = ("", "")
     link: tuple[int, int] = (7, 2)
     model: DeviceModel | None = None
+    distance_us: int = 500
+    windows: tuple[str, ...] = ()
 
 
 def _genet(tree: DeviceTree) -> DeviceTree:
@@ -173,6 +178,7 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
+        windows=(DOWN_UP, LINK),
     ),
     "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
     "rtl8156b": ExactNic(

@@ -14,7 +14,7 @@ from pytest_pinet.model.traffic import Direction
 # Instructions outside of all functions of the kernel: the traffic program, and code at unknown addresses.
 USER, UNKNOWN = "[user]", "[unknown]"
 # Traffic of a window that is an event.
-LINK, REPLUG = "link", "replug"
+LINK, REPLUG, DOWN_UP = "link", "replug", "down-up"
 
 
 def is_one_by_one(window: str) -> bool:
@@ -24,7 +24,7 @@ def is_one_by_one(window: str) -> bool:
 
 def is_event(window: str) -> bool:
     """Return whether the window with this name is the time from an event to the first answer."""
-    return window.startswith((f"{LINK}-", f"{REPLUG}-"))
+    return window.startswith((f"{LINK}-", f"{REPLUG}-", f"{DOWN_UP}-"))
 
 
 @dataclass(frozen=True, order=True)
