@@ -190,11 +190,19 @@ NICS: Mapping[str, ExactNic] = {
         _XHCI,
         model=DeviceModel("ax88179", _xhci),
     ),
+    "lan7800": ExactNic(
+        "lan78xx",
+        "lan7800",
+        ("microchip", "lan78xx"),
+        r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
+        _XHCI,
+        model=DeviceModel("lan78xx", _xhci),
+    ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8153", "rtl8156b", "ax88179"),
+    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8153", "rtl8156b", "ax88179", "lan7800"),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }
