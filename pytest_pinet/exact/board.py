@@ -146,6 +146,10 @@ _R8152 = (
     r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
     r"|(read|write)_mii_word"
 )
+_USBNET = (
+    r"|(__)?usbnet_|__handle_link_change|defer_bh$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
+    r"|wait_skb_queue_empty$|(generic_)?mii_"
+)
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # Of 381 to 401 functions of e1000e and igb, 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and
@@ -184,11 +188,27 @@ NICS: Mapping[str, ExactNic] = {
     "rtl8156b": ExactNic(
         "r8152", "rtl8156b", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci, ("chip=rtl8156b",))
     ),
+    "ax88179": ExactNic(
+        "ax88179_178a",
+        "ax88179",
+        ("mii", "usbnet", "ax88179_178a"),
+        r"(__)?ax88179_" + _USBNET,
+        _XHCI,
+        model=DeviceModel("ax88179", _xhci),
+    ),
+    "lan7800": ExactNic(
+        "lan78xx",
+        "lan7800",
+        ("microchip", "lan78xx"),
+        r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
+        _XHCI,
+        model=DeviceModel("lan78xx", _xhci),
+    ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8153", "rtl8156b"),
+    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8153", "rtl8156b", "ax88179", "lan7800"),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }
