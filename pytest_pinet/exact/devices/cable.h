@@ -60,6 +60,21 @@ struct nic {
     struct frame frames[HELD_MOST];
 };
 
+static inline bool is_broadcast(const u8 *address)
+{
+    return get32(address) == 0xffffffffu && get16(address + 4) == 0xffff;
+}
+
+/* The frame check of Ethernet, with its first bit as the highest: NICs filter multicasts by its upper bits. */
+static inline u32 ethernet_crc(const u8 *at, size_t size)
+{
+    u32 crc = ~0u;
+
+    for (size_t bit = 0; bit < 8 * size; bit++)
+        crc = crc << 1 ^ ((crc >> 31 ^ (at[bit / 8] >> bit % 8 & 1u)) ? 0x04c11db7u : 0);
+    return crc;
+}
+
 /* The sum of 16-bit words in the machine's order, folded, not inverted (RFC 1071). */
 static inline u32 sum_of(const u8 *at, size_t size, u64 sum)
 {
@@ -125,7 +140,7 @@ static inline void find_and_put_checksum(u8 *frame, size_t size)
     put16(frame + place, sum ? sum : 0xffff);
 }
 
-/* Whether the checksums of an IPv4 packet with TCP or UDP are right. */
+/* Whether the checksum of an IPv4 packet with TCP or UDP is right. In UDP, 0 means that there is none. */
 static inline bool has_right_checksum(const u8 *frame, size_t size)
 {
     struct heads heads = heads_of(frame, size);
@@ -133,6 +148,8 @@ static inline bool has_right_checksum(const u8 *frame, size_t size)
 
     if (!checksum_place(heads))
         return false;
+    if (heads.protocol == PROTOCOL_UDP && !get16(frame + checksum_place(heads)))
+        return true;
     put_be16(pseudo + 2, (u32)(heads.end - heads.transport));
     return sum_of(frame + heads.transport, heads.end - heads.transport,
                   sum_of(pseudo, sizeof(pseudo), sum_of(frame + heads.network + IPV4_ADDRESSES, 8, 0))) == 0xffff;
