@@ -140,15 +140,16 @@ static inline void find_and_put_checksum(u8 *frame, size_t size)
     put16(frame + place, sum ? sum : 0xffff);
 }
 
-/* Whether the checksum of an IPv4 packet with TCP or UDP is right. In UDP, 0 means that there is none. */
+/* Whether the checksum of an IPv4 packet with TCP or UDP is right. In UDP, 0 means that there is none (RFC 768). */
 static inline bool has_right_checksum(const u8 *frame, size_t size)
 {
     struct heads heads = heads_of(frame, size);
+    size_t place = checksum_place(heads);
     u8 pseudo[4] = {0, heads.protocol};
 
-    if (!checksum_place(heads))
+    if (!place)
         return false;
-    if (heads.protocol == PROTOCOL_UDP && !get16(frame + checksum_place(heads)))
+    if (heads.protocol == PROTOCOL_UDP && !get16(frame + place))
         return true;
     put_be16(pseudo + 2, (u32)(heads.end - heads.transport));
     return sum_of(frame + heads.transport, heads.end - heads.transport,
