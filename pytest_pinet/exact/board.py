@@ -54,6 +54,8 @@ DEVICES_AT, PLACE = 0x0B000000, 0x100000
 DEVICES_SPI, LINES = 176, 4
 # In a device tree: an interrupt of the GIC that is shared by all processors, and is high while it lasts.
 _SPI, _LEVEL_HIGH = 0, 4
+# A range of a PCI bridge: memory with addresses of 32 bits that may not be prefetched.
+_PCI_MEMORY_32 = 0x02000000
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,27 @@ def _xhci(_tree: DeviceTree) -> DeviceTree:
     }
 
 
+def _pci(tree: DeviceTree) -> DeviceTree:
+    """Return the nodes of two PCI host bridges (devices/pci.h), each with one NIC that interrupts by messages."""
+    (messages,) = (node["phandle"] for node in tree.values() if node.get("compatible") == text("arm,gic-v2m-frame"))
+    found: dict[str, Mapping[str, bytes]] = {}
+    for index in range(len(MACS)):
+        at, window = DEVICES_AT + index * PLACE, DEVICES_AT + (len(MACS) + index) * PLACE
+        found[f"/pcie@{at:x}"] = {
+            "compatible": text("pci-host-ecam-generic"),
+            "device_type": text("pci"),
+            # QEMU's own bridge is domain 0.
+            "linux,pci-domain": cells(1 + index),
+            "bus-range": cells(0, 0),
+            "#address-cells": cells(3),
+            "#size-cells": cells(2),
+            "reg": cells(0, at, 0, PLACE),
+            "ranges": cells(_PCI_MEMORY_32, 0, window, 0, window, 0, PLACE),
+            "msi-map": cells(0) + messages + cells(0, 0x10000),
+        }
+    return found
+
+
 def _free_phandle(tree: DeviceTree) -> int:
     return 1 + max(int.from_bytes(node.get("phandle", b"")) for node in tree.values())
 
@@ -204,11 +227,19 @@ NICS: Mapping[str, ExactNic] = {
         _XHCI,
         model=DeviceModel("lan78xx", _xhci),
     ),
+    "rtl8125b": ExactNic(
+        "r8169",
+        "rtl8125b",
+        ("realtek", "r8169"),
+        r"r8169_|(__)?rtl_|rtl81|__r8168_|r8168|rtl821x_|rtl822x|rtlgen_",
+        ("pci_host_generic",),
+        model=DeviceModel("r8169", _pci),
+    ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8153", "rtl8156b", "ax88179", "lan7800"),
+    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8125b", "rtl8153", "rtl8156b", "ax88179", "lan7800"),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }
