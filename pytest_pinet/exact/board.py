@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
 from pytest_pinet.evidence.fdt import DeviceTree, cells, text
+from pytest_pinet.model.exact import DOWN_UP, LINK
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -78,7 +79,9 @@ class ExactNic:
     these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
     are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
     device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its
-    driver sees that its link is switched off.
+    driver sees that its link is switched off. ``distance_us`` is the distance of single frames: longer than the driver
+    and the kernel work on one, and a fraction of the kernel's tick (4 ms). ``windows`` are the kinds of traffic that
+    only some boards measure (``traffic.MORE``).
     """
 
     driver: str
@@ -90,6 +93,8 @@ class ExactNic:
     properties: tuple[str, str] = ("", "")
     link: tuple[int, int] = (7, 2)
     model: DeviceModel | None = None
+    distance_us: int = 500
+    windows: tuple[str, ...] = ()
 
 
 def _genet(tree: DeviceTree) -> DeviceTree:
@@ -121,6 +126,17 @@ def _genet(tree: DeviceTree) -> DeviceTree:
     return found
 
 
+def _xhci(_tree: DeviceTree) -> DeviceTree:
+    """Return the node of one USB host controller (devices/xhci.h), whose ports have both adapters."""
+    return {
+        f"/usb@{DEVICES_AT:x}": {
+            "compatible": text("generic-xhci"),
+            "reg": cells(0, DEVICES_AT, 0, 0x4000),
+            "interrupts": cells(_SPI, DEVICES_SPI, _LEVEL_HIGH),
+        }
+    }
+
+
 def _pci(tree: DeviceTree) -> DeviceTree:
     """Return the nodes of two PCI host bridges (devices/pci.h), each with one NIC that interrupts by messages."""
     (messages,) = (node["phandle"] for node in tree.values() if node.get("compatible") == text("arm,gic-v2m-frame"))
@@ -146,6 +162,17 @@ def _free_phandle(tree: DeviceTree) -> int:
     return 1 + max(int.from_bytes(node.get("phandle", b"")) for node in tree.values())
 
 
+# The host controller's module is on the way of each frame, but it is not the driver under test.
+_XHCI = ("xhci_plat_hcd",)
+_R8152 = (
+    r"_{0,2}rtl(_|81)|r815|(generic_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)|(get|set)_(registers|ethernet_addr)"
+    r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
+    r"|(read|write)_mii_word"
+)
+_USBNET = (
+    r"|(__)?usbnet_|__handle_link_change|defer_bh$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
+    r"|wait_skb_queue_empty$|(generic_)?mii_"
+)
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # Of 381 to 401 functions of e1000e and igb, 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and
@@ -178,6 +205,27 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
+        windows=(DOWN_UP, LINK),
+    ),
+    "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
+    "rtl8156b": ExactNic(
+        "r8152", "rtl8156b", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci, ("chip=rtl8156b",))
+    ),
+    "ax88179": ExactNic(
+        "ax88179_178a",
+        "ax88179",
+        ("mii", "usbnet", "ax88179_178a"),
+        r"(__)?ax88179_" + _USBNET,
+        _XHCI,
+        model=DeviceModel("ax88179", _xhci),
+    ),
+    "lan7800": ExactNic(
+        "lan78xx",
+        "lan7800",
+        ("microchip", "lan78xx"),
+        r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
+        _XHCI,
+        model=DeviceModel("lan78xx", _xhci),
     ),
     "rtl8125b": ExactNic(
         "r8169",
@@ -191,7 +239,7 @@ NICS: Mapping[str, ExactNic] = {
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8125b"),
+    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8125b", "rtl8153", "rtl8156b", "ax88179", "lan7800"),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }

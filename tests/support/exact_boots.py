@@ -13,6 +13,7 @@ IDENTITY = ExactIdentity(
     board="macb",
     machine="xlnx-versal-virt",
     nic="cadence_gem",
+    model="",
     driver="macb",
     driver_modules=("macb",),
     driver_functions="macb_|gem_",

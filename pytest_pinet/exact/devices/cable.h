@@ -48,6 +48,8 @@ struct nic {
     bool link;
     /* Takes one frame from the cable. The model may change the octets, and write up to FRAME_MOST. */
     void (*receive)(struct nic *nic, u8 *frame, size_t size);
+    /* All frames have arrived that the host held back. NULL: receive() has told the driver. */
+    void (*received)(struct nic *nic);
     /* Tells the driver that `link` has changed. NULL: the driver asks. */
     void (*link_changed)(struct nic *nic);
     /* Unplugs the NIC or plugs it in again, as if it had no power in between. NULL: it is part of the board. */
@@ -164,6 +166,8 @@ static inline void release_frames(struct nic *nic)
     nic->held = 0;
     for (unsigned i = 0; i < held; i++)
         nic->receive(nic, nic->frames[i].octets, nic->frames[i].size);
+    if (nic->received)
+        nic->received(nic);
 }
 
 /* Sends one frame over the cable. The octets behind `size` are overwritten, up to FRAME_LEAST. */

@@ -254,6 +254,18 @@ def test_a_build_that_fails_is_one_sentence(stock: Build, tmp_path: Path, text: 
     assert not list((tmp_path / "exact" / "boots").glob("*/boot.json.gz"))
 
 
+def test_frames_that_come_faster_than_they_are_handled_are_no_measurement(stock: Build) -> None:
+    """A received frame of e1000e takes 0.25 ms. So the next one comes before that."""
+    close = replace(E1000E, nic=replace(E1000E.nic, distance_us=125))
+    bench = ExactBench(close)
+    with pytest.raises(
+        BuildError,
+        match=r"failed at `frame .*`: the kernel still worked at the begin of \d+ of 256 intervals, so traffic did not "
+        r"come one by one$",
+    ):
+        bench.measured(bench.payload(stock), print)
+
+
 def test_a_hang_ends_at_the_limit_of_processor_time(stock: Build) -> None:
     qemu = find_qemu(E1000E)
     with pytest.raises(BuildError, match="e1000e did not end: QEMU used 1 s of processor time") as raised:
