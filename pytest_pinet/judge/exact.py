@@ -21,7 +21,7 @@ from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Func
 from pytest_pinet.model.limits import InstructionLimit
 from pytest_pinet.model.quantities import Growth, Share
 
-FRAME, TCP = "frame", "tcp"
+TCP = "tcp"
 _ANSWERED = ("request", "bulk")
 # Where a driver may fall into another rhythm.
 _FULL_LOAD = ("pktgen", "sender", TCP)
@@ -277,8 +277,8 @@ def _verdict(found: WindowChange) -> tuple[Relation, str]:
     rate = found.b.packets_per_second / found.a.packets_per_second - 1
     # Packets of TCP have other sizes in another batching: only its goodput counts.
     worst = found.change if found.a.traffic == TCP else min(found.change, rate)
-    # The time of single frames is that of their instructions, which have a limit already.
-    if worst < -found.tolerance and found.a.traffic != FRAME:
+    # Without a time of its own, the time is that of the instructions, which have a limit already.
+    if worst < -found.tolerance and found.a.is_timed:
         slower.append(f"goodput falls by more than {percent(found.tolerance)}")
     facts = _facts(found)
     if slower:
