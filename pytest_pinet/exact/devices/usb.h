@@ -52,6 +52,7 @@ enum { STRING_LANGUAGES = 0, STRING_VENDOR = 1, STRING_PRODUCT = 2, STRING_SERIA
 enum usb_speed { USB_SPEED_HIGH = 3, USB_SPEED_SUPER = 4 };
 
 #define ADAPTER_FRAMES 256
+#define ADAPTER_REPORTS 4
 #define ADAPTER_REPORT_MOST 16
 struct usb_adapter;
 struct xhci;
@@ -75,7 +76,7 @@ struct usb_kind {
     bool (*accepts)(struct usb_adapter *a, const u8 *frame);
     /* Puts waiting frames into a transfer to the driver, as many as the chip would. Returns the octets. */
     size_t (*pack)(struct usb_adapter *a, u8 *data, size_t room);
-    /* The driver has begun to listen to the status endpoint. NULL: the chip says nothing then. */
+    /* The driver has begun to listen to the status endpoint. NULL: the chip says what waits. */
     void (*listens)(struct usb_adapter *a);
     /* nic.link has changed. */
     void (*link_changed)(struct usb_adapter *a);
@@ -94,15 +95,17 @@ struct usb_adapter {
     unsigned first, waiting;
     struct frame frames[ADAPTER_FRAMES];
     bool lost[ADAPTER_FRAMES];
-    size_t report_size;
-    u8 report[ADAPTER_REPORT_MOST];
+    unsigned reports;
+    struct { size_t size; u8 octets[ADAPTER_REPORT_MOST]; } report[ADAPTER_REPORTS];
 };
 
-/* Gives the driver some octets over the status endpoint, as soon as it listens. */
+/* Gives the driver some octets over the status endpoint, as soon as it listens, in one transfer. */
 static inline void report(struct usb_adapter *a, const u8 *octets, size_t size)
 {
-    memcpy(a->report, octets, size);
-    a->report_size = size;
+    if (a->reports == ADAPTER_REPORTS)
+        a->reports--;
+    memcpy(a->report[a->reports].octets, octets, size);
+    a->report[a->reports++].size = size;
 }
 
 /* The first frame that waits. The model may change it. NULL: none does. */
