@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
 from pytest_pinet.evidence.fdt import DeviceTree, cells, text
+from pytest_pinet.model.exact import DOWN_UP, LINK
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -53,6 +54,8 @@ DEVICES_AT, PLACE = 0x0B000000, 0x100000
 DEVICES_SPI, LINES = 176, 4
 # In a device tree: an interrupt of the GIC that is shared by all processors, and is high while it lasts.
 _SPI, _LEVEL_HIGH = 0, 4
+# A range of a PCI bridge: memory with addresses of 32 bits that may not be prefetched.
+_PCI_MEMORY_32 = 0x02000000
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ class ExactNic:
     these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
     are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
     device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its
-    driver sees that its link is switched off.
+    driver sees that its link is switched off. ``distance_us`` is the distance of single frames: longer than the driver
+    and the kernel work on one, and a fraction of the kernel's tick (4 ms). ``windows`` are the kinds of traffic that
+    only some boards measure (``traffic.MORE``).
     """
 
     driver: str
@@ -88,6 +93,8 @@ class ExactNic:
     properties: tuple[str, str] = ("", "")
     link: tuple[int, int] = (7, 2)
     model: DeviceModel | None = None
+    distance_us: int = 500
+    windows: tuple[str, ...] = ()
 
 
 def _genet(tree: DeviceTree) -> DeviceTree:
@@ -128,6 +135,27 @@ def _xhci(_tree: DeviceTree) -> DeviceTree:
             "interrupts": cells(_SPI, DEVICES_SPI, _LEVEL_HIGH),
         }
     }
+
+
+def _pci(tree: DeviceTree) -> DeviceTree:
+    """Return the nodes of two PCI host bridges (devices/pci.h), each with one NIC that interrupts by messages."""
+    (messages,) = (node["phandle"] for node in tree.values() if node.get("compatible") == text("arm,gic-v2m-frame"))
+    found: dict[str, Mapping[str, bytes]] = {}
+    for index in range(len(MACS)):
+        at, window = DEVICES_AT + index * PLACE, DEVICES_AT + (len(MACS) + index) * PLACE
+        found[f"/pcie@{at:x}"] = {
+            "compatible": text("pci-host-ecam-generic"),
+            "device_type": text("pci"),
+            # QEMU's own bridge is domain 0.
+            "linux,pci-domain": cells(1 + index),
+            "bus-range": cells(0, 0),
+            "#address-cells": cells(3),
+            "#size-cells": cells(2),
+            "reg": cells(0, at, 0, PLACE),
+            "ranges": cells(_PCI_MEMORY_32, 0, window, 0, window, 0, PLACE),
+            "msi-map": cells(0) + messages + cells(0, 0x10000),
+        }
+    return found
 
 
 def _free_phandle(tree: DeviceTree) -> int:
@@ -177,6 +205,7 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
+        windows=(DOWN_UP, LINK),
     ),
     "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
     "rtl8156b": ExactNic(
@@ -209,11 +238,31 @@ NICS: Mapping[str, ExactNic] = {
     "cdc": ExactNic(
         "cdc_ether", "cdc", ("mii", "usbnet", "cdc_ether"), r"cdc_" + _USBNET, _XHCI, model=DeviceModel("cdc", _xhci)
     ),
+    "rtl8125b": ExactNic(
+        "r8169",
+        "rtl8125b",
+        ("realtek", "r8169"),
+        r"r8169_|(__)?rtl_|rtl81|__r8168_|r8168|rtl821x_|rtl822x|rtlgen_",
+        ("pci_host_generic",),
+        model=DeviceModel("r8169", _pci),
+    ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8153", "rtl8156b", "ax88179", "lan7800", "lan9514", "cdc"),
+    VIRT: (
+        "e1000e",
+        "igb",
+        "virtio",
+        "genet",
+        "rtl8125b",
+        "rtl8153",
+        "rtl8156b",
+        "ax88179",
+        "lan7800",
+        "lan9514",
+        "cdc",
+    ),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }

@@ -8,7 +8,7 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -95,14 +95,17 @@ def boot(
     cpu_s: float = CPU_S,
     stops: Sequence[threading.Event] = (),
     model: Model | None = None,
+    show: Callable[[str], None] | None = None,
 ) -> ExactBoot:
-    """Boot once, with the ``model`` of the board's NIC if it has one.
+    """Boot once, with the ``model`` of the board's NIC if it has one. ``show`` gets the console at the end.
 
     Raises BuildError if the build fails on the board, LabError if QEMU does or ``stops`` has a set one, CapabilityError
     if the kernel was built without something that the board needs.
     """
     with _ROOM.guest(board.machine.memory_mib << 20, partial(_check, stops)):
         ran = _run(board, payload, qemu, plugin, model, cpu_s, stops)
+    if show is not None:
+        show(ran.console)
     results = _checked(board, payload, ran)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
@@ -111,6 +114,7 @@ def boot(
         board=board.name,
         machine=board.machine.name,
         nic=board.nic.device,
+        model="" if model is None else model.sha256,
         driver=results.driver,
         driver_modules=board.nic.path,
         driver_functions=board.nic.functions,

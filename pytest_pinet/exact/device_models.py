@@ -18,7 +18,7 @@ from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.evidence.fdt import read_device_tree, write_device_tree
 from pytest_pinet.exact.board import DEVICES_AT, DEVICES_SPI, MACS, ExactBoard, machine_arguments
 from pytest_pinet.exact.compile import compiled
-from pytest_pinet.exact.qemu import VARIABLE, Qemu, unpacked_folder
+from pytest_pinet.exact.qemu import VARIABLE, Qemu, loads_plugins, unpacked_folder
 from pytest_pinet.exact.store import exact_cache
 from pytest_pinet.execution.tool import output
 
@@ -47,6 +47,11 @@ def model_for(board: ExactBoard, qemu: Qemu) -> Model | None:
     if board.nic.model is None:
         return None
     why = f"the exact board {board.name} needs a device model of its NIC"
+    if not loads_plugins(qemu, board.machine.processors):
+        raise CapabilityError(
+            f"{why}, but QEMU {qemu.version_text} aborts if a plugin is loaded and a second processor starts: use QEMU "
+            f"7.2, or remove 'cores: {board.machine.processors}' from its board"
+        )
     path, source = _compiled(board.nic.model.source, qemu, why)
     if failure := _failure(qemu, why):
         raise CapabilityError(

@@ -19,6 +19,7 @@ from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.device_models import model_for
+from pytest_pinet.exact.events import events_of
 from pytest_pinet.exact.payload import Payload, make_payload
 from pytest_pinet.exact.qemu import find_qemu, plugin_for
 from pytest_pinet.exact.store import boot_once, key_of, known_boot
@@ -53,7 +54,10 @@ class ExactBench:
 
     def payload(self, base: Build, build: Build | None = None, pktgen: bool = True) -> Payload:
         """Return what the board boots for a build, after all checks that need no boot. See ``make_payload``."""
-        return make_payload(self.board, base, build, amounts=amounts_of(self.board, self.qemu.version), pktgen=pktgen)
+        every = amounts_of(self.board, self.qemu.version)
+        # The plugin stops the guest while the host does something.
+        amounts = [amount for amount in every if self.plugin.path is not None or not events_of(amount)]
+        return make_payload(self.board, base, build, amounts=amounts, pktgen=pktgen)
 
     def is_proved(self, payload: Payload) -> bool:
         """Return whether ``known_good`` takes the values of this build from the cache."""

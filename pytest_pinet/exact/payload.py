@@ -17,7 +17,7 @@ from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
-from pytest_pinet.exact.events import EVENTS_OF, Event
+from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
@@ -118,6 +118,7 @@ def make_payload(
     script.append(f"pair {' '.join(MACS)}")
     script += steering
     script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
+    script.append(f"distance {board.nic.distance_us}")
     script += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
     script.append("symbols")
     archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
@@ -131,7 +132,7 @@ def make_payload(
         modules=hashes,
         traffic=hashlib.sha256(program).hexdigest()[:16],
         sender=sender,
-        events=tuple(event for amount in amounts for event in EVENTS_OF.get(amount.traffic, ()) * amount.turns),
+        events=tuple(event for amount in amounts for event in events_of(amount)),
     )
 
 

@@ -62,6 +62,21 @@ struct nic {
     struct frame frames[HELD_MOST];
 };
 
+static inline bool is_broadcast(const u8 *address)
+{
+    return get32(address) == 0xffffffffu && get16(address + 4) == 0xffff;
+}
+
+/* The frame check of Ethernet, with its first bit as the highest: NICs filter multicasts by its upper bits. */
+static inline u32 ethernet_crc(const u8 *at, size_t size)
+{
+    u32 crc = ~0u;
+
+    for (size_t bit = 0; bit < 8 * size; bit++)
+        crc = crc << 1 ^ ((crc >> 31 ^ (at[bit / 8] >> bit % 8 & 1u)) ? 0x04c11db7u : 0);
+    return crc;
+}
+
 /* The sum of 16-bit words in the machine's order, folded, not inverted (RFC 1071). */
 static inline u32 sum_of(const u8 *at, size_t size, u64 sum)
 {

@@ -105,6 +105,11 @@ static inline u64 number_argument(const char *name)
 #define LINES 4
 
 struct registers {
+    const char *name;
+    u64 (*read)(void *device, u64 at, unsigned size);
+    void (*write)(void *device, u64 at, u64 value, unsigned size);
+    void *device;
+    bool traced;
     struct region_operations operations;
     _Alignas(64) u8 region[REGION_ROOM];
 };
@@ -114,22 +119,50 @@ static inline u64 place_of(unsigned which)
     return number_argument("at") + (u64)which * PLACE;
 }
 
+static inline u64 read_register(void *data, u64 at, unsigned size)
+{
+    struct registers *registers = data;
+    u64 value = registers->read(registers->device, at, size);
+
+    if (registers->traced)
+        fprintf(stderr, "%s: read %04llx/%u = %llx\n", registers->name, (unsigned long long)at, size,
+                (unsigned long long)value);
+    return value;
+}
+
+static inline void write_register(void *data, u64 at, u64 value, unsigned size)
+{
+    struct registers *registers = data;
+
+    if (registers->traced)
+        fprintf(stderr, "%s: write %04llx/%u = %llx\n", registers->name, (unsigned long long)at, size,
+                (unsigned long long)value);
+    registers->write(registers->device, at, value, size);
+}
+
 /*
  * Puts `size` octets of registers at a physical address. `read` and `write` get the octet within them and the size of the
- * access, which is `least` to `most` octets.
+ * access, which is `least` to `most` octets. With the word trace=1, each access is a line on the console.
  */
 static inline void map_registers(struct registers *registers, const char *name, u64 at, u64 size, unsigned least,
                                  unsigned most, u64 (*read)(void *device, u64 at, unsigned size),
                                  void (*write)(void *device, u64 at, u64 value, unsigned size), void *device)
 {
-    registers->operations = (struct region_operations){
+    *registers = (struct registers){
+        .name = name,
         .read = read,
         .write = write,
-        .endianness = DEVICE_LITTLE_ENDIAN,
-        .valid = {.least = least, .most = most},
-        .implemented = {.least = least, .most = most},
+        .device = device,
+        .traced = argument("trace") != NULL,
+        .operations = {
+            .read = read_register,
+            .write = write_register,
+            .endianness = DEVICE_LITTLE_ENDIAN,
+            .valid = {.least = least, .most = most},
+            .implemented = {.least = least, .most = most},
+        },
     };
-    memory_region_init_io(registers->region, NULL, &registers->operations, device, name, size);
+    memory_region_init_io(registers->region, NULL, &registers->operations, registers, name, size);
     memory_region_add_subregion(get_system_memory(), at, registers->region);
 }
 

@@ -197,7 +197,7 @@ static u8 eeprom_octet(struct smsc95xx *s, u32 at)
     return at < EEPROM_MAC_OFFSET + MAC_SIZE ? s->usb.nic.mac[at - EEPROM_MAC_OFFSET] : EEPROM_EMPTY;
 }
 
-static void write_register(struct smsc95xx *s, u32 at, u32 value)
+static void store_register(struct smsc95xx *s, u32 at, u32 value)
 {
     u32 *own = &s->regs[at / 4];
 
@@ -239,14 +239,14 @@ static int request(struct usb_adapter *a, const u8 *setup, u8 *data)
     }
     if (setup[SETUP_REQUEST] != REQUEST_WRITE_REGISTER)
         return USB_STALL;
-    write_register(s, at, get32(data));
+    store_register(s, at, get32(data));
     return 0;
 }
 
 static bool accepts(struct usb_adapter *a, const u8 *frame)
 {
     const u32 *regs = ((struct smsc95xx *)a)->regs;
-    u32 filter = regs[MAC_CR / 4], hash = crc_of_address(frame) >> MULTICAST_HASH_SHIFT;
+    u32 filter = regs[MAC_CR / 4], hash = ethernet_crc(frame, MAC_SIZE) >> MULTICAST_HASH_SHIFT;
 
     if (!(filter & MAC_CR_RXEN))
         return false;
@@ -254,8 +254,10 @@ static bool accepts(struct usb_adapter *a, const u8 *frame)
         return true;
     if (is_broadcast(frame))
         return !(filter & MAC_CR_BCAST);
+    if (is_multicast(frame) && filter & MAC_CR_HPFILT)
+        return regs[(hash & 32 ? HASHH : HASHL) / 4] >> hash % 32 & 1;
     if (is_multicast(frame))
-        return filter & MAC_CR_MCPAS || (filter & MAC_CR_HPFILT && regs[(hash & 32 ? HASHH : HASHL) / 4] >> hash % 32 & 1);
+        return filter & MAC_CR_MCPAS;
     return get32(frame) == regs[ADDRL / 4] && get16(frame + 4) == (regs[ADDRH / 4] & 0xffff);
 }
 
@@ -297,7 +299,7 @@ static void send_transfer(struct usb_adapter *a, u8 *data, size_t size)
 static size_t pack(struct usb_adapter *a, u8 *data, size_t room)
 {
     const u32 *regs = ((struct smsc95xx *)a)->regs;
-    size_t shift = regs[HW_CFG / 4] >> HW_CFG_RXDOFF_SHIFT & HW_CFG_RXDOFF_MASK, used = 0;
+    size_t head = RX_STS_SIZE + (regs[HW_CFG / 4] >> HW_CFG_RXDOFF_SHIFT & HW_CFG_RXDOFF_MASK), used = 0;
     size_t cap = (regs[BURST_CAP / 4] & 0xff) * BURST_CAP_UNIT;
     bool has_sum = regs[COE_CR / 4] & RX_COE_EN;
     struct frame *frame;
@@ -305,19 +307,20 @@ static size_t pack(struct usb_adapter *a, u8 *data, size_t room)
     if (regs[HW_CFG / 4] & HW_CFG_BCE && cap && cap < room)
         room = cap;
     while ((frame = next_frame(a))) {
-        size_t begin = rounded_up(used, RX_ALIGN), length = frame->size + RX_FRAME_CHECK + (has_sum ? RX_CHECKSUM_SIZE : 0);
+        size_t begin = rounded_up(used, RX_ALIGN), tail = RX_FRAME_CHECK + (has_sum ? RX_CHECKSUM_SIZE : 0);
         u32 kind = is_broadcast(frame->octets) ? RX_STS_BF : is_multicast(frame->octets) ? RX_STS_MF : 0;
-        u8 *at = data + begin + RX_STS_SIZE + shift;
+        u32 sum = sum_of(frame->octets + ETHERNET_HEAD, frame->size - ETHERNET_HEAD, 0);
 
-        if (begin + RX_STS_SIZE + shift + length > room)
+        if (begin + head + frame->size + tail > room)
             break;
-        memset(data + used, 0, begin + RX_STS_SIZE + shift - used);
-        put32(data + begin, (u32)length << RX_STS_FL_SHIFT | kind | RX_STS_FT);
-        memcpy(at, frame->octets, frame->size);
-        memset(at + frame->size, 0, RX_FRAME_CHECK);
+        memset(data + used, 0, begin + head - used);
+        put32(data + begin, (u32)(frame->size + tail) << RX_STS_FL_SHIFT | kind | RX_STS_FT);
+        memcpy(data + begin + head, frame->octets, frame->size);
+        used = begin + head + frame->size;
+        memset(data + used, 0, tail);
         if (has_sum)
-            put16(at + frame->size + RX_FRAME_CHECK, sum_of(frame->octets + ETHERNET_HEAD, frame->size - ETHERNET_HEAD, 0));
-        used = begin + RX_STS_SIZE + shift + length;
+            put16(data + used + RX_FRAME_CHECK, sum);
+        used += tail;
         drop_frame(a);
         if (!(regs[HW_CFG / 4] & HW_CFG_MEF))
             break;

@@ -226,7 +226,8 @@ static inline void port_changed(struct xhci *x, unsigned port)
     if (!(x->regs[USBCMD / 4] & USBCMD_RS))
         return;
     x->regs[USBSTS / 4] |= USBSTS_PCD;
-    put_event(x, (u64)(port + 1) << TRB_PORT_SHIFT, CC_SUCCESS << COMPLETION_CODE_SHIFT, TRB_PORT_STATUS_CHANGE_EVENT, 0);
+    put_event(x, (u64)(port + 1) << TRB_PORT_SHIFT, CC_SUCCESS << COMPLETION_CODE_SHIFT,
+              TRB_PORT_STATUS_CHANGE_EVENT, 0);
 }
 
 /* ---- Rings and contexts. */

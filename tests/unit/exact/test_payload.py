@@ -45,7 +45,7 @@ def test_modules_are_loaded_after_the_modules_that_they_need(base: Build) -> Non
     lines = script(payload.initramfs)
     assert lines[:2] == ["limit 300", "module /modules/virtio_pci.ko"]
     assert lines[6:8] == ["counter", "pair 02:00:00:00:00:01 02:00:00:00:00:02"]
-    assert lines[8:11] == ["frame tx 60 256"] * 3
+    assert lines[8:12] == ["distance 500", *["frame tx 60 256"] * 3]
     assert lines.count("pktgen tx 60 2500") == 3
     assert lines[-1] == "bulk tx 16384 16"
     assert payload.release == RELEASE
