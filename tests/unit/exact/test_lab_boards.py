@@ -84,7 +84,7 @@ def test_a_machine_of_exact_boards_has_an_exact_clock(tmp_path: Path) -> None:
 
 
 def test_a_board_can_have_two_processors(tmp_path: Path) -> None:
-    two = ("cores: 1, buses: [pcie3x1]", "cores: 2, buses: [pcie3x1]")
+    two = ("cores: 1, buses: [pcie3x1, usb2, usb3]", "cores: 2, buses: [pcie3x1, usb2, usb3]")
     found = exact_boards(lab(tmp_path, two))["e1000e"]
     assert (found.machine.smp, found.machine.processors) == (2, 2)
     with pytest.raises(
