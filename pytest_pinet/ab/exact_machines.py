@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build
-from pytest_pinet.exact.payload import OPTIONAL, VLAN_MODULE, module_names
+from pytest_pinet.exact.payload import OPTIONAL, VLAN_MODULE, Payload, module_names
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import VLAN
+from pytest_pinet.model.exact import VLAN, MadeExactBoot
 from pytest_pinet.session.exact_machines import PlannedExactBoot
 
 Say = Callable[[str], None]
@@ -45,14 +45,23 @@ class QemuMachines:
         if VLAN in bench.board.nic.windows and VLAN_MODULE not in self._optional[nic]:
             say(f"{nic}: no traffic in a VLAN, because not both builds have the module {VLAN_MODULE}")
         payload = bench.payload(kernel, build, self._optional[nic])
-        boots = 0 if bench.is_proved(payload) else _PROOF
-        return PlannedExactBoot(boots, lambda: bench.known_good(payload, say, [self._stop]))
+        return self._planned(bench, payload, say, proves=True)
 
     def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)
-        payload = bench.payload(self._kernels[nic], build, self._optional[nic])
-        boots = int(not bench.is_measured(payload))
-        return PlannedExactBoot(boots, lambda: bench.measured(payload, say, [self._stop]))
+        return self._planned(bench, bench.payload(self._kernels[nic], build, self._optional[nic]), say)
+
+    def _planned(self, bench: ExactBench, payload: Payload, say: Say, proves: bool = False) -> PlannedExactBoot:
+        def boots(number: int) -> int:
+            if proves and not number:
+                return 0 if bench.is_proved(payload) else _PROOF
+            return int(not bench.is_measured(payload.vary(number)))
+
+        def make(number: int) -> MadeExactBoot:
+            booted = bench.known_good if proves and not number else bench.measured
+            return booted(payload.vary(number), say, [self._stop])
+
+        return PlannedExactBoot(boots, make)
 
     def stop(self) -> None:
         self._stop.set()
