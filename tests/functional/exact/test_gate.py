@@ -25,8 +25,8 @@ pytestmark = [
 ]
 GATE_TIMEOUT_S = 900.0
 Gate = Callable[..., tuple[int, str]]
-# One driver of each family: of a system on a chip, of USB, and of two machines of QEMU. By board: the module, the patch,
-# and the function that has four instructions more.
+# One driver of each family: of a system on a chip, of USB, and of two machines of QEMU. By board: the module, the
+# patch, and the function that has four instructions more.
 LONGER = {
     "genet": ("genet", "four-instructions-genet-rx", "bcmgenet_rx_poll"),
     "r8152": ("r8152", "four-instructions-r8152-rx", "r8152_poll"),
