@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
 from pytest_pinet.evidence.fdt import DeviceTree, cells, text
-from pytest_pinet.model.exact import DOWN_UP, LINK
+from pytest_pinet.model.exact import BATCH, DOWN_UP, LINK, MULTICAST, VLAN
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -205,7 +205,7 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
-        windows=(DOWN_UP, LINK),
+        windows=(BATCH, VLAN, MULTICAST, "fault-checksum", "fault-padding", "fault-overrun", DOWN_UP, LINK),
     ),
     "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
     "rtl8156b": ExactNic(

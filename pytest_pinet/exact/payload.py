@@ -20,17 +20,21 @@ from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabErr
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
-from pytest_pinet.exact.traffic import AMOUNTS, Amount
+from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
+from pytest_pinet.model.exact import VLAN
 from pytest_pinet.tuning.values import mask_of, write_mask
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.
 LIMIT_S = 300
+VLAN_MODULE = "8021q"
+# Modules that traffic uses if both builds have them.
+OPTIONAL = (PKTGEN, VLAN_MODULE)
 # What a meaningless change adds, times its number: letters to the command line, octets that nothing reads to each
 # module, and a file of so many octets to the initramfs. Odd numbers of octets reach other places in a page each time.
 _LETTERS, _PADDING, _FILLING = 23, 5_003, 300_007
 # The modules that send frames.
-_SENDERS = ("pktgen", "af_packet")
+_SENDERS = (PKTGEN, "af_packet")
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
@@ -71,14 +75,14 @@ def make_payload(
     build: Build | None,
     limit_s: int = LIMIT_S,
     amounts: Sequence[Amount] = AMOUNTS,
-    pktgen: bool = True,
+    optional: Collection[str] = OPTIONAL,
 ) -> Payload:
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
-    All traffic must end within ``limit_s`` of virtual time. Our own sender sends frames if the build has no pktgen, or
-    if ``pktgen`` is false. A build without a kernel consists of modules, which replace modules of ``base``. Raises
-    BuildError for a build that this board cannot run, CapabilityError for a build that does not concern this board, or
-    whose kernel lacks what an exact board needs.
+    All traffic must end within ``limit_s`` of virtual time. Of the modules in ``optional``, traffic uses those that the
+    build has: without pktgen, our own sender sends frames; without 8021q, VLANs are left out. A build without a kernel
+    consists of modules, which replace modules of ``base``. Raises BuildError for a build that this board cannot run,
+    CapabilityError for a build that does not concern this board, or whose kernel lacks what an exact board needs.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
@@ -96,8 +100,13 @@ def make_payload(
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
-    sender = "pktgen" if pktgen and "pktgen" in names else "sender"
-    order = _load_order(board, build, known, names, sender)
+    used = names.intersection(optional)
+    sender = PKTGEN if PKTGEN in used else SENDER
+    amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
+    # The packet socket of our own sender is a module of Debian's kernels.
+    of_traffic = [PKTGEN if PKTGEN in used else "af_packet"]
+    of_traffic += [VLAN_MODULE] if any(amount.traffic == VLAN for amount in amounts) else []
+    order = _load_order(board, build, known, names, of_traffic)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
         raise CapabilityError(
             f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
@@ -217,9 +226,12 @@ def _modules(build: Build) -> dict[str, Path]:
 
 
 def _load_order(
-    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], names: Collection[str], sender: str
+    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], names: Collection[str], traffic: Sequence[str]
 ) -> list[ModuleId]:
-    """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError."""
+    """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError.
+
+    ``traffic`` are modules that the traffic needs.
+    """
     order: dict[str, ModuleId] = {}
 
     def add(name: str, needed_by: Sequence[str]) -> None:
@@ -234,7 +246,6 @@ def _load_order(
     driver = board.nic.path[-1]
     if known and driver not in names:
         raise BuildError(f"{build} has no driver {driver} for the NIC of the board {board.name}", "no driver")
-    # The packet socket of our own sender is a module of Debian's kernels.
-    for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", *board.nic.path):
+    for name in (*board.nic.modules, *traffic, *board.nic.path):
         add(name, ())
     return list(order.values())

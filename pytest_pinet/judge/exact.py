@@ -30,7 +30,7 @@ from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Func
 from pytest_pinet.model.limits import InstructionLimit
 from pytest_pinet.model.quantities import Growth, Share
 
-FRAME, TCP = "frame", "tcp"
+TCP = "tcp"
 _ANSWERED = ("request", "bulk")
 # Each build is booted at most so often.
 MOST_BOOTS = 5
@@ -240,8 +240,8 @@ def _slower(found: WindowChange) -> dict[str, str]:
     for one in found.functions:
         if one.missed:
             reasons[str(one.function)] = f"{one.function} grows by more than {one.missed}"
-    # The time of single frames is that of their instructions, which have a limit already.
-    if found.rate < -found.tolerance and found.a.traffic != FRAME:
+    # Without a time of its own, the time is that of the instructions, which have a limit already.
+    if found.rate < -found.tolerance and found.a.is_timed:
         reasons[GOODPUT] = f"goodput falls by more than {percent(found.tolerance)}"
     return reasons
 

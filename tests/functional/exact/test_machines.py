@@ -24,10 +24,11 @@ from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.exact.payload import make_payload
 from pytest_pinet.exact.qemu import PROGRAM, VARIABLE, Plugin, build_plugin, find_qemu, unpacked_folder
+from pytest_pinet.exact.traffic import MORE
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, WindowChange, judge_exact
 from pytest_pinet.model.build import Build
-from pytest_pinet.model.exact import USER, ExactBoot, Function, MadeExactBoot
+from pytest_pinet.model.exact import BATCH, USER, ExactBoot, Function, MadeExactBoot
 from tests.support.build_files import write
 from tests.support.driver_builds import patched_module
 
@@ -68,6 +69,10 @@ def measured(board: ExactBoard, base: Build, build: Build | None) -> ExactBoot:
 
 def windows_of(bench: ExactBench) -> list[str]:
     """Return the windows of a board. e1000e sees its link only with a newer QEMU."""
+    if bench.board.nic.model is not None:
+        more = (one for one in MORE if one.traffic in bench.board.nic.windows)
+        sizes = {BATCH: "batch-1514"}
+        return [*WINDOWS, *(f"{sizes.get(one.traffic, one.traffic)}-{one.direction}" for one in more)]
     if not bench.board.machine.slot:
         return WINDOWS
     return [LINK, REPLUG] if bench.board.nic.driver == "virtio_net" or bench.qemu.version >= (10, 0) else [REPLUG]

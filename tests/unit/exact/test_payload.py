@@ -19,7 +19,7 @@ from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support.build_files import RELEASE, image, module, tree, write
 
 BOARDS = exact_boards()
-E1000E, MACB, VIRTIO = BOARDS["e1000e"], BOARDS["macb"], BOARDS["virtio-net"]
+E1000E, MACB, VIRTIO, GENET = (BOARDS[name] for name in ("e1000e", "macb", "virtio-net", "genet"))
 OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
 
 
@@ -239,6 +239,22 @@ def test_without_pktgen_our_own_sender_sends_the_frames(tmp_path: Path) -> None:
     assert payload.sender == "sender"
     assert "sender rx 1514 2500" in script(payload.initramfs)
     assert [*payload.modules] == ["af_packet", "e1000e"]
+
+
+def test_traffic_in_a_vlan_needs_its_module(tmp_path: Path) -> None:
+    own = {"genet": module("genet"), "8021q": module("8021q", depends="mrp"), "mrp": module("mrp")}
+    base = build_of(tmp_path / "a", **own, pktgen=module("pktgen"))
+    amounts = amounts_of(GENET, (7, 2))
+    payload = make_payload(GENET, base, None, amounts=amounts)
+    assert [*payload.modules] == ["pktgen", "mrp", "8021q", "genet"]
+    lines = script(payload.initramfs)
+    assert lines.count("vlan rx 60 64") == 3
+    # The other build has no such module.
+    without = make_payload(GENET, base, None, amounts=amounts, optional=["pktgen"])
+    assert [*without.modules] == ["pktgen", "genet"]
+    assert script(without.initramfs) == [
+        line for line in lines if not line.startswith("vlan") and "8021q" not in line and "mrp" not in line
+    ]
 
 
 def test_a_build_for_another_processor_is_refused(base: Build, tmp_path: Path) -> None:
