@@ -227,6 +227,17 @@ NICS: Mapping[str, ExactNic] = {
         _XHCI,
         model=DeviceModel("lan78xx", _xhci),
     ),
+    "lan9514": ExactNic(
+        "smsc95xx",
+        "lan9514",
+        ("mii", "usbnet", "smsc", "smsc95xx"),
+        r"smsc|lan(87|95)" + _USBNET,
+        _XHCI,
+        model=DeviceModel("smsc95xx", _xhci),
+    ),
+    "cdc": ExactNic(
+        "cdc_ether", "cdc", ("mii", "usbnet", "cdc_ether"), r"cdc_" + _USBNET, _XHCI, model=DeviceModel("cdc", _xhci)
+    ),
     "rtl8125b": ExactNic(
         "r8169",
         "rtl8125b",
@@ -249,7 +260,20 @@ NICS: Mapping[str, ExactNic] = {
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8125b", "i226", "rtl8153", "rtl8156b", "ax88179", "lan7800"),
+    VIRT: (
+        "e1000e",
+        "igb",
+        "virtio",
+        "genet",
+        "rtl8125b",
+        "i226",
+        "rtl8153",
+        "rtl8156b",
+        "ax88179",
+        "lan7800",
+        "lan9514",
+        "cdc",
+    ),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }
