@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,7 @@ from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
-from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
+from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import EVENTS_OF, Event
 from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
@@ -25,6 +25,8 @@ from pytest_pinet.tuning.values import mask_of, write_mask
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.
 LIMIT_S = 300
+# A message names at most so many modules of a build.
+_NAMED = 3
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
@@ -68,14 +70,20 @@ def make_payload(
 
     All traffic must end within ``limit_s`` of virtual time. Our own sender sends frames if the build has no pktgen, or
     if ``pktgen`` is false. A build without a kernel consists of modules, which replace modules of ``base``. Raises
-    BuildError for a build that this board cannot run, CapabilityError for a build that does not concern this board, or
-    whose kernel lacks what an exact board needs.
+    ConfigError for a build that no exact board can run, UnfitBuildError for a build that does not concern this board,
+    CapabilityError for a kernel that lacks what an exact board needs.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
-    if kernel_of.kernel is None or kernel_of.kernel.arch != "arm64" or build.arch not in ("arm64", None):
-        arch = build.arch or (kernel_of.kernel and kernel_of.kernel.arch)
-        raise BuildError(f"{build} is for {arch}, but exact boards are arm64", "wrong architecture")
+    for one in (kernel_of, build):
+        if one.arch not in ("arm64", None):
+            raise ConfigError(
+                f"{one} is for {one.arch}, but exact boards are arm64; build it with ARCH=arm64 and "
+                "CROSS_COMPILE=aarch64-linux-gnu-"
+            )
+    paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
+    if build is not kernel_of:
+        _check_fit(build, kernel_of, paths)
     image = _image(kernel_of)
     if (pages := page_kib(image)) not in (4, None):
         raise CapabilityError(
@@ -84,22 +92,22 @@ def make_payload(
         )
     steering = _steering(board, build)
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
-    paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
     sender = "pktgen" if pktgen and "pktgen" in names else "sender"
-    order = _load_order(board, build, known, names, sender)
-    if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
-        raise CapabilityError(
-            f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
-            f"{', '.join(module.name for module in order)}"
+    # Without a list of modules, the image shows whether the driver is built in: each driver has its name as a text.
+    if board.nic.driver not in names and (known or f"{board.nic.driver}\0".encode() not in image):
+        what = "a build" if known else "a kernel without modules (Image,modules.tar.xz names both), and"
+        raise UnfitBuildError(
+            f"{build} has no driver {board.nic.driver}", f"{what} without a driver of a board", board.nic.driver
         )
-    for module in order:
-        if module.release != kernel_of.release:
-            raise BuildError(
-                f"{module.name} of {build} is for kernel {module.release}, but kernel {kernel_of.release} boots",
-                "mismatch",
-            )
+    order = _load_order(board, known, sender)
+    if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
+        first, more = sorted(build.modules)[:_NAMED], len(build.modules) - _NAMED
+        changed = f"{', '.join(first)}{f' and {more} more' if more > 0 else ''}"
+        raise UnfitBuildError(
+            f"{build} changes no module of this board", f"a build that changes only {changed}", board.nic.driver
+        )
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
     script, archive, hashes = [f"limit {limit_s}"], Archive(), {}
     for folder in ("proc", "sys", "dev"):
@@ -133,6 +141,22 @@ def make_payload(
         sender=sender,
         events=tuple(event for amount in amounts for event in EVENTS_OF.get(amount.traffic, ()) * amount.turns),
     )
+
+
+def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> None:
+    """Raise ConfigError if the modules of a build are not for the kernel of another build, which boots with them."""
+    kernel = kernel_of.kernel
+    for module in build.modules.values():
+        if module.release != kernel_of.release:
+            raise ConfigError(
+                f"{paths[module.name]} is a module for kernel {module.release}, but kernel {kernel_of.release} boots; "
+                "build it with the headers of this kernel, or name its own kernel with --against"
+            )
+        if kernel is not None and kernel.vermagic and module.vermagic != kernel.vermagic:
+            raise ConfigError(
+                f"{paths[module.name]} has vermagic '{module.vermagic}', but the kernel that boots loads only modules "
+                f"with '{kernel.vermagic}'; build it with the headers of this kernel"
+            )
 
 
 def module_names(base: Build, build: Build | None) -> set[str]:
@@ -191,10 +215,8 @@ def _modules(build: Build) -> dict[str, Path]:
     return found
 
 
-def _load_order(
-    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], names: Collection[str], sender: str
-) -> list[ModuleId]:
-    """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError."""
+def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], sender: str) -> list[ModuleId]:
+    """Return the modules that the board loads, each after the modules that it depends on."""
     order: dict[str, ModuleId] = {}
 
     def add(name: str, needed_by: Sequence[str]) -> None:
@@ -205,9 +227,6 @@ def _load_order(
             add(other, [*needed_by, name])
         order[name] = module
 
-    # Without a list of modules, the guest finds out what is built into the kernel.
-    if known and board.nic.driver not in names:
-        raise BuildError(f"{build} has no driver {board.nic.driver} for the NIC of the board {board.name}", "no driver")
     # The packet socket of our own sender is a module of Debian's kernels.
     for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", board.nic.driver):
         add(name, ())

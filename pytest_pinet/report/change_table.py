@@ -72,7 +72,7 @@ def change_lines(
         lines += ["", *_table(head.entries, words, width, color)]
     died = [SkippedRecord(id=one.test_name, reason=first_paragraph(one.message)) for one in results if one.died]
     if missed := [*skipped, *died]:
-        lines += ["", "not measured:", *skipped_lines(missed, width)]
+        lines += ["", "not measured:", *skipped_lines(missed, width, each=head.baseline == EXACT)]
     lines += ["", *wrap(f"{counts_text(gate) or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
     lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
