@@ -245,6 +245,16 @@ NICS: Mapping[str, ExactNic] = {
         r"r8169_|(__)?rtl_|rtl81|__r8168_|r8168|rtl821x_|rtl822x|rtlgen_",
         ("pci_host_generic",),
         model=DeviceModel("r8169", _pci),
+        windows=(DOWN_UP, LINK),
+    ),
+    "i226": ExactNic(
+        "igc",
+        "i226",
+        ("igc",),
+        r"(__)?igc_",
+        ("pci_host_generic",),
+        model=DeviceModel("igc", _pci),
+        windows=(DOWN_UP, LINK),
     ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
@@ -256,6 +266,7 @@ PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
         "virtio",
         "genet",
         "rtl8125b",
+        "i226",
         "rtl8153",
         "rtl8156b",
         "ax88179",

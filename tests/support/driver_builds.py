@@ -30,6 +30,7 @@ SOURCES: Mapping[str, tuple[str, str]] = {
         "obj-m := genet.o\ngenet-y := genet/bcmgenet.o genet/bcmmii.o genet/bcmgenet_wol.o\n",
     ),
     "igb": ("drivers/net/ethernet/intel/igb", ""),
+    "igc": ("drivers/net/ethernet/intel/igc", ""),
     "macb": ("drivers/net/ethernet/cadence", ""),
     "r8169": ("drivers/net/ethernet/realtek", ""),
     "virtio_net": ("drivers/net/virtio_net.c", "obj-m := virtio_net.o\n"),

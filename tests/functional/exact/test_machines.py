@@ -192,6 +192,8 @@ def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
         ("e1000e", "e1000e", "four-instructions", "frame-1514-rx", "e1000_receive_skb"),
         ("genet", "genet", "four-instructions-genet-rx", "frame-1514-rx", "bcmgenet_rx_poll"),
         ("genet", "genet", "four-instructions-genet-tx", "frame-1514-tx", "bcmgenet_xmit"),
+        ("igc", "igc", "four-instructions-igc-rx", "frame-1514-rx", "igc_poll"),
+        ("igc", "igc", "four-instructions-igc-tx", "frame-1514-tx", "igc_xmit_frame_ring"),
         ("r8169", "r8169", "four-instructions-r8169-rx", "frame-1514-rx", "rtl8169_poll"),
         ("r8169", "r8169", "four-instructions-r8169-tx", "frame-1514-tx", "rtl8169_start_xmit"),
     ],
