@@ -90,6 +90,7 @@ enum {
     TRB_DATA_STAGE = 3,
     TRB_STATUS_STAGE = 4,
     TRB_LINK = 6,
+    TRB_NO_OP = 8,
     TRB_ENABLE_SLOT = 9,
     TRB_DISABLE_SLOT = 10,
     TRB_ADDRESS_DEVICE = 11,
@@ -232,14 +233,24 @@ static inline void port_changed(struct xhci *x, unsigned port)
 
 /* ---- Rings and contexts. */
 
-/* Reads the next TRB of a ring, behind links. Returns false if the driver has put no more. */
+/*
+ * Reads the next TRB of a ring, behind links, and behind what the driver has put in place of transfers that it cancelled.
+ * Returns false if the driver has put no more.
+ */
 static inline bool next_trb(struct xhci_ring *ring, struct trb *trb)
 {
     for (;;) {
+        u32 type;
+
         dma_read(ring->at, trb, sizeof(*trb));
         if ((trb->control & TRB_CYCLE) != ring->cycle)
             return false;
-        if ((trb->control >> TRB_TYPE_SHIFT & TRB_TYPE_MASK) != TRB_LINK)
+        type = trb->control >> TRB_TYPE_SHIFT & TRB_TYPE_MASK;
+        if (type == TRB_NO_OP) {
+            ring->at += TRB_SIZE;
+            continue;
+        }
+        if (type != TRB_LINK)
             return true;
         if (trb->control & TRB_TOGGLE_CYCLE)
             ring->cycle ^= TRB_CYCLE;
