@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
 from pytest_pinet.evidence.fdt import DeviceTree, cells, text
-from pytest_pinet.model.exact import BATCH, DOWN_UP, LINK, MULTICAST, VLAN
+from pytest_pinet.model.exact import BATCH, DOWN_UP, LINK, MULTICAST, REPLUG, VLAN
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -173,6 +173,9 @@ _USBNET = (
     r"|(__)?usbnet_|__handle_link_change|defer_bh$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
     r"|wait_skb_queue_empty$|(generic_)?mii_"
 )
+# What boards with a device model measure beside the ordinary traffic, as far as the real chip has it.
+_OF_CHIPS = (BATCH, VLAN, MULTICAST, "fault-checksum", "fault-padding", "fault-overrun", DOWN_UP, LINK)
+_OF_ADAPTERS = (*_OF_CHIPS, "fault-short", "fault-stall", REPLUG)
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # Of 381 to 401 functions of e1000e and igb, 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and
@@ -205,11 +208,28 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
-        windows=(BATCH, VLAN, MULTICAST, "fault-checksum", "fault-padding", "fault-overrun", DOWN_UP, LINK),
+        windows=_OF_CHIPS,
     ),
-    "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
+    # r8152 submits a transfer that has stalled again and again.
+    "rtl8153": ExactNic(
+        "r8152",
+        "rtl8153",
+        ("mii", "r8152"),
+        _R8152,
+        _XHCI,
+        model=DeviceModel("r8152", _xhci),
+        distance_us=1000,
+        windows=(*_OF_CHIPS, "fault-short", REPLUG),
+    ),
     "rtl8156b": ExactNic(
-        "r8152", "rtl8156b", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci, ("chip=rtl8156b",))
+        "r8152",
+        "rtl8156b",
+        ("mii", "r8152"),
+        _R8152,
+        _XHCI,
+        model=DeviceModel("r8152", _xhci, ("chip=rtl8156b",)),
+        distance_us=1000,
+        windows=(*_OF_CHIPS, "fault-short", REPLUG),
     ),
     "ax88179": ExactNic(
         "ax88179_178a",
@@ -218,6 +238,8 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?ax88179_" + _USBNET,
         _XHCI,
         model=DeviceModel("ax88179", _xhci),
+        distance_us=1000,
+        windows=_OF_ADAPTERS,
     ),
     "lan7800": ExactNic(
         "lan78xx",
@@ -226,6 +248,8 @@ NICS: Mapping[str, ExactNic] = {
         r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
         _XHCI,
         model=DeviceModel("lan78xx", _xhci),
+        distance_us=1000,
+        windows=_OF_ADAPTERS,
     ),
     "lan9514": ExactNic(
         "smsc95xx",
@@ -234,9 +258,19 @@ NICS: Mapping[str, ExactNic] = {
         r"smsc|lan(87|95)" + _USBNET,
         _XHCI,
         model=DeviceModel("smsc95xx", _xhci),
+        distance_us=1000,
+        windows=_OF_ADAPTERS,
     ),
     "cdc": ExactNic(
-        "cdc_ether", "cdc", ("mii", "usbnet", "cdc_ether"), r"cdc_" + _USBNET, _XHCI, model=DeviceModel("cdc", _xhci)
+        "cdc_ether",
+        "cdc",
+        ("mii", "usbnet", "cdc_ether"),
+        r"cdc_" + _USBNET,
+        _XHCI,
+        model=DeviceModel("cdc", _xhci),
+        distance_us=1000,
+        # The driver asks for all multicast frames, whatever groups are joined.
+        windows=tuple(name for name in _OF_ADAPTERS if name != MULTICAST),
     ),
     "rtl8125b": ExactNic(
         "r8169",
@@ -245,7 +279,7 @@ NICS: Mapping[str, ExactNic] = {
         r"r8169_|(__)?rtl_|rtl81|__r8168_|r8168|rtl821x_|rtl822x|rtlgen_",
         ("pci_host_generic",),
         model=DeviceModel("r8169", _pci),
-        windows=(DOWN_UP, LINK),
+        windows=_OF_CHIPS,
     ),
     "i226": ExactNic(
         "igc",
@@ -254,7 +288,7 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?igc_",
         ("pci_host_generic",),
         model=DeviceModel("igc", _pci),
-        windows=(DOWN_UP, LINK),
+        windows=_OF_CHIPS,
     ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
