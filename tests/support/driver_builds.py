@@ -31,6 +31,7 @@ SOURCES: Mapping[str, tuple[str, str]] = {
         "obj-m := genet.o\ngenet-y := genet/bcmgenet.o genet/bcmmii.o genet/bcmgenet_wol.o\n",
     ),
     "igb": ("drivers/net/ethernet/intel/igb", ""),
+    "igc": ("drivers/net/ethernet/intel/igc", ""),
     "lan78xx": ("drivers/net/usb", "obj-m := lan78xx.o\n"),
     "macb": ("drivers/net/ethernet/cadence", ""),
     "r8152": ("drivers/net/usb/r8152.c", "obj-m := r8152.o\n"),
