@@ -196,6 +196,19 @@ def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
         ("igc", "igc", "four-instructions-igc-tx", "frame-1514-tx", "igc_xmit_frame_ring"),
         ("r8169", "r8169", "four-instructions-r8169-rx", "frame-1514-rx", "rtl8169_poll"),
         ("r8169", "r8169", "four-instructions-r8169-tx", "frame-1514-tx", "rtl8169_start_xmit"),
+        ("r8152", "r8152", "four-instructions-r8152-rx", "frame-1514-rx", "r8152_poll"),
+        ("r8152", "r8152", "four-instructions-r8152-tx", "frame-1514-tx", "rtl8152_start_xmit"),
+        ("r8156", "r8152", "four-instructions-r8152-rx", "frame-1514-rx", "r8152_poll"),
+        ("r8156", "r8152", "four-instructions-r8152-tx", "frame-1514-tx", "rtl8152_start_xmit"),
+        ("ax88179", "ax88179_178a", "four-instructions-ax88179-rx", "frame-1514-rx", "ax88179_rx_fixup"),
+        ("ax88179", "ax88179_178a", "four-instructions-ax88179-tx", "frame-1514-tx", "ax88179_tx_fixup"),
+        ("lan78xx", "lan78xx", "four-instructions-lan78xx-rx", "frame-1514-rx", "lan78xx_skb_return"),
+        ("lan78xx", "lan78xx", "four-instructions-lan78xx-tx", "frame-1514-tx", "lan78xx_start_xmit"),
+        ("smsc95xx", "smsc95xx", "four-instructions-smsc95xx-rx", "frame-1514-rx", "smsc95xx_rx_fixup"),
+        ("smsc95xx", "smsc95xx", "four-instructions-smsc95xx-tx", "frame-1514-tx", "smsc95xx_tx_fixup"),
+        # cdc_ether itself handles no frames.
+        ("cdc", "usbnet", "four-instructions-usbnet-rx", "frame-1514-rx", "usbnet_skb_return"),
+        ("cdc", "usbnet", "four-instructions-usbnet-tx", "frame-1514-tx", "usbnet_start_xmit"),
     ],
 )
 def test_four_instructions_more_are_counted(
