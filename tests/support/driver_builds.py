@@ -23,7 +23,7 @@ from pytest_pinet.errors import LabError
 PATCHES = Path(__file__).parent / "drivers"
 # The sources of each driver in the kernel's tree, and the Kbuild file for it. Empty: the tree's own.
 SOURCES: Mapping[str, tuple[str, str]] = {
-    "ax88179_178a": ("drivers/net/usb/ax88179_178a.c", "obj-m := ax88179_178a.o\n"),
+    "ax88179_178a": ("drivers/net/usb", "obj-m := ax88179_178a.o\n"),
     "e1000e": ("drivers/net/ethernet/intel/e1000e", ""),
     # Its headers are in the folder above.
     "genet": (
@@ -34,10 +34,10 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     "igc": ("drivers/net/ethernet/intel/igc", ""),
     "lan78xx": ("drivers/net/usb", "obj-m := lan78xx.o\n"),
     "macb": ("drivers/net/ethernet/cadence", ""),
-    "r8152": ("drivers/net/usb/r8152.c", "obj-m := r8152.o\n"),
+    "r8152": ("drivers/net/usb", "obj-m := r8152.o\n"),
     "r8169": ("drivers/net/ethernet/realtek", ""),
     "smsc95xx": ("drivers/net/usb", "obj-m := smsc95xx.o\n"),
-    "usbnet": ("drivers/net/usb/usbnet.c", "obj-m := usbnet.o\n"),
+    "usbnet": ("drivers/net/usb", "obj-m := usbnet.o\n"),
     "virtio_net": ("drivers/net/virtio_net.c", "obj-m := virtio_net.o\n"),
 }
 CROSS = "aarch64-linux-gnu-"

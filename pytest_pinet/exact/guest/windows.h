@@ -94,7 +94,7 @@ static long sink(int which)
 /* Multicast groups of one link (224.0.0.200 and 201): for these, the kernel can be set to send no IGMP. */
 #define GROUP 0xc80000e0
 #define OTHER_GROUP 0xc90000e0
-/* A USB adapter gets its filter by up to 130 transfers (lan78xx), each of which takes 0.2 ms. */
+/* lan78xx writes 160 registers of its adapter when a group is joined, which takes 28 ms. */
 #define FILTER_NS (SECOND / 25)
 
 /* Frames have 46 to 1514 octets, of which these are heads of Ethernet, IP and UDP. */
