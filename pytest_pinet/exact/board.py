@@ -270,6 +270,16 @@ NICS: Mapping[str, ExactNic] = {
         model=DeviceModel("igc", _pci),
         windows=_CARD,
     ),
+    "aqc107": ExactNic(
+        "atlantic",
+        "aqc107",
+        ("atlantic",),
+        r"(__)?(aq|hw_atl2?)_",
+        ("pci_host_generic",),
+        model=DeviceModel("aqc", _pci),
+        # The driver learns the count of its frames once a second, too late for MULTICAST.
+        windows=tuple(one for one in _CARD if one != MULTICAST),
+    ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
@@ -281,6 +291,7 @@ PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
         "genet",
         "rtl8125b",
         "i226",
+        "aqc107",
         "rtl8153",
         "rtl8156b",
         "ax88179",

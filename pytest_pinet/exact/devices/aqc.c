@@ -4,12 +4,15 @@
  *
  * Source of the register facts: drivers/net/ethernet/aquantia/atlantic of Linux 6.1 and 6.12, whose names the registers
  * have here.
- * Modelled: one ring in each direction, checksums and VLAN tags in both directions, large sends (LSO) of TCP over IPv4, the
- * filters by address and by VLAN, its interrupt as a message (MSI, with which the driver uses one ring and asks for the
- * link once a second), the firmware 3.1 as far as the driver talks to it, the counters of frames of its DMA, the identity of the PHY.
- * Not modelled: large receives (LRO), which would put frames together that come within 0.25 ms; several rings (MSI-X, RSS),
- * offloads of IPv6 and of UDP segments, frames above an MTU of 1,500, the moderation of interrupts, filters by content,
- * PTP, MACsec, wake-on-LAN, EEE, pause frames.
+ * Modelled: one ring in each direction, checksums and VLAN tags in both directions, large sends (LSO) of TCP and UDP over
+ * IPv4, the filters by address and by VLAN, its interrupt as a message (MSI, with which the driver uses one ring and asks
+ * for the link once a second), the firmware 3.1 as far as the driver talks to it, the counters of frames of its DMA, the
+ * identity of the PHY.
+ * Not modelled: large receives (LRO), which put frames together that come within 0.25 ms; several rings (MSI-X, RSS),
+ * offloads of IPv6, frames above an MTU of 1,500, the moderation of interrupts, filters by content, PTP, MACsec,
+ * wake-on-LAN, EEE, pause frames.
+ * With one ring, the driver gives the kernel the address of a buffer as the hash of a frame, so GRO mixes up the order of
+ * the segments of a connection, and TCP needs more instructions than with other drivers.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
