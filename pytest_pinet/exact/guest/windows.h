@@ -61,9 +61,18 @@ static void window(const char *traffic, const char *direction, u64 octets, u64 p
     result("window %s %s %d %d %d %s\n", traffic, direction, octets, packets, ns, counted_text);
 }
 
-/* Counters that a driver reads from its NIC may also show frames of an earlier window. */
-static u64 at_most(u64 arrived, u64 sent)
+/*
+ * The frames that have arrived since `before`, at most those that were sent: a driver's counter may also show frames of an
+ * earlier window, and it may be late, since atlantic asks its firmware once a second.
+ */
+static u64 arrived_since(u64 before, u64 sent)
 {
+    u64 arrived = packets_of(0, 0) - before;
+
+    for (int i = 0; arrived < sent && i < 30; i++) {
+        sleep_ns(SECOND / 10);
+        arrived = packets_of(0, 0) - before;
+    }
     return arrived < sent ? arrived : sent;
 }
 
@@ -336,7 +345,7 @@ static void pktgen(char **words)
     enter(0);
     if (receive)
         sys(close, sock);
-    window("pktgen", words[1], size, receive ? at_most(packets_of(0, 0) - before, sent) : sent, ns);
+    window("pktgen", words[1], size, receive ? arrived_since(before, sent) : sent, ns);
 }
 
 static uint16_t big(uint32_t value)
@@ -392,7 +401,7 @@ static void sender(char **words)
     enter(0);
     if (receive)
         sys(close, sock);
-    window("sender", words[1], size, receive ? at_most(packets_of(0, 0) - sent, before) : before, ns_of(ns));
+    window("sender", words[1], size, receive ? arrived_since(sent, before) : before, ns_of(ns));
 }
 
 /* A connection between both ends. The client has index `client`. Returns the sockets by index. */

@@ -193,7 +193,7 @@ def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
         ("genet", "genet", "four-instructions-genet-rx", "frame-1514-rx", "bcmgenet_rx_poll"),
         ("genet", "genet", "four-instructions-genet-tx", "frame-1514-tx", "bcmgenet_xmit"),
         ("igc", "igc", "four-instructions-igc-rx", "frame-1514-rx", "igc_poll"),
-        ("igc", "igc", "four-instructions-igc-tx", "frame-1514-tx", "igc_xmit_frame_ring"),
+        ("igc", "igc", "four-instructions-igc-tx", "frame-1514-tx", "igc_xmit_frame"),
         ("r8169", "r8169", "four-instructions-r8169-rx", "frame-1514-rx", "rtl8169_poll"),
         ("r8169", "r8169", "four-instructions-r8169-tx", "frame-1514-tx", "rtl8169_start_xmit"),
         ("r8152", "r8152", "four-instructions-r8152-rx", "frame-1514-rx", "r8152_poll"),
