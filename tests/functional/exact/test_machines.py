@@ -26,7 +26,8 @@ from pytest_pinet.exact.payload import make_payload
 from pytest_pinet.exact.qemu import PROGRAM, VARIABLE, Plugin, build_plugin, find_qemu, unpacked_folder
 from pytest_pinet.exact.traffic import MORE
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.exact import ExactLimits, WindowChange, judge_exact
+from pytest_pinet.judge.exact import ExactLimits, WindowChange, differs_beside_build, judge_exact
+from pytest_pinet.judge.exact_functions import Comparison
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import BATCH, USER, ExactBoot, Function, MadeExactBoot
 from tests.support.build_files import write
@@ -184,6 +185,24 @@ def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
     found = measured(board, newer, None)
     assert [window.name for window in found.windows] == windows_of(ExactBench(board))
     assert found.identity.kernel.startswith("6.12")
+
+
+@pytest.mark.parametrize("kernel", ["stock", "newer"])
+def test_a_meaningless_change_moves_no_instruction_of_the_driver(
+    board: ExactBoard, kernel: str, request: pytest.FixtureRequest
+) -> None:
+    """The kernel also takes modules that have padding and no debug information."""
+    bench = ExactBench(board)
+    payload = bench.payload(request.getfixturevalue(kernel))
+    a, b = (bench.measured(payload.vary(number), print).boot for number in (0, 3))
+    assert [window.name for window in b.windows] == [window.name for window in a.windows]
+    assert differs_beside_build(a.identity, b.identity) == ""
+    found = judge_exact(a, b, ExactLimits())
+    assert found.modules == ()
+    # It moves other counts, as any other binary does.
+    assert any(one.functions for one in found.windows)
+    single = [function for one in found.windows if one.a.one_by_one for function in one.functions]
+    assert [function.text for function in single if function.comparison is Comparison.DRIVER] == []
 
 
 @pytest.mark.parametrize(

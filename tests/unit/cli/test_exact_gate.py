@@ -32,7 +32,7 @@ def test_receive_path(exact_gate):
     exact_gate()
 """
 QUIET = ("-p", "no:cacheprovider", "--import-mode=importlib")
-BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "meeting", "error panic")
+BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "meeting", "moved", "heavier", "error panic")
 
 
 Gate = Callable[..., tuple[int, str]]
@@ -128,11 +128,29 @@ def test_all_nics_boot_at_the_same_time(gate: Gate) -> None:
     assert "4 unchanged" in out
 
 
+@pytest.mark.parametrize(
+    ("build", "verdict", "boots"),
+    [("nops", "pass", 1), ("slow", "fail", 1), ("moved", "pass", 2), ("heavier", "fail", 5)],
+)
+def test_more_boots_decide_if_the_first_ones_differ_outside_of_the_driver(
+    gate: Gate, build: str, verdict: str, boots: int
+) -> None:
+    code, out = gate(f"{build}.yaml")
+    assert code == (1 if verdict == "fail" else 0), out
+    assert f"; {2 * boots} boots\n" in out
+    (received,) = (one for one in results()["results"] if one["id"].endswith("frame-60-rx"))
+    assert received["verdict"] == verdict
+    turns = [(one["side"], one["variation"], one["seconds"]) for one in received["change"]["turns"]]
+    assert turns == [(side, number, 42.0) for number in range(boots) for side in "AB"]
+    sides = received["exact"]
+    assert (sides["a"]["variation"], sides["b"]["variation"]) == ((0, 1) if build == "moved" else (0, 0))
+
+
 def test_a_dry_run_lists_the_boots(gate: Gate) -> None:
     code, out = gate("nops.yaml", "--pinet-dry-run")
     assert code == 0, out
     assert "test_exact[macb]\n  macb: A stock kernel, 2 boots\n  macb: B nops, 1 boot\n" in out
-    assert "total: 3 boots of exact boards (macb)" in out
+    assert "\ntotal: 3 boots of exact boards (macb), and more for a NIC whose values differ\n" in out
     assert "\nB: nops: " in out
     assert "1 skipped, 1 planned" in out
     assert not Path(".pinet/latest").exists()
