@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build
-from pytest_pinet.exact.payload import module_names
+from pytest_pinet.exact.payload import Payload, module_names
 from pytest_pinet.model.build import Build
+from pytest_pinet.model.exact import MadeExactBoot
 from pytest_pinet.session.exact_machines import PlannedExactBoot
 
 Say = Callable[[str], None]
@@ -42,14 +43,23 @@ class QemuMachines:
         self._kernels[nic] = kernel
         self._pktgen[nic] = all("pktgen" in module_names(kernel, one) for one in (build, new))
         payload = bench.payload(kernel, build, self._pktgen[nic])
-        boots = 0 if bench.is_proved(payload) else _PROOF
-        return PlannedExactBoot(boots, lambda: bench.known_good(payload, say, [self._stop]))
+        return self._planned(bench, payload, say, proves=True)
 
     def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)
-        payload = bench.payload(self._kernels[nic], build, self._pktgen[nic])
-        boots = int(not bench.is_measured(payload))
-        return PlannedExactBoot(boots, lambda: bench.measured(payload, say, [self._stop]))
+        return self._planned(bench, bench.payload(self._kernels[nic], build, self._pktgen[nic]), say)
+
+    def _planned(self, bench: ExactBench, payload: Payload, say: Say, proves: bool = False) -> PlannedExactBoot:
+        def boots(number: int) -> int:
+            if proves and not number:
+                return 0 if bench.is_proved(payload) else _PROOF
+            return int(not bench.is_measured(payload.vary(number)))
+
+        def make(number: int) -> MadeExactBoot:
+            booted = bench.known_good if proves and not number else bench.measured
+            return booted(payload.vary(number), say, [self._stop])
+
+        return PlannedExactBoot(boots, make)
 
     def stop(self) -> None:
         self._stop.set()

@@ -1,4 +1,4 @@
-"""Reads flattened device trees: .dtb files, and the tree that a kernel booted with (/sys/firmware/fdt).
+"""Reads and writes flattened device trees: .dtb files, and the tree a kernel booted with (/sys/firmware/fdt).
 
 The format is that of the Devicetree Specification 0.4, chapter 5.
 """
@@ -6,13 +6,17 @@ The format is that of the Devicetree Specification 0.4, chapter 5.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 MAGIC = b"\xd0\x0d\xfe\xed"
 _BEGIN_NODE, _END_NODE, _PROPERTY, _NOP, _END = 1, 2, 3, 4, 9
 # The firmware of a Raspberry Pi accepts no deeper tree; a damaged file must not take all memory.
 _DEEPEST = 64
+
+# magic, size, structure, strings, reservations, version, last compatible version, processor, sizes of the last two
+_HEAD = struct.Struct(">4s9I")
+_VERSION, _OLDEST_READER = 17, 16
 
 # The properties of each node by its path. A property without a value is empty.
 DeviceTree = Mapping[str, Mapping[str, bytes]]
@@ -69,6 +73,58 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
     """Return a text that ends with a zero byte, and the offset behind it."""
     end = data.index(b"\0", at)
     return data[at:end].decode("ascii", "replace"), end + 1
+
+
+def write_device_tree(tree: DeviceTree) -> bytes:
+    """Return a device tree as the octets of a .dtb file. Parents need not stand before their children."""
+    children: dict[str, list[str]] = {path: [] for path in tree}
+    for path in tree:
+        if path != "/":
+            children[_parent(path)].append(path)
+    strings = bytearray()
+    offsets: dict[str, int] = {}
+
+    def offset_of(name: str) -> int:
+        if name not in offsets:
+            offsets[name] = len(strings)
+            strings.extend(name.encode() + b"\0")
+        return offsets[name]
+
+    def node(path: str) -> Iterator[bytes]:
+        yield struct.pack(">I", _BEGIN_NODE) + _padded(path.rpartition("/")[2].encode() + b"\0")
+        for name, value in tree[path].items():
+            yield struct.pack(">3I", _PROPERTY, len(value), offset_of(name)) + _padded(value)
+        for child in children[path]:
+            yield from node(child)
+        yield struct.pack(">I", _END_NODE)
+
+    structs = b"".join(node("/")) + struct.pack(">I", _END)
+    # No memory is reserved: the list has only its end.
+    reserved = bytes(16)
+    at = _HEAD.size + len(reserved)
+    total = at + len(structs) + len(strings)
+    head = _HEAD.pack(
+        MAGIC, total, at, at + len(structs), _HEAD.size, _VERSION, _OLDEST_READER, 0, len(strings), len(structs)
+    )
+    return head + reserved + structs + bytes(strings)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _padded(value: bytes) -> bytes:
+    return value + bytes(-len(value) % 4)
+
+
+def cells(*numbers: int) -> bytes:
+    """Return the value of a property that consists of 32-bit numbers."""
+    return struct.pack(f">{len(numbers)}I", *numbers)
+
+
+def text(*words: str) -> bytes:
+    """Return the value of a property that consists of texts."""
+    return b"".join(word.encode() + b"\0" for word in words)
 
 
 def shown(value: bytes) -> str:

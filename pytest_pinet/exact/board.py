@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
+from pytest_pinet.evidence.fdt import DeviceTree, cells, text
+from pytest_pinet.model.exact import DOWN_UP, LINK
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -46,37 +48,223 @@ VIRT_SLOT = replace(VIRT, name="virt-slot", slot="nic-slot")
 VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 0x200000, 4, 1, "maxcpus=1")
 
 
+# Where device models are in the machine "virt": NIC n has its registers at DEVICES_AT + n * PLACE and its interrupts
+# from SPI DEVICES_SPI + n * LINES on (devices/device.h). QEMU uses neither these addresses nor SPIs from 176 on.
+DEVICES_AT, PLACE = 0x0B000000, 0x100000
+DEVICES_SPI, LINES = 176, 4
+# In a device tree: an interrupt of the GIC that is shared by all processors, and is high while it lasts.
+_SPI, _LEVEL_HIGH = 0, 4
+# A range of a PCI bridge: memory with addresses of 32 bits that may not be prefetched.
+_PCI_MEMORY_32 = 0x02000000
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """A model of a NIC that is added to QEMU: ``devices/SOURCE.c``. ``words`` are what the model is told.
+
+    ``nodes`` returns what the device tree gets, from the tree that QEMU makes. An existing node gets more properties.
+    """
+
+    source: str
+    nodes: Callable[[DeviceTree], DeviceTree]
+    words: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class ExactNic:
-    """A NIC that QEMU emulates, and whose driver executes the same instructions in each boot.
+    """A NIC whose driver executes the same instructions in each boot: of QEMU itself, or a model that is added to it.
 
-    ``driver`` is its module, ``device`` QEMU's name of it, with its properties. ``modules`` are further modules that
-    the board needs if they are not built in. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the
-    oldest known version in which its driver sees that its link is switched off.
+    ``driver`` is the driver's name, ``path`` are the modules whose functions are the driver's: the last one is the
+    driver itself, before it those of its PHY and of the drivers that it is built on. ``functions`` matches the names of
+    these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
+    are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
+    device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its
+    driver sees that its link is switched off. ``distance_us`` is the distance of single frames: longer than the driver
+    and the kernel work on one, and a fraction of the kernel's tick (4 ms). ``windows`` are the kinds of traffic that
+    only some boards measure (``traffic.MORE``).
     """
 
     driver: str
     device: str
+    path: tuple[str, ...]
+    functions: str
     modules: tuple[str, ...] = ()
     qemu: tuple[int, int] = (7, 2)
     properties: tuple[str, str] = ("", "")
     link: tuple[int, int] = (7, 2)
+    model: DeviceModel | None = None
+    distance_us: int = 500
+    windows: tuple[str, ...] = ()
 
 
+def _genet(tree: DeviceTree) -> DeviceTree:
+    """Return the nodes of two GENETs, as in bcm2711.dtsi of Linux, each with its PHY."""
+    found: dict[str, Mapping[str, bytes]] = {}
+    for index, mac in enumerate(MACS):
+        at, spi, phy = DEVICES_AT + index * PLACE, DEVICES_SPI + index * LINES, _free_phandle(tree) + index
+        nic = f"/ethernet@{at:x}"
+        found[nic] = {
+            "compatible": text("brcm,bcm2711-genet-v5"),
+            "reg": cells(0, at, 0, 0x10000),
+            "interrupts": cells(_SPI, spi, _LEVEL_HIGH, _SPI, spi + 1, _LEVEL_HIGH),
+            "#address-cells": cells(1),
+            "#size-cells": cells(1),
+            "local-mac-address": bytes.fromhex(mac.replace(":", "")),
+            "phy-mode": text("rgmii-rxid"),
+            "phy-handle": cells(phy),
+        }
+        found[f"{nic}/mdio@e14"] = {
+            "compatible": text("brcm,genet-mdio-v5"),
+            "reg": cells(0xE14, 8),
+            "reg-names": text("mdio"),
+            "#address-cells": cells(1),
+            "#size-cells": cells(0),
+        }
+        found[f"{nic}/mdio@e14/ethernet-phy@1"] = {"reg": cells(1), "phandle": cells(phy)}
+        # Without a number of its own, the second MDIO bus would have the name of the first one.
+        found["/aliases"] = {**found.get("/aliases", {}), f"eth{index}": text(nic)}
+    return found
+
+
+def _xhci(_tree: DeviceTree) -> DeviceTree:
+    """Return the node of one USB host controller (devices/xhci.h), whose ports have both adapters."""
+    return {
+        f"/usb@{DEVICES_AT:x}": {
+            "compatible": text("generic-xhci"),
+            "reg": cells(0, DEVICES_AT, 0, 0x4000),
+            "interrupts": cells(_SPI, DEVICES_SPI, _LEVEL_HIGH),
+        }
+    }
+
+
+def _pci(tree: DeviceTree) -> DeviceTree:
+    """Return the nodes of two PCI host bridges (devices/pci.h), each with one NIC that interrupts by messages."""
+    (messages,) = (node["phandle"] for node in tree.values() if node.get("compatible") == text("arm,gic-v2m-frame"))
+    found: dict[str, Mapping[str, bytes]] = {}
+    for index in range(len(MACS)):
+        at, window = DEVICES_AT + index * PLACE, DEVICES_AT + (len(MACS) + index) * PLACE
+        found[f"/pcie@{at:x}"] = {
+            "compatible": text("pci-host-ecam-generic"),
+            "device_type": text("pci"),
+            # QEMU's own bridge is domain 0.
+            "linux,pci-domain": cells(1 + index),
+            "bus-range": cells(0, 0),
+            "#address-cells": cells(3),
+            "#size-cells": cells(2),
+            "reg": cells(0, at, 0, PLACE),
+            "ranges": cells(_PCI_MEMORY_32, 0, window, 0, window, 0, PLACE),
+            "msi-map": cells(0) + messages + cells(0, 0x10000),
+        }
+    return found
+
+
+def _free_phandle(tree: DeviceTree) -> int:
+    return 1 + max(int.from_bytes(node.get("phandle", b"")) for node in tree.values())
+
+
+# The host controller's module is on the way of each frame, but it is not the driver under test.
+_XHCI = ("xhci_plat_hcd",)
+_R8152 = (
+    r"_{0,2}rtl(_|81)|r815|(generic_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)|(get|set)_(registers|ethernet_addr)"
+    r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
+    r"|(read|write)_mii_word"
+)
+_USBNET = (
+    r"|(__)?usbnet_|__handle_link_change|defer_bh$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
+    r"|wait_skb_queue_empty$|(generic_)?mii_"
+)
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
-_E1000E = ExactNic("e1000e", "e1000e", link=(10, 0))
-_VIRTIO_NET = ExactNic("virtio_net", "virtio-net-pci", ("virtio_pci",), properties=(_VIRTIO, _VIRTIO))
-# What exact boards can be made of. A lab file (lab/exact.yaml) says which exist.
-PARTS: Mapping[ExactMachine, tuple[ExactNic, ...]] = {
-    VIRT: (
-        _E1000E,
-        # The virtual functions of one NIC take the bus addresses behind its own, from 16 slots on.
-        ExactNic("igb", "igb", qemu=(8, 0), properties=("addr=1", "addr=4")),
-        _VIRTIO_NET,
+# Of 381 to 401 functions of e1000e and igb, 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and
+# 6.12.117-1, the patterns match all but copies of inlined helpers.
+NICS: Mapping[str, ExactNic] = {
+    "e1000e": ExactNic("e1000e", "e1000e", ("e1000e",), r"e1000e?_|__ew32", link=(10, 0)),
+    # The virtual functions of one NIC take the bus addresses behind its own, from 16 slots on.
+    "igb": ExactNic("igb", "igb", ("igb",), r"igb_", qemu=(8, 0), properties=("addr=1", "addr=4")),
+    "virtio": ExactNic(
+        "virtio_net",
+        "virtio-net-pci",
+        ("virtio_net",),
+        r"virtnet_|(__)?free_old_xmit|start_xmit$|receive_buf$|page_to_skb$|try_fill_recv$|refill_work$"
+        r"|put_xdp_frags$|skb_(recv|xmit)_done$|free_receive_page_frags$|(mergeable_)?buf_(free|to_xdp)$"
+        r"|xdp_linearize_page$|check_sq_full|enable_rx_mode_work$",
+        ("virtio_pci",),
+        properties=(_VIRTIO, _VIRTIO),
     ),
-    VIRT_SLOT: (_E1000E, _VIRTIO_NET),
-    VERSAL: (ExactNic("macb", "cadence_gem", ("of_mdio", "fixed_phy")),),
+    "gem": ExactNic(
+        "macb",
+        "cadence_gem",
+        ("macb",),
+        r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)",
+        ("of_mdio", "fixed_phy"),
+    ),
+    "genet": ExactNic(
+        "bcmgenet",
+        "genet",
+        ("mdio_bcm_unimac", "bcm_phy_lib", "broadcom", "genet"),
+        r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
+        ("of_mdio",),
+        model=DeviceModel("genet", _genet),
+        windows=(DOWN_UP, LINK),
+    ),
+    "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
+    "rtl8156b": ExactNic(
+        "r8152", "rtl8156b", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci, ("chip=rtl8156b",))
+    ),
+    "ax88179": ExactNic(
+        "ax88179_178a",
+        "ax88179",
+        ("mii", "usbnet", "ax88179_178a"),
+        r"(__)?ax88179_" + _USBNET,
+        _XHCI,
+        model=DeviceModel("ax88179", _xhci),
+    ),
+    "lan7800": ExactNic(
+        "lan78xx",
+        "lan7800",
+        ("microchip", "lan78xx"),
+        r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
+        _XHCI,
+        model=DeviceModel("lan78xx", _xhci),
+    ),
+    "lan9514": ExactNic(
+        "smsc95xx",
+        "lan9514",
+        ("mii", "usbnet", "smsc", "smsc95xx"),
+        r"smsc|lan(87|95)" + _USBNET,
+        _XHCI,
+        model=DeviceModel("smsc95xx", _xhci),
+    ),
+    "cdc": ExactNic(
+        "cdc_ether", "cdc", ("mii", "usbnet", "cdc_ether"), r"cdc_" + _USBNET, _XHCI, model=DeviceModel("cdc", _xhci)
+    ),
+    "rtl8125b": ExactNic(
+        "r8169",
+        "rtl8125b",
+        ("realtek", "r8169"),
+        r"r8169_|(__)?rtl_|rtl81|__r8168_|r8168|rtl821x_|rtl822x|rtlgen_",
+        ("pci_host_generic",),
+        model=DeviceModel("r8169", _pci),
+    ),
+}
+# The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
+# (lab/exact.yaml) says which boards exist.
+PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
+    VIRT: (
+        "e1000e",
+        "igb",
+        "virtio",
+        "genet",
+        "rtl8125b",
+        "rtl8153",
+        "rtl8156b",
+        "ax88179",
+        "lan7800",
+        "lan9514",
+        "cdc",
+    ),
+    VIRT_SLOT: ("e1000e", "virtio"),
+    VERSAL: ("gem",),
 }
 
 
@@ -89,13 +277,18 @@ class ExactBoard:
     nic: ExactNic
 
 
+def machine_arguments(machine: ExactMachine) -> list[str]:
+    """Return the value of ``-machine``, and the other arguments on which QEMU's device tree depends."""
+    name, *more = machine.arguments[1:]
+    return [name, *more, "-m", f"{machine.memory_mib}M", "-smp", str(machine.smp)]
+
+
 def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, memory: int) -> list[str]:
     """Return QEMU's arguments. ``memory`` is the descriptor of the file that is the guest's memory."""
-    machine, *more = board.machine.arguments[1:]
+    machine, *more = machine_arguments(board.machine)
+    argv = ["-machine", f"{machine},memory-backend=ram", *more]
     size = f"{board.machine.memory_mib}M"
-    argv = ["-machine", f"{machine},memory-backend=ram", *more, "-m", size]
     argv += ["-object", f"memory-backend-file,id=ram,size={size},mem-path=/proc/self/fd/{memory},share=on"]
-    argv += ["-smp", str(board.machine.smp)]
     # sleep=off: while the guest is idle, its clock jumps to the next timer, so the host's time plays no part.
     argv += ["-icount", f"shift={INSTRUCTION_SHIFT},sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-nodefaults", "-no-user-config", "-display", "none"]
@@ -104,6 +297,8 @@ def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, me
     if board.machine.slot:
         argv += ["-device", f"pcie-root-port,id={board.machine.slot},chassis=1"]
     for index, mac in enumerate(MACS):
+        if board.nic.model is not None:
+            break
         if board.machine is VERSAL:
             argv += ["-nic", f"hubport,hubid=0,mac={mac}"]
         else:

@@ -8,7 +8,7 @@ import selectors
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.console import Console
+from pytest_pinet.exact.device_models import Model
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
@@ -61,7 +62,12 @@ class _Ran:
 
 
 def boot_twice(
-    board: ExactBoard, payload: Payload, qemu: Qemu, plugin: Plugin, stops: Sequence[threading.Event] = ()
+    board: ExactBoard,
+    payload: Payload,
+    qemu: Qemu,
+    plugin: Plugin,
+    stops: Sequence[threading.Event] = (),
+    model: Model | None = None,
 ) -> tuple[ExactBoot, ExactBoot]:
     """Boot twice at once. If one boot fails, the other ends at once. Raises as ``boot`` does.
 
@@ -69,7 +75,9 @@ def boot_twice(
     """
     stop = threading.Event()
     with ThreadPoolExecutor(2) as threads:
-        boots = [threads.submit(boot, board, payload, qemu, plugin, stops=(*stops, stop)) for _ in range(2)]
+        boots = [
+            threads.submit(boot, board, payload, qemu, plugin, stops=(*stops, stop), model=model) for _ in range(2)
+        ]
         try:
             for made in as_completed(boots):
                 made.result()
@@ -86,13 +94,18 @@ def boot(
     plugin: Plugin,
     cpu_s: float = CPU_S,
     stops: Sequence[threading.Event] = (),
+    model: Model | None = None,
+    show: Callable[[str], None] | None = None,
 ) -> ExactBoot:
-    """Boot once. Raises BuildError if the build fails on the board, LabError if QEMU does or ``stops`` has a set one.
+    """Boot once, with the ``model`` of the board's NIC if it has one. ``show`` gets the console at the end.
 
-    Raises CapabilityError if the kernel was built without something that the board needs.
+    Raises BuildError if the build fails on the board, LabError if QEMU does or ``stops`` has a set one, CapabilityError
+    if the kernel was built without something that the board needs.
     """
     with _ROOM.guest(board.machine.memory_mib << 20, partial(_check, stops)):
-        ran = _run(board, payload, qemu, plugin, cpu_s, stops)
+        ran = _run(board, payload, qemu, plugin, model, cpu_s, stops)
+    if show is not None:
+        show(ran.console)
     results = _checked(board, payload, ran)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
@@ -101,7 +114,10 @@ def boot(
         board=board.name,
         machine=board.machine.name,
         nic=board.nic.device,
+        model="" if model is None else model.sha256,
         driver=results.driver,
+        driver_modules=board.nic.path,
+        driver_functions=board.nic.functions,
         qemu=qemu.version_text,
         processors=board.machine.processors,
         traffic=payload.traffic,
@@ -166,6 +182,7 @@ def _run(
     payload: Payload,
     qemu: Qemu,
     plugin: Plugin,
+    model: Model | None,
     cpu_s: float,
     stops: Sequence[threading.Event],
 ) -> _Ran:
@@ -177,6 +194,7 @@ def _run(
         _file("kernel") as kernel,
         _file("initramfs") as initramfs,
         _file("counts") as out,
+        _file("device tree") as tree,
     ):
         os.ftruncate(memory, size)
         _write(kernel, payload.image)
@@ -187,8 +205,11 @@ def _run(
         if plugin.path is not None:
             patience = int(HANGS_S * 1e9) >> INSTRUCTION_SHIFT
             argv += ["-plugin", f"{plugin.path},out={_path(out)},patience={patience}{events.plugin_words}"]
+        if model is not None:
+            _write(tree, model.tree)
+            argv += ["-plugin", f"{model.path},{model.words}{events.model_words}", "-dtb", str(_path(tree))]
         argv += events.arguments
-        inherited = (memory, kernel, initramfs, out, *events.inherited)
+        inherited = (memory, kernel, initramfs, out, tree, *events.inherited)
         console, end = run_until_end(argv, qemu.environment, inherited, cpu_s, stops, events)
         results = read_pages(memory)
         os.lseek(out, 0, os.SEEK_SET)

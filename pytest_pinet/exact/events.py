@@ -10,6 +10,7 @@ from itertools import count
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.board import SLOT_NIC, ExactBoard, properties
+from pytest_pinet.exact.traffic import Amount
 from pytest_pinet.model.exact import LINK, REPLUG
 
 # QEMU answers within milliseconds, unless the machine is very busy.
@@ -17,7 +18,7 @@ ANSWER_S = 60.0
 
 
 class Event(StrEnum):
-    """One event. Each has a command of QMP, the protocol of QEMU's monitor."""
+    """One event. A device model knows it by this name; for a NIC of QEMU it is a command of QMP, QEMU's monitor."""
 
     LINK_OFF = "link off"
     LINK_ON = "link on"
@@ -26,6 +27,11 @@ class Event(StrEnum):
 
 
 EVENTS_OF = {LINK: (Event.LINK_OFF, Event.LINK_ON), REPLUG: (Event.UNPLUG, Event.PLUG_IN)}
+
+
+def events_of(amount: Amount) -> tuple[Event, ...]:
+    """Return what the host does during an amount of traffic, in all its turns."""
+    return EVENTS_OF.get(amount.traffic, ()) * amount.turns
 
 
 class Events:
@@ -37,6 +43,7 @@ class Events:
         self._events = iter(events)
         self._ids = count(1)
         self._nic = SLOT_NIC
+        # QMP, or the control socket of a device model.
         self._monitor, self._monitor_of_qemu = socket.socketpair()
         self.guest, self._plugin = socket.socketpair()
         self._monitor.settimeout(ANSWER_S)
@@ -47,12 +54,18 @@ class Events:
     def arguments(self) -> list[str]:
         """QEMU's arguments."""
         monitor = f"socket,id=events,fd={self._monitor_of_qemu.fileno()}"
-        return ["-chardev", monitor, "-mon", "events,mode=control"] if self._has_any else []
+        by_qmp = self._has_any and self._board.nic.model is None
+        return ["-chardev", monitor, "-mon", "events,mode=control"] if by_qmp else []
 
     @property
     def plugin_words(self) -> str:
         """The arguments of the plugin, with a comma before each."""
         return f",hold={self._plugin.fileno()}" if self._has_any else ""
+
+    @property
+    def model_words(self) -> str:
+        """The arguments of a device model, with a comma before each."""
+        return f",control={self._monitor_of_qemu.fileno()}" if self._has_any else ""
 
     @property
     def inherited(self) -> tuple[int, int]:
@@ -71,17 +84,28 @@ class Events:
         if event is None:
             raise LabError("the guest waits for an event that its script does not have")
         try:
-            if not self._connected:
-                self._call("qmp_capabilities")
-                self._connected = True
-            self._do(event)
-            # What QEMU put off until after its answer is done before the next one.
-            self._call("query-status")
+            if self._board.nic.model is not None:
+                self._tell_model(event)
+            else:
+                self._tell_qemu(event)
         except (OSError, StopIteration):
             raise LabError(f"QEMU did not answer when the host did the event '{event}'") from None
         self.guest.send(b"\n")
 
-    def _do(self, event: Event) -> None:
+    def _tell_model(self, event: Event) -> None:
+        self._monitor.sendall(f"{event}\n".encode())
+        if (answer := next(self._answers).decode()) != "ok":
+            raise LabError(f"the device model of {self._board.name} refused '{event}': {answer}")
+
+    def _tell_qemu(self, event: Event) -> None:
+        if not self._connected:
+            self._call("qmp_capabilities")
+            self._connected = True
+        self._call_for(event)
+        # What QEMU put off until after its answer is done before the next one.
+        self._call("query-status")
+
+    def _call_for(self, event: Event) -> None:
         if event in (Event.LINK_OFF, Event.LINK_ON):
             self._call("set_link", name=self._nic, up=event is Event.LINK_ON)
         elif event is Event.UNPLUG:

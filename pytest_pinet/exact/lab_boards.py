@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.exact.board import PARTS, VERSAL, VIRT, ExactBoard, ExactMachine
+from pytest_pinet.exact.board import NICS, PARTS, VERSAL, VIRT, ExactBoard, ExactMachine
 from pytest_pinet.model.lab import EXACT, Node
 
 DEFAULT = "exact"
@@ -34,13 +34,13 @@ def _board(node: Node) -> ExactBoard:
             "with a second one of its kind",
             others[0].where,
         )
-    accepted = [(machine, nic) for machine, nics in PARTS.items() for nic in nics]
-    for machine, nic in accepted:
-        if (machine.name, nic.driver) == (node.machine, first.nic.driver):
-            return ExactBoard(node.name, _with_cores(machine, node), nic)
-    ways = ", ".join(f"{machine.name} with {nic.driver}" for machine, nic in accepted)
+    for machine, nics in PARTS.items():
+        if machine.name == node.machine and first.nic.name in nics and NICS[first.nic.name].driver == first.nic.driver:
+            return ExactBoard(node.name, _with_cores(machine, node), NICS[first.nic.name])
+    ways = "; ".join(f"{machine.name} with {', '.join(nics)}" for machine, nics in PARTS.items())
     raise ConfigError(
-        f"node '{node.name}': no exact board is {node.machine} with driver {first.nic.driver}; accepted: {ways}",
+        f"node '{node.name}': no exact board is {node.machine} with NIC {first.nic.name} and driver "
+        f"{first.nic.driver}; accepted: {ways}",
         node.where,
     )
 

@@ -18,6 +18,8 @@ from pytest_pinet.emulated.image import KERNEL, kernel_package
 from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
+from pytest_pinet.exact.device_models import model_for
+from pytest_pinet.exact.events import events_of
 from pytest_pinet.exact.payload import Payload, make_payload
 from pytest_pinet.exact.qemu import find_qemu, plugin_for
 from pytest_pinet.exact.store import boot_once, key_of, known_boot
@@ -45,13 +47,17 @@ class ExactBench:
         self.board = board
         self.qemu = find_qemu(board)
         self.plugin = plugin_for(self.qemu, board.machine.processors)
+        self.model = model_for(board, self.qemu)
         if board.machine.slot and self.plugin.path is None:
             # The plugin stops the guest during an event.
             raise CapabilityError(f"the exact board {board.name} cannot run: {self.plugin.missing}")
 
     def payload(self, base: Build, build: Build | None = None, pktgen: bool = True) -> Payload:
         """Return what the board boots for a build, after all checks that need no boot. See ``make_payload``."""
-        return make_payload(self.board, base, build, amounts=amounts_of(self.board, self.qemu.version), pktgen=pktgen)
+        every = amounts_of(self.board, self.qemu.version)
+        # The plugin stops the guest while the host does something.
+        amounts = [amount for amount in every if self.plugin.path is not None or not events_of(amount)]
+        return make_payload(self.board, base, build, amounts=amounts, pktgen=pktgen)
 
     def is_proved(self, payload: Payload) -> bool:
         """Return whether ``known_good`` takes the values of this build from the cache."""
@@ -71,7 +77,7 @@ class ExactBench:
 
         def proved() -> ExactBoot:
             say(f"{self.board.name}: booting {payload.build} twice, to prove that its values repeat")
-            first, second = boot_twice(self.board, payload, self.qemu, self.plugin, stops)
+            first, second = boot_twice(self.board, payload, self.qemu, self.plugin, stops, self.model)
             if (difference := first_difference(first, second)) is not None:
                 raise LabError(
                     f"the exact board {self.board.name} is not exact on this machine: {difference}", _ORDINARY
@@ -90,7 +96,7 @@ class ExactBench:
 
         def booted() -> ExactBoot:
             say(f"{self.board.name}: booting {payload.build}")
-            return boot(self.board, payload, self.qemu, self.plugin, stops=stops)
+            return boot(self.board, payload, self.qemu, self.plugin, stops=stops, model=self.model)
 
         return boot_once(self._key("once", payload), booted, say)
 
@@ -98,5 +104,5 @@ class ExactBench:
         argv = arguments(self.board, Path("kernel"), Path("initramfs"), payload.cmdline, 0)
         # The initramfs holds the modules, the traffic program and its script.
         initramfs = hashlib.sha256(payload.initramfs).hexdigest()
-        of_qemu = self.qemu.sha256, self.plugin.sha256
+        of_qemu = self.qemu.sha256, self.plugin.sha256, self.model.sha256 if self.model is not None else ""
         return key_of(kind, self.board.name, *argv, payload.image_hash, initramfs, *of_qemu)

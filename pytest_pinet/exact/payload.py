@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from pytest_pinet.builds.image import page_kib
+from pytest_pinet.builds.loaded_part import loaded_part
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.builds.tree import built_in_modules
@@ -17,8 +18,8 @@ from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
-from pytest_pinet.exact.events import EVENTS_OF, Event
-from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
+from pytest_pinet.exact.events import Event, events_of
+from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 from pytest_pinet.tuning.values import mask_of, write_mask
@@ -27,6 +28,11 @@ from pytest_pinet.tuning.values import mask_of, write_mask
 LIMIT_S = 300
 # A message names at most so many modules of a build.
 _NAMED = 3
+# What a meaningless change adds, times its number: letters to the command line, octets that nothing reads to each
+# module, and a file of so many octets to the initramfs. Odd numbers of octets reach other places in a page each time.
+_LETTERS, _PADDING, _FILLING = 23, 5_003, 300_007
+# The modules that send frames.
+_SENDERS = ("pktgen", "af_packet")
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
@@ -35,7 +41,9 @@ class Payload:
     """What a board boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
     ``modules`` are the hashes of the modules by name, ``traffic`` is the hash of the traffic program, ``sender`` is
-    ``pktgen`` or ``sender``. ``events`` are what the host does while the guest runs, in this order.
+    ``pktgen`` or ``sender``. ``events`` are what the host does while the guest runs, in this order. ``vary`` returns
+    the same with the meaningless change of this number: what surrounds the build, not the build. It moves memory and
+    timers as another binary does.
     """
 
     build: str
@@ -46,7 +54,8 @@ class Payload:
     modules: Mapping[str, str]
     traffic: str
     sender: str
-    events: tuple[Event, ...] = ()
+    events: tuple[Event, ...]
+    vary: Callable[[int], Payload]
 
     @property
     def image_hash(self) -> str:
@@ -95,52 +104,61 @@ def make_payload(
     known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
     sender = "pktgen" if pktgen and "pktgen" in names else "sender"
+    nic, driver = board.nic, board.nic.path[-1]
+    # The bus of a model has a driver, too.
+    missing = [name for name in (*(nic.modules if nic.model else ()), driver) if name not in names]
     # Without a list of modules, the image shows whether the driver is built in: each driver has its name as a text.
-    if board.nic.driver not in names and (known or f"{board.nic.driver}\0".encode() not in image):
+    if missing and (known or f"{nic.driver}\0".encode() not in image):
         what = "a build" if known else "a kernel without modules (Image,modules.tar.xz names both), and"
-        raise UnfitBuildError(
-            f"{build} has no driver {board.nic.driver}", f"{what} without a driver of a board", board.nic.driver
-        )
+        raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
     order = _load_order(board, known, sender)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
         first, more = sorted(build.modules)[:_NAMED], len(build.modules) - _NAMED
         changed = f"{', '.join(first)}{f' and {more} more' if more > 0 else ''}"
         raise UnfitBuildError(
-            f"{build} changes no module of this board", f"a build that changes only {changed}", board.nic.driver
+            f"{build} changes no module of this board", f"a build that changes only {changed}", driver
         )
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
-    script, archive, hashes = [f"limit {limit_s}"], Archive(), {}
-    for folder in ("proc", "sys", "dev"):
-        archive.add(folder, stat.S_IFDIR | 0o755)
-    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
-    archive.add("dev/random", stat.S_IFCHR | 0o600, device=(1, 8))
+    loaded = {module.name for module in order}
+    words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in loaded)]
+    signed = _needs_signatures(kernel_config(kernel_of, image), words)
+    modules = {module.name: _read(paths[module.name], signed) for module in order}
     program = traffic_program()
-    archive.add("init", _PROGRAM, program)
-    for module in order:
-        data = _plain(paths[module.name])
-        hashes[module.name] = hashlib.sha256(data).hexdigest()
-        archive.add(f"modules/{module.name}.ko", _FILE, data)
-        script.append(" ".join(["module", f"/modules/{module.name}.ko", *options.get(module.name, [])]))
-    if board.machine.processors == 1:
-        script.append("counter")
-    script.append(f"pair {' '.join(MACS)}")
-    script += steering
-    script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
-    script += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
-    script.append("symbols")
-    archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
-    words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in hashes)]
-    return Payload(
-        build=str(build),
-        release=kernel_of.release or "",
-        image=image,
-        initramfs=archive.packed(),
-        cmdline=cmdline(board, tuple(words)),
-        modules=hashes,
-        traffic=hashlib.sha256(program).hexdigest()[:16],
-        sender=sender,
-        events=tuple(event for amount in amounts for event in EVENTS_OF.get(amount.traffic, ()) * amount.turns),
-    )
+    traffic = ["counter"] if board.machine.processors == 1 else []
+    traffic += [f"pair {' '.join(MACS)}", *steering]
+    traffic += [f"write {_path(name)} {value}" for name, value in build.sysctls]
+    traffic.append(f"distance {board.nic.distance_us}")
+    traffic += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
+
+    def vary(number: int) -> Payload:
+        script, archive = [f"limit {limit_s}"], Archive()
+        for folder in ("proc", "sys", "dev"):
+            archive.add(folder, stat.S_IFDIR | 0o755)
+        archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
+        archive.add("dev/random", stat.S_IFCHR | 0o600, device=(1, 8))
+        archive.add("init", _PROGRAM, program)
+        # No module depends on the sender of frames, so its place is free.
+        for name in sorted(modules, key=lambda name: bool(number % 2 and name in _SENDERS)):
+            data = loaded_part(modules[name], number * _PADDING) if number and not signed else modules[name]
+            archive.add(f"modules/{name}.ko", _FILE, data)
+            script.append(" ".join(["module", f"/modules/{name}.ko", *options.get(name, [])]))
+        archive.add("script", _FILE, "".join(f"{line}\n" for line in [*script, *traffic, "symbols"]).encode())
+        if number:
+            archive.add("filling", _FILE, bytes(number * _FILLING))
+        return Payload(
+            build=str(build),
+            release=kernel_of.release or "",
+            image=image,
+            initramfs=archive.packed(),
+            cmdline=cmdline(board, (*words, *([f"pinet.variation={'x' * (number * _LETTERS)}"] if number else []))),
+            modules={name: hashlib.sha256(data).hexdigest() for name, data in modules.items()},
+            traffic=hashlib.sha256(program).hexdigest()[:16],
+            sender=sender,
+            events=tuple(event for amount in amounts for event in events_of(amount)),
+            vary=vary,
+        )
+
+    return vary(0)
 
 
 def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> None:
@@ -199,11 +217,19 @@ def _image(build: Build) -> bytes:
         raise ConfigError(error.message) from None
 
 
-def _plain(path: Path) -> bytes:
+def _read(path: Path, signed: bool) -> bytes:
+    """Return a module as the board loads it. Raises ConfigError."""
     try:
-        return unpacked(path.read_bytes())
+        data = unpacked(path.read_bytes())
+        return data if signed else loaded_part(data)
     except (Unreadable, OSError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _needs_signatures(config: Mapping[str, str], words: Sequence[str]) -> bool:
+    """Return whether the kernel refuses modules without the signature, which is behind the end of their files."""
+    asked = ("module.sig_enforce", "lockdown=")
+    return config.get("CONFIG_MODULE_SIG_FORCE") == "y" or any(word.startswith(asked) for word in words)
 
 
 def _modules(build: Build) -> dict[str, Path]:
@@ -228,6 +254,6 @@ def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], sender: str) -
         order[name] = module
 
     # The packet socket of our own sender is a module of Debian's kernels.
-    for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", board.nic.driver):
+    for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", *board.nic.path):
         add(name, ())
     return list(order.values())

@@ -6,23 +6,20 @@ import hashlib
 import os
 import re
 import shutil
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from pytest_pinet.emulated.image import locked
 from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.compile import compiled
 from pytest_pinet.exact.store import exact_cache
 from pytest_pinet.execution.tool import output
 
 VARIABLE = "PINET_QEMU"
 PROGRAM = "qemu-system-aarch64"
 ANSWER_S = 20.0
-COMPILE_S = 60.0
 # The first version that may abort if it has a plugin and two processors.
 _TWO_MAY_ABORT = (8, 0)
 
@@ -126,41 +123,22 @@ def plugin_for(qemu: Qemu, processors: int) -> Plugin:
 
     QEMU 10.0.2 aborts in ``arm_mmu_idx_el`` if a plugin is loaded and the second processor starts; 7.2.22 does not.
     """
-    if processors > 1 and qemu.version >= _TWO_MAY_ABORT:
+    if not loads_plugins(qemu, processors):
         why = f"with {processors} processors, instructions are counted by function with QEMU 7.2 only: 10.0.2 aborts"
         return Plugin(None, None, missing=why)
     return build_plugin(qemu)
 
 
+def loads_plugins(qemu: Qemu, processors: int) -> bool:
+    """Return whether a board with so many processors runs with any plugin."""
+    return processors == 1 or qemu.version < _TWO_MAY_ABORT
+
+
 def build_plugin(qemu: Qemu) -> Plugin:
     """Return the plugin, built by ``cc`` if the cache does not have it. Raises LabError if the cache is unusable."""
-    source, api = plugin_source(), qemu.plugin_api
-    digest = hashlib.sha256(source + f" {api} {sys.platform} {os.uname().machine}".encode()).hexdigest()
-    kept = exact_cache() / f"count-{api}-{digest[:16]}.so"
-    if kept.is_file():
-        return Plugin(kept, api, digest)
-    compiler = shutil.which("cc")
-    if compiler is None:
-        why = "this machine has no C compiler, so instructions are not counted by function; `apt install gcc libc6-dev`"
-        return Plugin(None, None, missing=why)
-    with locked(exact_cache()), tempfile.TemporaryDirectory(dir=exact_cache()) as name:
-        draft = Path(name)
-        (draft / "count.c").write_bytes(source)
-        argv = [
-            compiler,
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            "-O2",
-            f"-DAPI={api}",
-            "-o",
-            str(draft / "count.so"),
-            str(draft / "count.c"),
-        ]
-        try:
-            output(argv, COMPILE_S)
-        except LabError as error:
-            why = f"instructions are not counted by function, since the plugin was not built: {error.message}"
-            return Plugin(None, None, missing=why)
-        (draft / "count.so").replace(kept)
-    return Plugin(kept, api, digest)
+    api = qemu.plugin_api
+    try:
+        path, digest = compiled({"count.c": plugin_source()}, api)
+    except CapabilityError as error:
+        return Plugin(None, None, missing=f"instructions are not counted by function: {error.message}")
+    return Plugin(path, api, digest)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.exact.board import ExactBoard
-from pytest_pinet.model.exact import LINK, REPLUG, USER, ExactWindow, Function
+from pytest_pinet.model.exact import DOWN_UP, LINK, REPLUG, USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
 FRAME, PKTGEN, SENDER, TCP, REQUEST, BULK = "frame", "pktgen", "sender", "tcp", "request", "bulk"
@@ -18,8 +18,9 @@ FRAME, PKTGEN, SENDER, TCP, REQUEST, BULK = "frame", "pktgen", "sender", "tcp", 
 class Amount:
     """One fixed amount of traffic: ``count`` frames of ``octets``, ``octets`` over TCP, or ``count`` requests.
 
-    FRAME frames come one by one, to an idle driver; PKTGEN frames come as fast as they can be sent. LINK and REPLUG are
-    one ping, from the moment at which the link is switched on again, or the NIC is plugged in again.
+    FRAME frames come one by one, to an idle driver; PKTGEN frames come as fast as they can be sent. LINK, REPLUG and
+    DOWN_UP are one ping, from the moment at which the link is switched on again, the NIC is plugged in again, or the
+    guest closes the NIC to open it again.
 
     It is sent ``turns`` times.
     """
@@ -44,15 +45,16 @@ AMOUNTS = (
     Amount(REQUEST, Direction.TX, 64, 64, 3),
     Amount(BULK, Direction.TX, 16384, 16, 3),
 )
-# What a board with a slot does in place of AMOUNTS.
-EVENTS = tuple(Amount(event, Direction.TX, 64, 1, 3) for event in (LINK, REPLUG))
+# What only some boards measure: those whose NIC has it in ``windows``.
+MORE = tuple(Amount(event, Direction.TX, 64, 1, 3) for event in (DOWN_UP, LINK, REPLUG))
 
 
 def amounts_of(board: ExactBoard, qemu: Sequence[int]) -> tuple[Amount, ...]:
     """Return what a board measures with this version of QEMU."""
-    if not board.machine.slot:
-        return AMOUNTS
-    return tuple(amount for amount in EVENTS if amount.traffic != LINK or tuple(qemu) >= board.nic.link)
+    if board.machine.slot:
+        windows = (LINK, REPLUG) if tuple(qemu) >= board.nic.link else (REPLUG,)
+        return tuple(amount for amount in MORE if amount.traffic in windows)
+    return (*AMOUNTS, *(amount for amount in MORE if amount.traffic in board.nic.windows))
 
 
 def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
@@ -70,7 +72,7 @@ def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     turns: dict[str, list[ExactWindow]] = {}
     for window in windows:
         turns.setdefault(f"{window.traffic} {window.octets} {window.direction}", []).append(window)
-    joined = {TCP: _sum, FRAME: _busy, **dict.fromkeys((REQUEST, BULK, LINK, REPLUG), _each_middle)}
+    joined = {TCP: _sum, FRAME: _busy, **dict.fromkeys((REQUEST, BULK, LINK, REPLUG, DOWN_UP), _each_middle)}
     found = (joined.get(own[0].traffic, _middle)(own) for own in turns.values())
     # Without a count, there is nothing to say about frames one by one.
     return tuple(window for window in found if window.virtual_ns)

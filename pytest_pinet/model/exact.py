@@ -14,7 +14,7 @@ from pytest_pinet.model.traffic import Direction
 # Instructions outside of all functions of the kernel: the traffic program, and code at unknown addresses.
 USER, UNKNOWN = "[user]", "[unknown]"
 # Traffic of a window that is an event.
-LINK, REPLUG = "link", "replug"
+LINK, REPLUG, DOWN_UP = "link", "replug", "down-up"
 
 
 def is_one_by_one(window: str) -> bool:
@@ -24,7 +24,7 @@ def is_one_by_one(window: str) -> bool:
 
 def is_event(window: str) -> bool:
     """Return whether the window with this name is the time from an event to the first answer."""
-    return window.startswith((f"{LINK}-", f"{REPLUG}-"))
+    return window.startswith((f"{LINK}-", f"{REPLUG}-", f"{DOWN_UP}-"))
 
 
 @dataclass(frozen=True, order=True)
@@ -104,7 +104,11 @@ class ExactWindow:
 class ExactIdentity:
     """What ran. Values of two boots are comparable if all is equal except what the build brings.
 
-    ``board`` is the board's name, ``driver`` the driver of both NICs as the guest reports it, ``nic`` QEMU's device.
+    ``board`` is the board's name, ``driver`` the driver of both NICs as the guest reports it, ``nic`` QEMU's device or
+    the chip of a device model. ``driver_modules`` are the modules whose functions are the driver's (its own, and those
+    of its PHY and of the drivers that it is built on), ``driver_functions`` is a regular expression that matches the
+    begin of their names where they are built into the kernel.
+    ``model`` is the hash of the NIC's device model (sources, compiler flags, device tree), empty if QEMU has the NIC.
     ``plugin_api`` is the version of QEMU's plugin interface, None without a plugin; ``no_functions`` is then the
     reason, one sentence. ``traffic`` is the hash of the traffic program. The build brings ``kernel`` (the release),
     ``banner`` (the whole version line), ``image`` (the hash of the kernel image), ``modules`` (the hashes of the loaded
@@ -114,7 +118,10 @@ class ExactIdentity:
     board: str
     machine: str
     nic: str
+    model: str
     driver: str
+    driver_modules: tuple[str, ...]
+    driver_functions: str
     qemu: str
     processors: int
     traffic: str

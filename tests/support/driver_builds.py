@@ -24,8 +24,14 @@ PATCHES = Path(__file__).parent / "drivers"
 # The sources of each driver in the kernel's tree, and the Kbuild file for it. Empty: the tree's own.
 SOURCES: Mapping[str, tuple[str, str]] = {
     "e1000e": ("drivers/net/ethernet/intel/e1000e", ""),
+    # Its headers are in the folder above.
+    "genet": (
+        "drivers/net/ethernet/broadcom",
+        "obj-m := genet.o\ngenet-y := genet/bcmgenet.o genet/bcmmii.o genet/bcmgenet_wol.o\n",
+    ),
     "igb": ("drivers/net/ethernet/intel/igb", ""),
     "macb": ("drivers/net/ethernet/cadence", ""),
+    "r8169": ("drivers/net/ethernet/realtek", ""),
     "virtio_net": ("drivers/net/virtio_net.c", "obj-m := virtio_net.o\n"),
 }
 CROSS = "aarch64-linux-gnu-"
@@ -100,12 +106,13 @@ class _Tree:
     def copy(self, driver: str, folder: Path) -> None:
         """Copy the sources of a driver to ``folder``, which may exist."""
         place, kbuild = SOURCES[driver]
-        if kbuild:
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(self._base / place, folder)
-            (folder / "Kbuild").write_text(kbuild)
-        else:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (self._base / place).is_dir():
             shutil.copytree(self._base / place, folder, dirs_exist_ok=True)
+        else:
+            shutil.copy(self._base / place, folder)
+        if kbuild:
+            (folder / "Kbuild").write_text(kbuild)
 
     def _make(self, root: Path, release: str, version: str) -> None:
         series = ".".join(release.split(".")[:2])
@@ -151,9 +158,9 @@ def _build(tree: _Tree, driver: str, patch: bytes, target: Path) -> None:
         work = Path(name)
         tree.copy(driver, work)
         if patch:
-            # Patches name files by their place in the tree. All files of a driver are in one folder.
-            place, kbuild = SOURCES[driver]
-            folders = place.count("/") + (1 if kbuild else 2)
+            # Patches name files by their place in the tree.
+            place, _ = SOURCES[driver]
+            folders = place.count("/") + (1 if place.endswith(".c") else 2)
             _run("patch", f"-p{folders}", "--fuzz=0", "-d", work, input=patch)
         _run(*_make(tree, work), timeout_s=BUILD_TIMEOUT_S)
         (work / f"{driver}.ko").rename(target)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
+from tools.site.exact_boards import exact_boards_table
 from tools.site.metrics import evidence, junit, openmetrics_families
 from tools.site.mistakes import mistakes
 from tools.site.options import environment, options
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "environment": environment,
     "lab-file": lab_file,
     "results": results,
+    "exact-boards": exact_boards_table,
     "fixtures": fixtures,
     "gate-calls": gate_calls,
     "hooks": hooks,

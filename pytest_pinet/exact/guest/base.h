@@ -39,9 +39,11 @@ typedef uint64_t u64;
 /* The kernel's headers for these need those of a C library. */
 #define IFNAMSIZ 16
 #define IFF_UP 1
+#define IFF_LOOPBACK 8
 #define IFF_RUNNING 0x40
 #define ETHTOOL_GDRVINFO 3
 #define ATF_COM 2
+#define ENODEV 19
 #define ATF_PERM 4
 struct sockaddr {
     uint16_t sa_family;
@@ -283,24 +285,57 @@ static u64 ns_of(u64 count)
     return count / frequency() * SECOND + count % frequency() * SECOND / frequency();
 }
 
+/* The distance of single frames; requests and large requests have multiples of it. */
+static u64 distance_ns = SECOND / 2000;
+#define FRAME_NS distance_ns
+#define REQUEST_NS (4 * distance_ns)
+#define BULK_NS (16 * distance_ns)
+
+/* How often the kernel still worked when the next interval began, and when the last one began. */
+static u64 late, interval_began;
+
 /*
- * Waits for the middle of the next interval of the clock that gives the kernel its ticks (CLOCK_MONOTONIC). With
- * intervals that fit between ticks, or ticks that fit between intervals, a tick always meets the same part of the work,
- * whatever ran before. The program does not sleep: the scheduler would have work then. QEMU executes two processors in
+ * Waits for the next interval of the clock that gives the kernel its ticks (CLOCK_MONOTONIC). With intervals that fit
+ * between ticks, or ticks that fit between intervals, a tick always meets the same part of the work, whatever ran before.
+ * An interval begins half a distance of frames after the place of a tick, which so meets an idle kernel. The program does not sleep: the scheduler would have work then. QEMU executes two processors in
  * turn, and `yield` ends a turn: else a processor that this program does not use would handle a frame only milliseconds
  * later. QEMU needs time for it, so it is not in each pass.
  */
 static void next_interval(u64 interval)
 {
     struct { long s, ns; } time;
-    u64 start, past;
+    u64 start, rest, passed;
+    int overran;
 
     sys(clock_gettime, 1 /* CLOCK_MONOTONIC */, &time);
     start = ticks();
-    past = ((u64)time.s * SECOND + (u64)time.ns + interval / 2) % interval;
-    for (int pass = 1; ns_of(ticks() - start) < interval - past; pass++)
+    rest = interval - ((u64)time.s * SECOND + (u64)time.ns + interval - distance_ns / 2) % interval;
+    overran = ns_of(start - interval_began) > interval;
+    for (int pass = 1; (passed = ns_of(ticks() - start)) < rest; pass++)
         if (pass % 64 == 0)
             __asm__ volatile("yield");
+    /* A pass is short, unless the kernel works in between. */
+    late += overran || passed - rest > interval / 64;
+    interval_began = start + rest * frequency() / SECOND;
+}
+
+/* Waits for the first interval of a window. */
+static void first_interval(u64 interval)
+{
+    next_interval(interval);
+    late = 0;
+}
+
+/* Ends the board if work of one interval went on in the next one: then frames did not come one by one. */
+static void check_distance(u64 intervals)
+{
+    char text[160];
+
+    if (late <= intervals / 4)
+        return;
+    print(text, sizeof(text), "the kernel still worked at the begin of %d of %d intervals, so traffic did not come one by one",
+          late, intervals);
+    fail(text, 0);
 }
 
 static long fork(void)

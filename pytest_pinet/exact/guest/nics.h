@@ -12,6 +12,7 @@ static struct {
     uint32_t address;
     const char *address_text;
     long namespace;
+    int index;
 } nics[2] = {{.address_text = "10.9.0.1"}, {.address_text = "10.9.0.2"}};
 
 static void enter(int which)
@@ -19,8 +20,8 @@ static void enter(int which)
     must(sys(setns, nics[which].namespace, CLONE_NEWNET), "the network namespace cannot be entered");
 }
 
-/* Finds the name of the NIC with this MAC in the present namespace. */
-static int find(int which, long sock)
+/* Calls `done` for each network interface of the present namespace until it returns 1. Returns 0 if it never does. */
+static int any_interface(int which, long sock, int (*done)(int which, long sock, struct ifreq *request))
 {
     static char text[8192];
 
@@ -35,21 +36,59 @@ static int find(int which, long sock)
             n++;
         if (at[n] == ':') {
             memcpy(request.ifr_name, at, n);
-            if (sys(ioctl, sock, SIOCGIFHWADDR, &request) == 0) {
-                int same = 1;
-
-                for (int i = 0; i < 6; i++)
-                    same &= (u8)request.ifr_hwaddr.sa_data[i] == nics[which].mac[i];
-                if (same) {
-                    memcpy(nics[which].name, request.ifr_name, IFNAMSIZ);
-                    return 1;
-                }
-            }
+            if (done(which, sock, &request))
+                return 1;
         }
         while (*at && *at++ != '\n')
             ;
     }
     return 0;
+}
+
+/* Takes name and index of an interface with the MAC of the NIC. */
+static int is_nic(int which, long sock, struct ifreq *request)
+{
+    int index;
+
+    if (sys(ioctl, sock, SIOCGIFINDEX, request) != 0)
+        return 0;
+    index = request->ifr_ifindex;
+    if (sys(ioctl, sock, SIOCGIFHWADDR, request) != 0)
+        return 0;
+    for (int i = 0; i < 6; i++)
+        if ((u8)request->ifr_hwaddr.sa_data[i] != nics[which].mac[i])
+            return 0;
+    memcpy(nics[which].name, request->ifr_name, IFNAMSIZ);
+    nics[which].index = index;
+    return 1;
+}
+
+/* Opens an interface that is not in use, and closes it again. */
+static int open_once(int which, long sock, struct ifreq *request)
+{
+    (void)which;
+    if (sys(ioctl, sock, SIOCGIFFLAGS, request) != 0 || request->ifr_flags & (IFF_UP | IFF_LOOPBACK))
+        return 0;
+    request->ifr_flags |= IFF_UP;
+    if (sys(ioctl, sock, SIOCSIFFLAGS, request) == 0) {
+        request->ifr_flags &= (short)~IFF_UP;
+        sys(ioctl, sock, SIOCSIFFLAGS, request);
+    }
+    return 0;
+}
+
+/* Whether the driver reads the MAC from the NIC only when it is opened (ax88179_178a since Linux 6.6.16). */
+static int opens_first;
+
+/* Finds the name of the NIC with this MAC in the present namespace. */
+static int find(int which, long sock)
+{
+    if (any_interface(which, sock, is_nic))
+        return 1;
+    if (!opens_first)
+        return 0;
+    any_interface(which, sock, open_once);
+    return any_interface(which, sock, is_nic);
 }
 
 static u64 packets_of(int which, int sent)
@@ -148,12 +187,23 @@ static long udp_socket(void)
     return must(sys(socket, 2, SOCK_DGRAM, 0), "the kernel has no IPv4");
 }
 
-static int flags_of(int which, long sock)
+/* Returns a negative number if the NIC is gone. */
+static long flags_of(int which, long sock)
 {
     struct ifreq request = request_for(which);
+    long code = sys(ioctl, sock, SIOCGIFFLAGS, &request);
 
-    must(sys(ioctl, sock, SIOCGIFFLAGS, &request), "the NIC is gone");
-    return request.ifr_flags;
+    return code < 0 ? code : (uint16_t)request.ifr_flags;
+}
+
+/* Why a step that can be repeated had no success. */
+static struct { const char *what; long code; } trouble;
+
+static int works(long code, const char *what)
+{
+    trouble.what = what;
+    trouble.code = code;
+    return code >= 0;
 }
 
 /* An address and a MAC that nothing has: frames to them are work for the sender only. */
@@ -162,7 +212,7 @@ static int flags_of(int which, long sock)
 static const u8 none_mac[6] = {2, 0, 0, 0, 0, 0x99};
 
 /* Without ARP in a window. */
-static void neighbour(int which, long sock, uint32_t address, const u8 *mac)
+static int add_neighbour(int which, long sock, uint32_t address, const u8 *mac)
 {
     struct arpreq wanted = {.arp_flags = ATF_PERM | ATF_COM};
     struct sockaddr_in other = internet(address, 0);
@@ -171,26 +221,43 @@ static void neighbour(int which, long sock, uint32_t address, const u8 *mac)
     wanted.arp_ha.sa_family = 1;
     memcpy(wanted.arp_ha.sa_data, mac, 6);
     memcpy(wanted.arp_dev, nics[which].name, IFNAMSIZ);
-    must(sys(ioctl, sock, SIOCSARP, &wanted), "the NIC takes no neighbour");
+    return works(sys(ioctl, sock, SIOCSARP, &wanted), "the NIC takes no neighbour");
+}
+
+static int set_flags(int which, long sock, int set, int clear)
+{
+    struct ifreq request = request_for(which);
+    long flags = flags_of(which, sock);
+
+    request.ifr_flags = (short)((flags | set) & ~clear);
+    return works(flags, "the NIC is gone") &&
+           works(sys(ioctl, sock, SIOCSIFFLAGS, &request),
+                 set ? "the NIC cannot be set up" : "the NIC cannot be set down");
+}
+
+/* Sets the addresses of the NIC in the present namespace and opens it. Returns 0 if that fails: the NIC may be gone. */
+static int set_up(int which, long sock)
+{
+    struct ifreq request = request_for(which), masked = request;
+    struct sockaddr_in address = internet(nics[which].address, 0), mask = internet(0x00ffffff, 0);
+
+    memcpy(&request.ifr_addr, &address, sizeof(address));
+    memcpy(&masked.ifr_addr, &mask, sizeof(mask));
+    return works(sys(ioctl, sock, SIOCSIFADDR, &request), "the NIC takes no address") &&
+           works(sys(ioctl, sock, SIOCSIFNETMASK, &masked), "the NIC takes no netmask") &&
+           set_flags(which, sock, IFF_UP, 0) &&
+           add_neighbour(which, sock, nics[!which].address, nics[!which].mac) &&
+           add_neighbour(which, sock, NONE_ADDRESS, none_mac);
 }
 
 static void configure(int which)
 {
     long sock;
-    struct ifreq request;
-    struct sockaddr_in address = internet(nics[which].address, 0), mask = internet(0x00ffffff, 0);
 
     enter(which);
     sock = udp_socket();
-    request = request_for(which);
-    memcpy(&request.ifr_addr, &address, sizeof(address));
-    must(sys(ioctl, sock, SIOCSIFADDR, &request), "the NIC takes no address");
-    memcpy(&request.ifr_addr, &mask, sizeof(mask));
-    must(sys(ioctl, sock, SIOCSIFNETMASK, &request), "the NIC takes no netmask");
-    request.ifr_flags = (short)(flags_of(which, sock) | IFF_UP);
-    must(sys(ioctl, sock, SIOCSIFFLAGS, &request), "the NIC cannot be set up");
-    neighbour(which, sock, nics[!which].address, nics[!which].mac);
-    neighbour(which, sock, NONE_ADDRESS, none_mac);
+    if (!set_up(which, sock))
+        fail(trouble.what, trouble.code);
     sys(close, sock);
 }
 
@@ -200,7 +267,7 @@ static void carrier(int which)
 
     enter(which);
     sock = udp_socket();
-    for (int tries = 0; !(flags_of(which, sock) & IFF_RUNNING); tries++) {
+    for (int tries = 0; !(must(flags_of(which, sock), "the NIC is gone") & IFF_RUNNING); tries++) {
         if (tries == 3000)
             fail("no carrier within 30 virtual seconds", 0);
         sleep_ns(SECOND / 100);
@@ -338,6 +405,34 @@ static void rps(char **words)
         fail("the kernel has no packet steering (CONFIG_RPS)", 0);
 }
 
+/*
+ * Finds both NICs. Some drivers let go of a NIC and take it again (r8152 binds, sets its configuration and binds again). So
+ * a NIC is used when it is the same interface before and after a second in which the kernel does nothing.
+ */
+static void find_both(long sock)
+{
+    int indexes[2] = {0};
+
+    for (int rounds = 0; rounds < 10; rounds++) {
+        int same = 1;
+
+        for (int which = 0; which < 2; which++) {
+            for (int tries = 0; !find(which, sock); tries++) {
+                if (tries == 1000)
+                    fail("no driver has taken the NIC within 10 virtual seconds", 0);
+                sleep_ns(SECOND / 100);
+                opens_first |= tries == 300;
+            }
+            same &= nics[which].index == indexes[which];
+            indexes[which] = nics[which].index;
+        }
+        if (same)
+            return;
+        settle();
+    }
+    fail("the driver takes the NIC again and again", 0);
+}
+
 static void pair(char **words)
 {
     long sock = udp_socket();
@@ -349,14 +444,9 @@ static void pair(char **words)
     must(sys(unshare, CLONE_NEWNET), "the kernel has no network namespaces (CONFIG_NET_NS)");
     nics[1].namespace = must(sys(openat, -100, "/proc/self/ns/net", O_RDONLY, 0), "no network namespace");
     enter(0);
-    for (int which = 0; which < 2; which++) {
-        mac_of(which, words[1 + which]);
-        for (int tries = 0; !find(which, sock); tries++) {
-            if (tries == 1000)
-                fail("no driver has taken the NIC within 10 virtual seconds", 0);
-            sleep_ns(SECOND / 100);
-        }
-    }
+    mac_of(0, words[1]);
+    mac_of(1, words[2]);
+    find_both(sock);
     request = request_for(0);
     request.ifr_data = (void *)&driver;
     if (sys(ioctl, sock, SIOCETHTOOL, &request) == 0)

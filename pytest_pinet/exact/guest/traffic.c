@@ -10,6 +10,8 @@
  *   interrupts MASK          let a processor of this mask handle the interrupts
  *   rps MASK                 let the processors of this mask handle what the first NIC receives (RPS)
  *   write PATH VALUE         set a parameter of the kernel, in both namespaces
+ *   distance US              send single frames at this distance in microseconds, which must fit between the kernel's
+ *                            ticks; requests at 4 times, large requests at 16 times this distance
  *   frame tx|rx SIZE N       send N frames of SIZE octets, each when the NIC has been idle for a while
  *   pktgen tx|rx SIZE N      send N frames of SIZE octets with the kernel's pktgen, at full load
  *   sender tx|rx SIZE N      send them with a packet socket
@@ -20,6 +22,7 @@
  *   link tx OCTETS 1         wait until the host has switched the link of the first NIC off; when the host has switched it
  *                            on again, measure the time until a ping of so many octets is answered
  *   replug tx OCTETS 1       the same with the NIC itself, which the host unplugs and plugs in again
+ *   down-up tx OCTETS 1      close the first NIC, open it again, and measure the time until a ping is answered
  *   symbols                  list the kernel's functions
  *
  * Directions are those of the first NIC. Around each traffic there are two markers, instructions that do nothing and
@@ -135,6 +138,8 @@ static void run(char *line)
         rps(words);
     else if (equal(words[0], "write"))
         set(words);
+    else if (equal(words[0], "distance"))
+        distance_ns = number_in(words[1]) * 1000;
     else if (equal(words[0], "frame"))
         frame(words);
     else if (equal(words[0], "pktgen"))
@@ -145,7 +150,7 @@ static void run(char *line)
         tcp(words);
     else if (equal(words[0], "request") || equal(words[0], "bulk"))
         request(words);
-    else if (equal(words[0], "link") || equal(words[0], "replug"))
+    else if (equal(words[0], "link") || equal(words[0], "replug") || equal(words[0], "down-up"))
         event_window(words);
     else if (equal(words[0], "symbols"))
         symbols();

@@ -52,11 +52,6 @@ static void window(const char *traffic, const char *direction, u64 octets, u64 p
     result("window %s %s %d %d %d %s\n", traffic, direction, octets, packets, ns, counted_text);
 }
 
-/* The intervals of single frames and of single requests: longer than the work. */
-#define FRAME_NS (SECOND / 2000)
-#define REQUEST_NS (SECOND / 500)
-#define BULK_NS (SECOND / 125)
-
 /* Counters that a driver reads from its NIC may also show frames of an earlier window. */
 static u64 at_most(u64 arrived, u64 sent)
 {
@@ -106,7 +101,7 @@ static void frame(char **words)
     out = udp_socket();
     must(sys(connect, out, receive ? &here : &there, sizeof(there)), "no socket for the frames");
     enter(0);
-    next_interval(FRAME_NS);
+    first_interval(FRAME_NS);
     begin_window();
     for (u64 i = 0; i < wanted; i++) {
         must(sys(write, out, payload, size - HEADS), "a frame was not sent");
@@ -118,6 +113,7 @@ static void frame(char **words)
     end_window();
     if (receive && !arrived)
         fail("no frame arrived", 0);
+    check_distance(wanted);
     sys(close, in);
     sys(close, out);
     /* No time: the program waited. */
@@ -313,7 +309,7 @@ static void request(char **words)
         sys(exit_group, 0);
     }
     let_arrive();
-    next_interval(interval);
+    first_interval(interval);
     begin_window();
     for (u64 i = 0; i < wanted; i++) {
         start = ticks();
@@ -323,6 +319,7 @@ static void request(char **words)
         next_interval(interval);
     }
     end_window();
+    check_distance(wanted);
     ended(child);
     for (int i = 0; i < 2; i++)
         sys(close, socks[i]);

@@ -7,7 +7,7 @@ from pytest_pinet.model.record.base import Record
 from pytest_pinet.model.traffic import Direction
 
 # A change of the JSON form makes all cached boots invalid.
-VERSION = 1
+VERSION = 2
 
 
 class ExactWindowRecord(Record):

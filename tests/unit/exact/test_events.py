@@ -17,7 +17,7 @@ from pytest_pinet.exact.events import EVENTS_OF, Event, Events
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.model.exact import LINK, REPLUG
 
-BOARD = exact_boards()["virtio-net-slot"]
+BOARD, GENET = exact_boards()["virtio-net-slot"], exact_boards()["genet"]
 GREETING = b'{"QMP": {"version": {}}}\r\n'
 DONE = b'{"timestamp": {}, "event": "DEVICE_DELETED", "data": {}}\r\n{"return": {}}\r\n'
 
@@ -82,6 +82,23 @@ def test_a_refused_event_is_one_sentence() -> None:
         os.write(events.inherited[1], b"0")
         with pytest.raises(LabError, match=r"^QEMU refused device_del: Bus 'slot' does not support hotplugging$"):
             events.do_next()
+
+
+def test_a_device_model_gets_each_event_as_a_line() -> None:
+    with closing(Events(GENET, (Event.LINK_OFF, Event.LINK_ON))) as events:
+        control, plugin = socket.socket(fileno=os.dup(events.inherited[0])), events.inherited[1]
+        assert (events.arguments, events.model_words) == ([], f",control={events.inherited[0]}")
+        with closing(control):
+            for answer in (b"ok\n", b"this NIC cannot be unplugged\n"):
+                os.write(plugin, b"0")
+                control.sendall(answer)
+                if answer == b"ok\n":
+                    events.do_next()
+                    assert (control.recv(64), os.read(plugin, 1)) == (b"link off\n", b"\n")
+            with pytest.raises(
+                LabError, match=r"^the device model of genet refused 'link on': this NIC cannot be unplugged$"
+            ):
+                events.do_next()
 
 
 def test_a_board_without_events_has_no_monitor() -> None:

@@ -30,6 +30,14 @@ def test_the_packaged_lab_has_the_default_boards() -> None:
         "macb": (VERSAL, "macb"),
         "e1000e-slot": (VIRT_SLOT, "e1000e"),
         "virtio-net-slot": (VIRT_SLOT, "virtio_net"),
+        "genet": (VIRT, "bcmgenet"),
+        "r8152": (VIRT, "r8152"),
+        "r8156": (VIRT, "r8152"),
+        "ax88179": (VIRT, "ax88179_178a"),
+        "lan78xx": (VIRT, "lan78xx"),
+        "smsc95xx": (VIRT, "smsc95xx"),
+        "cdc": (VIRT, "cdc_ether"),
+        "r8169": (VIRT, "r8169"),
     }
 
 
@@ -45,18 +53,17 @@ def test_a_lab_file_can_have_other_boards(tmp_path: Path) -> None:
         (
             "driver: igb",
             "driver: e1000",
-            "node 'igb': no exact board is virt with driver e1000; accepted: virt with e1000e, virt with igb, virt "
-            "with virtio_net, virt-slot with e1000e, virt-slot with virtio_net, xlnx-versal-virt with macb",
+            "node 'igb': no exact board is virt with NIC igb and driver e1000; accepted: virt with e1000e, igb, ",
         ),
         (
             "        onboard: {port: qemu/p4}",
             "        onboard: {port: qemu/p4}\n    more:\n      board: virt\n      interfaces:\n"
-            "        nic: {nic: igb, port: qemu/p7}",
+            "        nic: {nic: igb, port: qemu/p30}",
             "node 'e1000e' is an exact board (clock: exact), but node 'more' is not; use two lab files",
         ),
         (
             "nic: {nic: igb, port: qemu/p2}",
-            "nic: {nic: igb, port: qemu/p2}\n        more: {nic: igb, port: qemu/p7}",
+            "nic: {nic: igb, port: qemu/p2}\n        more: {nic: igb, port: qemu/p30}",
             "node 'igb' is an exact board (clock: exact); expected one interface, whose NIC QEMU",
         ),
         ("figures: emulated", "launcher: virtual", "no launcher starts exact boards such as 'e1000e' (clock: exact);"),
@@ -64,7 +71,7 @@ def test_a_lab_file_can_have_other_boards(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        exact_boards(lab(tmp_path, ("p1-p6", "p1-p7"), (old, new)))
+        exact_boards(lab(tmp_path, ("p1-p20", "p1-p30"), (old, new)))
     assert f": {message}" in str(raised.value)
     assert raised.value.where is not None
     assert raised.value.where.line is not None
@@ -77,7 +84,7 @@ def test_a_machine_of_exact_boards_has_an_exact_clock(tmp_path: Path) -> None:
 
 
 def test_a_board_can_have_two_processors(tmp_path: Path) -> None:
-    two = ("cores: 1, buses: [pcie3x1]", "cores: 2, buses: [pcie3x1]")
+    two = ("cores: 1, buses: [pcie3x1, usb2, usb3]", "cores: 2, buses: [pcie3x1, usb2, usb3]")
     found = exact_boards(lab(tmp_path, two))["e1000e"]
     assert (found.machine.smp, found.machine.processors) == (2, 2)
     with pytest.raises(

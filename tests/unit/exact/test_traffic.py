@@ -1,7 +1,7 @@
 """What a board measures, and how the turns of one amount of traffic become one window."""
 
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.traffic import AMOUNTS, amounts_of, joined_turns
+from pytest_pinet.exact.traffic import AMOUNTS, MORE, amounts_of, joined_turns
 from pytest_pinet.model.exact import USER, ExactWindow, Function
 from pytest_pinet.model.traffic import Direction
 
@@ -77,3 +77,12 @@ def test_a_board_with_a_slot_has_the_events_that_its_nic_reports() -> None:
     assert events("e1000e-slot", 7, 2, 22) == ["replug"]
     assert events("e1000e-slot", 10, 0, 2) == ["link", "replug"]
     assert events("virtio-net-slot", 7, 2, 22) == ["link", "replug"]
+
+
+def test_a_board_with_a_device_model_has_ordinary_traffic_and_the_windows_of_its_nic() -> None:
+    genet = exact_boards()["genet"]
+    found = amounts_of(genet, (7, 2, 22))
+    assert found[: len(AMOUNTS)] == AMOUNTS
+    assert {amount.traffic for amount in found[len(AMOUNTS) :]} == set(genet.nic.windows)
+    # Each name that a board has exists.
+    assert {name for board in exact_boards().values() for name in board.nic.windows} <= {one.traffic for one in MORE}

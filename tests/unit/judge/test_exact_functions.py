@@ -1,10 +1,12 @@
 """Functions of builds that were compiled apart: which are the same, and which shift with any other binary."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_pinet.judge.exact_functions import is_of_driver, is_shifting, pairs, whole
 from pytest_pinet.model.exact import Function
-from tests.support.exact_boots import RECEIVE, boot, named, window
+from tests.support.exact_boots import IDENTITY, RECEIVE, boot, named, window
 
 
 def paired(a: dict[str, float], b: dict[str, float]) -> dict[str, str]:
@@ -74,22 +76,16 @@ def test_the_path_of_a_packet_does_not_shift(name: str) -> None:
     assert not is_shifting(Function("", name))
 
 
-@pytest.mark.parametrize(
-    ("driver", "own", "other"),
-    [
-        ("e1000e", "e1000_clean_rx_irq", "igb_poll"),
-        ("igb", "igb_xmit_frame_ring", "napi_gro_receive"),
-        ("macb", "macb_tx_poll", "phy_start"),
-        ("virtio_net", "free_old_xmit_skbs", "virtqueue_get_buf"),
-        ("tg3", "tg3_poll", "e1000_poll"),
-    ],
-)
-def test_functions_of_a_driver_that_is_built_in_are_known_by_their_names(driver: str, own: str, other: str) -> None:
-    assert is_of_driver(Function("", own), driver)
-    assert is_of_driver(Function(driver, other), driver)
-    assert not is_of_driver(Function("", other), driver)
-    assert not is_of_driver(Function("another", own), driver)
-    assert not is_of_driver(Function("", own), "")
+def test_functions_of_a_driver_and_of_its_phy_are_known_by_module_or_by_name() -> None:
+    genet = replace(IDENTITY, driver_modules=("broadcom", "genet"), driver_functions="bcmgenet_|bcm54")
+    assert is_of_driver(Function("", "bcmgenet_rx_poll"), genet)
+    assert is_of_driver(Function("", "bcm54xx_config_init"), genet)
+    assert is_of_driver(Function("genet", "__any_name"), genet)
+    assert is_of_driver(Function("broadcom", "__any_name"), genet)
+    assert not is_of_driver(Function("", "napi_bcmgenet_"), genet)
+    assert not is_of_driver(Function("another", "bcmgenet_rx_poll"), genet)
+    # Other machines than ours may not know the functions.
+    assert not is_of_driver(Function("", "bcmgenet_rx_poll"), replace(genet, driver_functions=""))
 
 
 def test_every_function_is_in_one_pair() -> None:

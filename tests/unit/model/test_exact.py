@@ -22,8 +22,8 @@ def test_the_json_form_keeps_every_value() -> None:
 
 
 def test_another_version_of_the_json_form_is_refused() -> None:
-    with pytest.raises(ValueError, match="the exact boot has version 7, expected 1"):
-        loads(dumps(BOOT).replace('"version": 1', '"version": 7'))
+    with pytest.raises(ValueError, match="the exact boot has version 7, expected 2"):
+        loads(dumps(BOOT).replace('"version": 2', '"version": 7'))
 
 
 def test_rates_are_those_of_virtual_time() -> None:
