@@ -110,11 +110,13 @@ def make_payload(
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
+    nic, driver = board.nic, board.nic.path[-1]
+    # The bus of a model has a driver, too.
+    missing = [name for name in (*(nic.modules if nic.model else ()), driver) if name not in names]
     # Without a list of modules, the image shows whether the driver is built in: each driver has its name as a text.
-    driver = board.nic.driver
-    if board.nic.path[-1] not in names and (known or f"{driver}\0".encode() not in image):
+    if missing and (known or f"{nic.driver}\0".encode() not in image):
         what = "a build" if known else "a kernel without modules (Image,modules.tar.xz names both), and"
-        raise UnfitBuildError(f"{build} has no driver {driver}", f"{what} without a driver of a board", driver)
+        raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
     used = names.intersection(optional)
     sender = PKTGEN if PKTGEN in used else SENDER
     amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
