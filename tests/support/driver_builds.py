@@ -32,6 +32,10 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     "igb": ("drivers/net/ethernet/intel/igb", ""),
     "macb": ("drivers/net/ethernet/cadence", ""),
     "r8169": ("drivers/net/ethernet/realtek", ""),
+    **{
+        name: ("drivers/net/usb", f"obj-m := {name}.o\n")
+        for name in ("ax88179_178a", "cdc_ether", "lan78xx", "r8152", "smsc95xx", "usbnet")
+    },
     "virtio_net": ("drivers/net/virtio_net.c", "obj-m := virtio_net.o\n"),
 }
 CROSS = "aarch64-linux-gnu-"
@@ -135,7 +139,7 @@ class _Tree:
         makefile.write_text(makefile.read_text().replace("/usr/src/", f"{self._base}/usr/src/"))
         _run("dpkg-deb", "-x", source, root / "source")
         (archive,) = (root / "source" / "usr" / "src").glob("linux-source-*.tar.xz")
-        places = [f"linux-source-{series}/{place}" for place, _ in SOURCES.values()]
+        places = sorted({f"linux-source-{series}/{place}" for place, _ in SOURCES.values()})
         _run("tar", "-C", root, "--strip-components=1", "-xJf", archive, *places)
         shutil.rmtree(root / "source")
         # It has 140 MB, of which 1 MB is kept.
