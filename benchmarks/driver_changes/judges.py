@@ -10,12 +10,14 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from benchmarks.driver_changes.changes import DRIVERS, PATCHES, Change
+from pytest_pinet.ab.exact_machines import QemuMachines
+from pytest_pinet.ab.exact_series import ExactSeries
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.exact import Comparison, ExactChange, ExactLimits, WindowChange, judge_exact
+from pytest_pinet.judge.exact import ExactChange, ExactLimits, WindowChange
+from pytest_pinet.judge.exact_functions import Comparison
 from tests.support.driver_builds import patched_module
 from tests.support.emulated_gate import EmulatedGate, emulated_gate
 
@@ -47,13 +49,13 @@ def exact_change(change: Change) -> ExactChange:
 
     Raises BuildError, CapabilityError, LabError.
     """
-    bench, stock = ExactBench(exact_boards()[change.board]), stock_build(_quiet)
+    machines = QemuMachines({change.board: exact_boards()[change.board]})
     with TemporaryDirectory() as name:
         folder = Path(name)
         plain = load_build(str(patched_module(None, folder / "plain", DRIVERS[change.board]))) if change.patch else None
-        builds = plain, load_build(str(build_file(change, folder)))
-        a, b = (bench.measured(bench.payload(stock, build), _quiet).boot for build in builds)
-    return judge_exact(a, b, ExactLimits())
+        build = load_build(str(build_file(change, folder)))
+        plans = machines.known_good(change.board, plain, build, _quiet), machines.boot(change.board, build, _quiet)
+        return ExactSeries(change.board, *plans, "the driver without the patch", _quiet).judge(ExactLimits())
 
 
 def exact(found: ExactChange) -> Finding:

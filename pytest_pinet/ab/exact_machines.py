@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build
-from pytest_pinet.exact.payload import module_names
+from pytest_pinet.exact.payload import OPTIONAL, VLAN_MODULE, Payload, module_names
 from pytest_pinet.model.build import Build
+from pytest_pinet.model.exact import VLAN, MadeExactBoot
 from pytest_pinet.session.exact_machines import PlannedExactBoot
 
 Say = Callable[[str], None]
@@ -28,8 +29,8 @@ class QemuMachines:
         self._stock: Build | None = None
         self._benches: dict[str, ExactBench] = {}
         self._kernels: dict[str, Build] = {}
-        # Whether both builds have pktgen, by NIC. Without it, both send with our own sender: equal traffic is compared.
-        self._pktgen: dict[str, bool] = {}
+        # The optional modules that both builds have, by NIC: equal traffic is compared.
+        self._optional: dict[str, Collection[str]] = {}
         self._stop = threading.Event()
 
     @property
@@ -40,16 +41,27 @@ class QemuMachines:
         bench = self._bench(nic)
         kernel = build if build is not None and build.kernel is not None else self._stock_kernel(say)
         self._kernels[nic] = kernel
-        self._pktgen[nic] = all("pktgen" in module_names(kernel, one) for one in (build, new))
-        payload = bench.payload(kernel, build, self._pktgen[nic])
-        boots = 0 if bench.is_proved(payload) else _PROOF
-        return PlannedExactBoot(boots, lambda: bench.known_good(payload, say, [self._stop]))
+        self._optional[nic] = module_names(kernel, build).intersection(module_names(kernel, new), OPTIONAL)
+        if VLAN in bench.board.nic.windows and VLAN_MODULE not in self._optional[nic]:
+            say(f"{nic}: no traffic in a VLAN, because not both builds have the module {VLAN_MODULE}")
+        payload = bench.payload(kernel, build, self._optional[nic])
+        return self._planned(bench, payload, say, proves=True)
 
     def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)
-        payload = bench.payload(self._kernels[nic], build, self._pktgen[nic])
-        boots = int(not bench.is_measured(payload))
-        return PlannedExactBoot(boots, lambda: bench.measured(payload, say, [self._stop]))
+        return self._planned(bench, bench.payload(self._kernels[nic], build, self._optional[nic]), say)
+
+    def _planned(self, bench: ExactBench, payload: Payload, say: Say, proves: bool = False) -> PlannedExactBoot:
+        def boots(number: int) -> int:
+            if proves and not number:
+                return 0 if bench.is_proved(payload) else _PROOF
+            return int(not bench.is_measured(payload.vary(number)))
+
+        def make(number: int) -> MadeExactBoot:
+            booted = bench.known_good if proves and not number else bench.measured
+            return booted(payload.vary(number), say, [self._stop])
+
+        return PlannedExactBoot(boots, make)
 
     def stop(self) -> None:
         self._stop.set()

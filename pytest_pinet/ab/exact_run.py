@@ -13,12 +13,13 @@ import pytest
 
 from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.ab.exact_machines import QemuMachines
+from pytest_pinet.ab.exact_series import ExactSeries
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
-from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, InvalidMeasurement, UnsupportedError
+from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, UnsupportedError
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
-from pytest_pinet.judge.exact import ExactLimits, differs_beside_build, judge_exact
+from pytest_pinet.judge.exact import ExactChange, ExactLimits
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import Function, MadeExactBoot
@@ -35,7 +36,7 @@ from pytest_pinet.session.settings import settings
 # How often a test that waits for a boot shows what the boot says.
 _POLL_S = 0.2
 Plan = tuple[PlannedExactBoot, PlannedExactBoot]
-Boots = tuple[MadeExactBoot, MadeExactBoot]
+Judged = tuple[ExactSeries, ExactChange]
 
 
 def measure_exact(session: PinetSession) -> None:
@@ -59,16 +60,16 @@ class ExactRun:
     """Implements ``ExactMode``. Registered as a plugin.
 
     The first test plans the boots for all NICs of the run. The boots of all NICs then run at the same time, each NIC in
-    a thread of its own, and each test waits for the boots of its NIC. A worker of xdist boots only for its own tests.
+    a thread of its own, and each test waits for the boots of its NIC. A test with other limits than the first one may
+    need more boots. A worker of xdist boots only for its own tests.
     """
 
     def __init__(self, session: PinetSession, options: ABOptions, machines: ExactMachines) -> None:
         self._session = session
         self._options = options
         self._machines = machines
-        # Threads add to it.
-        self._fresh: list[MadeExactBoot] = []
-        self._boots: dict[str, Future[Boots]] = {}
+        self._series: dict[str, ExactSeries] = {}
+        self._judged: dict[tuple[str, ExactLimits], Future[Judged]] = {}
         self._began_all = False
         self._without_board: set[str] = set()
         # What boots say, for the thread of the tests: only that one may write to the terminal.
@@ -85,41 +86,36 @@ class ExactRun:
         try:
             with session.progress:
                 if session.dry_run is not None:
-                    boots_of = [one.boots for one in self._plan(nic)]
+                    boots_of = [one.boots(0) for one in self._plan(nic)]
                     session.dry_run.boot(item, nic, [options.name(side) for side in Side], boots_of)
-                self._begin_boots(item.session, nic)
-                a, b = self._result(nic)
+                self._begin_boots(item.session, nic, limits)
+                series, found = self._result(nic, limits)
         except CapabilityError as error:
             if nic in self._without_board:
                 # Also the report of a worker has the keywords.
                 item.keywords[NO_BOARD] = True
             pytest.skip(for_log(str(error)))
-        identities = a.boot.identity, b.boot.identity
-        item.stash[COMBINATION_KEY] = exact_combination(nic, identities[1].qemu)
-        if why := differs_beside_build(*identities):
-            raise InvalidMeasurement(f"{nic}: {why}")
-        found = judge_exact(a.boot, b.boot, limits)
-        if found.missing or not found.windows:
-            why = "; ".join(found.missing) or "neither boot has a window of traffic"
-            raise InvalidMeasurement(f"{nic}: the boots cannot be compared: {why}")
-        turns = [_turn(number, side, made) for number, (side, made) in enumerate(zip(Side, (a, b), strict=True), 1)]
+        finally:
+            if nic in self._series and (identity := self._series[nic].identity) is not None:
+                item.stash[COMBINATION_KEY] = exact_combination(nic, identity.qemu)
+        turns = [_turn(n, *turn, made) for n, (turn, made) in enumerate(series.boots.items(), 1)]
         names = options.name(Side.A), options.name(Side.B)
         changed = {one.function for window in found.windows for one in window.functions[:MOST_FUNCTIONS]}
         places = _places(options.new, changed)
-        boots = a.boot, b.boot
-        records = exact_records(names, boots, found, turns, started, lambda function: places.get(function, ""))
+        a, b = (series.boots[0, side].boot.identity for side in Side)
+        records = exact_records(names, (a, b), found, turns, started, lambda function: places.get(function, ""))
         finished = [session.results.finished(item, record) for record in records]
         item.stash[RESULTS_KEY] += finished
         return finished
 
-    def _begin_boots(self, session: pytest.Session, nic: str) -> None:
+    def _begin_boots(self, session: pytest.Session, nic: str, limits: ExactLimits) -> None:
         """Begin the boots of a NIC. The first time, also begin the boots of all other NICs of this run."""
         # A scheduler chooses the tests of a worker one by one.
         others = [] if self._began_all or self._session.is_worker else _nics_of(session)
         self._began_all = True
         for one in (nic, *others):
-            if one not in self._boots:
-                self._boots[one] = self._begin(one)
+            if (one, limits) not in self._judged:
+                self._judged[one, limits] = self._begin(one, limits)
 
     def _plan(self, nic: str) -> Plan:
         """Check both builds, before the first boot of either."""
@@ -138,50 +134,42 @@ class ExactRun:
         else:
             self._said.put(text)
 
-    def _begin(self, nic: str) -> Future[Boots]:
+    def _begin(self, nic: str, limits: ExactLimits) -> Future[Judged]:
         """Plan the boots of a NIC, and make them in a thread. The result is the error of the plan or of the boots."""
-        future: Future[Boots] = Future()
+        future: Future[Judged] = Future()
         try:
-            plan = self._plan(nic)
+            if nic not in self._series:
+                self._series[nic] = ExactSeries(nic, *self._plan(nic), self._options.name(Side.A), self._say)
+            series = self._series[nic]
         except Exception as error:
             future.set_exception(error)
             return future
 
         def run() -> None:
             try:
-                future.set_result(self._make(*plan))
+                future.set_result((series, series.judge(limits)))
             except Exception as error:
                 future.set_exception(error)
 
-        # The payloads of both builds live as long as the thread.
         threading.Thread(target=run, daemon=True).start()
         return future
 
-    def _make(self, a: PlannedExactBoot, b: PlannedExactBoot) -> Boots:
-        with self._known_good():
-            made = self._kept(a.make())
-        return made, self._kept(b.make())
-
-    def _kept(self, made: MadeExactBoot) -> MadeExactBoot:
-        self._fresh += [] if made.cached else [made]
-        return made
-
-    def _result(self, nic: str) -> Boots:
+    def _result(self, nic: str, limits: ExactLimits) -> Judged:
         """Wait for the boots of a NIC. Raises what they raised."""
-        boots = self._boots[nic]
-        while not boots.done():
+        future = self._judged[nic, limits]
+        while not future.done():
             try:
                 self._session.progress.show(self._said.get(timeout=_POLL_S))
             except Empty:
                 continue
         try:
-            return boots.result()
+            return future.result()
         except (BuildError, UnsupportedError):
             # An exact board gives the same result each time.
             raise
         except Exception:
             # The reason may pass: a rerun, or the next test of this NIC, boots again.
-            del self._boots[nic]
+            del self._judged[nic, limits]
             raise
 
     @contextmanager
@@ -209,7 +197,8 @@ class ExactRun:
         turns = {one.combination.id: one.change.turns for one in results if one.change is not None}
         # A boot of an earlier run takes no time. Workers made the boots of their results.
         made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
-        return change_head(a, b, results, False, max(made, len(self._fresh)), failed, interrupted, exact=True)
+        fresh = sum(not one.cached for series in self._series.values() for one in series.boots.values())
+        return change_head(a, b, results, False, max(made, fresh), failed, interrupted, exact=True)
 
 
 def _nics_of(session: pytest.Session) -> list[str]:
@@ -231,11 +220,12 @@ def _places(build: Build, functions: Collection[Function]) -> dict[Function, str
     return found | {function: places[function.name] for function in rest if function.name in places}
 
 
-def _turn(number: int, side: Side, made: MadeExactBoot) -> TurnRecord:
+def _turn(number: int, variation: int, side: Side, made: MadeExactBoot) -> TurnRecord:
     identity = made.boot.identity
     return TurnRecord(
         number=number,
         side=str(side),
+        variation=variation,
         started_s=0.0,
         seconds=0.0 if made.cached else made.seconds,
         running={"uname": identity.kernel, "version": identity.banner, "cmdline": identity.cmdline},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
 from pytest_pinet.evidence.fdt import DeviceTree, cells, text
-from pytest_pinet.model.exact import DOWN_UP, LINK
+from pytest_pinet.model.exact import BATCH, DOWN_UP, LINK, MULTICAST, REPLUG, VLAN
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -162,8 +162,6 @@ def _free_phandle(tree: DeviceTree) -> int:
     return 1 + max(int.from_bytes(node.get("phandle", b"")) for node in tree.values())
 
 
-# The host controller's module is on the way of each frame, but it is not the driver under test.
-_XHCI = ("xhci_plat_hcd",)
 _R8152 = (
     r"_{0,2}rtl(_|81)|r815|(generic_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)|(get|set)_(registers|ethernet_addr)"
     r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
@@ -173,6 +171,29 @@ _USBNET = (
     r"|(__)?usbnet_|__handle_link_change|defer_bh$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
     r"|wait_skb_queue_empty$|(generic_)?mii_"
 )
+# The faults that adapters and their drivers know: r8152 does not clear the halt of an endpoint, and only two chips give
+# the sum of all octets, in which padding counts.
+_SHORT = ("fault-checksum", "fault-overrun", "fault-short")
+_HALTS = (*_SHORT, "fault-stall")
+_SUMS = (*_HALTS, "fault-padding")
+
+
+def _usb(
+    driver: str,
+    device: str,
+    path: tuple[str, ...],
+    functions: str,
+    source: str,
+    faults: tuple[str, ...],
+    words: tuple[str, ...] = (),
+) -> ExactNic:
+    """Return a USB adapter. The module of its host controller works on each frame, but is not the driver under test."""
+    model = DeviceModel(source, _xhci, words)
+    windows = (BATCH, VLAN, MULTICAST, *faults, LINK, REPLUG)
+    # A received frame takes 0.47 ms, and one large request of smsc95xx more than 8 ms.
+    return ExactNic(driver, device, path, functions, ("xhci_plat_hcd",), model=model, distance_us=1000, windows=windows)
+
+
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # Of 381 to 401 functions of e1000e and igb, 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and
@@ -205,28 +226,30 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
-        windows=(DOWN_UP, LINK),
+        windows=(BATCH, VLAN, MULTICAST, "fault-checksum", "fault-padding", "fault-overrun", DOWN_UP, LINK),
     ),
-    "rtl8153": ExactNic("r8152", "rtl8153", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci)),
-    "rtl8156b": ExactNic(
-        "r8152", "rtl8156b", ("mii", "r8152"), _R8152, _XHCI, model=DeviceModel("r8152", _xhci, ("chip=rtl8156b",))
+    "rtl8153": _usb("r8152", "rtl8153", ("mii", "r8152"), _R8152, "r8152", _SHORT),
+    "rtl8156b": _usb("r8152", "rtl8156b", ("mii", "r8152"), _R8152, "r8152", _SHORT, ("chip=rtl8156b",)),
+    "ax88179": _usb(
+        "ax88179_178a", "ax88179", ("mii", "usbnet", "ax88179_178a"), r"(__)?ax88179_" + _USBNET, "ax88179", _HALTS
     ),
-    "ax88179": ExactNic(
-        "ax88179_178a",
-        "ax88179",
-        ("mii", "usbnet", "ax88179_178a"),
-        r"(__)?ax88179_" + _USBNET,
-        _XHCI,
-        model=DeviceModel("ax88179", _xhci),
-    ),
-    "lan7800": ExactNic(
+    "lan7800": _usb(
         "lan78xx",
         "lan7800",
         ("microchip", "lan78xx"),
         r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
-        _XHCI,
-        model=DeviceModel("lan78xx", _xhci),
+        "lan78xx",
+        _SUMS,
     ),
+    "lan9514": _usb(
+        "smsc95xx",
+        "lan9514",
+        ("mii", "usbnet", "smsc", "smsc95xx"),
+        r"smsc|lan(87|95)" + _USBNET,
+        "smsc95xx",
+        _SUMS,
+    ),
+    "cdc": _usb("cdc_ether", "cdc", ("mii", "usbnet", "cdc_ether"), r"cdc_" + _USBNET, "cdc", _HALTS),
     "rtl8125b": ExactNic(
         "r8169",
         "rtl8125b",
@@ -234,12 +257,35 @@ NICS: Mapping[str, ExactNic] = {
         r"r8169_|(__)?rtl_|rtl81|__r8168_|r8168|rtl821x_|rtl822x|rtlgen_",
         ("pci_host_generic",),
         model=DeviceModel("r8169", _pci),
+        windows=(DOWN_UP, LINK),
+    ),
+    "i226": ExactNic(
+        "igc",
+        "i226",
+        ("igc",),
+        r"(__)?igc_",
+        ("pci_host_generic",),
+        model=DeviceModel("igc", _pci),
+        windows=(DOWN_UP, LINK),
     ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file
 # (lab/exact.yaml) says which boards exist.
 PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
-    VIRT: ("e1000e", "igb", "virtio", "genet", "rtl8125b", "rtl8153", "rtl8156b", "ax88179", "lan7800"),
+    VIRT: (
+        "e1000e",
+        "igb",
+        "virtio",
+        "genet",
+        "rtl8125b",
+        "i226",
+        "rtl8153",
+        "rtl8156b",
+        "ax88179",
+        "lan7800",
+        "lan9514",
+        "cdc",
+    ),
     VIRT_SLOT: ("e1000e", "virtio"),
     VERSAL: ("gem",),
 }

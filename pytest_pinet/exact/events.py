@@ -10,8 +10,9 @@ from itertools import count
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact.board import SLOT_NIC, ExactBoard, properties
-from pytest_pinet.exact.traffic import Amount
-from pytest_pinet.model.exact import LINK, REPLUG
+from pytest_pinet.exact.traffic import FAULTS, Amount
+from pytest_pinet.model.exact import BATCH, LINK, REPLUG
+from pytest_pinet.model.traffic import Direction
 
 # QEMU answers within milliseconds, unless the machine is very busy.
 ANSWER_S = 60.0
@@ -24,6 +25,14 @@ class Event(StrEnum):
     LINK_ON = "link on"
     UNPLUG = "unplug"
     PLUG_IN = "plug in"
+    HOLD = "hold frames"
+    RELEASE = "release frames"
+    FAULT_CHECKSUM = "fault checksum"
+    FAULT_PADDING = "fault padding"
+    FAULT_OVERRUN = "fault overrun"
+    FAULT_SHORT = "fault short"
+    FAULT_STALL = "fault stall"
+    FAULT_NONE = "fault none"
 
 
 EVENTS_OF = {LINK: (Event.LINK_OFF, Event.LINK_ON), REPLUG: (Event.UNPLUG, Event.PLUG_IN)}
@@ -31,7 +40,13 @@ EVENTS_OF = {LINK: (Event.LINK_OFF, Event.LINK_ON), REPLUG: (Event.UNPLUG, Event
 
 def events_of(amount: Amount) -> tuple[Event, ...]:
     """Return what the host does during an amount of traffic, in all its turns."""
-    return EVENTS_OF.get(amount.traffic, ()) * amount.turns
+    if amount.traffic in FAULTS:
+        each: tuple[Event, ...] = (Event(amount.traffic.replace("-", " ")), Event.FAULT_NONE)
+    elif amount.traffic == BATCH and amount.direction is Direction.RX:
+        each = (Event.HOLD, Event.RELEASE) * amount.count
+    else:
+        each = EVENTS_OF.get(amount.traffic, ())
+    return each * amount.turns
 
 
 class Events:

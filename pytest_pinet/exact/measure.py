@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
@@ -20,7 +20,7 @@ from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.device_models import model_for
 from pytest_pinet.exact.events import events_of
-from pytest_pinet.exact.payload import Payload, make_payload
+from pytest_pinet.exact.payload import OPTIONAL, Payload, make_payload
 from pytest_pinet.exact.qemu import find_qemu, plugin_for
 from pytest_pinet.exact.store import boot_once, key_of, known_boot
 from pytest_pinet.exact.traffic import amounts_of
@@ -52,12 +52,12 @@ class ExactBench:
             # The plugin stops the guest during an event.
             raise CapabilityError(f"the exact board {board.name} cannot run: {self.plugin.missing}")
 
-    def payload(self, base: Build, build: Build | None = None, pktgen: bool = True) -> Payload:
+    def payload(self, base: Build, build: Build | None = None, optional: Collection[str] = OPTIONAL) -> Payload:
         """Return what the board boots for a build, after all checks that need no boot. See ``make_payload``."""
         every = amounts_of(self.board, self.qemu.version)
         # The plugin stops the guest while the host does something.
         amounts = [amount for amount in every if self.plugin.path is not None or not events_of(amount)]
-        return make_payload(self.board, base, build, amounts=amounts, pktgen=pktgen)
+        return make_payload(self.board, base, build, amounts=amounts, optional=optional)
 
     def is_proved(self, payload: Payload) -> bool:
         """Return whether ``known_good`` takes the values of this build from the cache."""

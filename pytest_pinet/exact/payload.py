@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from pytest_pinet.builds.image import page_kib
+from pytest_pinet.builds.loaded_part import loaded_part
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.builds.tree import built_in_modules
@@ -18,13 +19,22 @@ from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import Event, events_of
-from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
-from pytest_pinet.exact.traffic import AMOUNTS, Amount
+from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
+from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
+from pytest_pinet.model.exact import VLAN
 from pytest_pinet.tuning.values import mask_of, write_mask
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.
 LIMIT_S = 300
+VLAN_MODULE = "8021q"
+# Modules that traffic uses if both builds have them.
+OPTIONAL = (PKTGEN, VLAN_MODULE)
+# What a meaningless change adds, times its number: letters to the command line, octets that nothing reads to each
+# module, and a file of so many octets to the initramfs. Odd numbers of octets reach other places in a page each time.
+_LETTERS, _PADDING, _FILLING = 23, 5_003, 300_007
+# The modules that send frames.
+_SENDERS = (PKTGEN, "af_packet")
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
@@ -33,7 +43,9 @@ class Payload:
     """What a board boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
     ``modules`` are the hashes of the modules by name, ``traffic`` is the hash of the traffic program, ``sender`` is
-    ``pktgen`` or ``sender``. ``events`` are what the host does while the guest runs, in this order.
+    ``pktgen`` or ``sender``. ``events`` are what the host does while the guest runs, in this order. ``vary`` returns
+    the same with the meaningless change of this number: what surrounds the build, not the build. It moves memory and
+    timers as another binary does.
     """
 
     build: str
@@ -44,7 +56,8 @@ class Payload:
     modules: Mapping[str, str]
     traffic: str
     sender: str
-    events: tuple[Event, ...] = ()
+    events: tuple[Event, ...]
+    vary: Callable[[int], Payload]
 
     @property
     def image_hash(self) -> str:
@@ -62,14 +75,14 @@ def make_payload(
     build: Build | None,
     limit_s: int = LIMIT_S,
     amounts: Sequence[Amount] = AMOUNTS,
-    pktgen: bool = True,
+    optional: Collection[str] = OPTIONAL,
 ) -> Payload:
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
-    All traffic must end within ``limit_s`` of virtual time. Our own sender sends frames if the build has no pktgen, or
-    if ``pktgen`` is false. A build without a kernel consists of modules, which replace modules of ``base``. Raises
-    BuildError for a build that this board cannot run, CapabilityError for a build that does not concern this board, or
-    whose kernel lacks what an exact board needs.
+    All traffic must end within ``limit_s`` of virtual time. Of the modules in ``optional``, traffic uses those that the
+    build has: without pktgen, our own sender sends frames; without 8021q, VLANs are left out. A build without a kernel
+    consists of modules, which replace modules of ``base``. Raises BuildError for a build that this board cannot run,
+    CapabilityError for a build that does not concern this board, or whose kernel lacks what an exact board needs.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
@@ -87,8 +100,13 @@ def make_payload(
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
-    sender = "pktgen" if pktgen and "pktgen" in names else "sender"
-    order = _load_order(board, build, known, names, sender)
+    used = names.intersection(optional)
+    sender = PKTGEN if PKTGEN in used else SENDER
+    amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
+    # The packet socket of our own sender is a module of Debian's kernels.
+    of_traffic = [PKTGEN if PKTGEN in used else "af_packet"]
+    of_traffic += [VLAN_MODULE] if any(amount.traffic == VLAN for amount in amounts) else []
+    order = _load_order(board, build, known, names, of_traffic)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
         raise CapabilityError(
             f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
@@ -101,39 +119,46 @@ def make_payload(
                 "mismatch",
             )
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
-    script, archive, hashes = [f"limit {limit_s}"], Archive(), {}
-    for folder in ("proc", "sys", "dev"):
-        archive.add(folder, stat.S_IFDIR | 0o755)
-    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
-    archive.add("dev/random", stat.S_IFCHR | 0o600, device=(1, 8))
+    loaded = {module.name for module in order}
+    words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in loaded)]
+    signed = _needs_signatures(kernel_config(kernel_of, image), words)
+    modules = {module.name: _read(paths[module.name], signed) for module in order}
     program = traffic_program()
-    archive.add("init", _PROGRAM, program)
-    for module in order:
-        data = _plain(paths[module.name])
-        hashes[module.name] = hashlib.sha256(data).hexdigest()
-        archive.add(f"modules/{module.name}.ko", _FILE, data)
-        script.append(" ".join(["module", f"/modules/{module.name}.ko", *options.get(module.name, [])]))
-    if board.machine.processors == 1:
-        script.append("counter")
-    script.append(f"pair {' '.join(MACS)}")
-    script += steering
-    script += [f"write {_path(name)} {value}" for name, value in build.sysctls]
-    script.append(f"distance {board.nic.distance_us}")
-    script += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
-    script.append("symbols")
-    archive.add("script", _FILE, "".join(f"{line}\n" for line in script).encode())
-    words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in hashes)]
-    return Payload(
-        build=str(build),
-        release=kernel_of.release or "",
-        image=image,
-        initramfs=archive.packed(),
-        cmdline=cmdline(board, tuple(words)),
-        modules=hashes,
-        traffic=hashlib.sha256(program).hexdigest()[:16],
-        sender=sender,
-        events=tuple(event for amount in amounts for event in events_of(amount)),
-    )
+    traffic = ["counter"] if board.machine.processors == 1 else []
+    traffic += [f"pair {' '.join(MACS)}", *steering]
+    traffic += [f"write {_path(name)} {value}" for name, value in build.sysctls]
+    traffic.append(f"distance {board.nic.distance_us}")
+    traffic += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
+
+    def vary(number: int) -> Payload:
+        script, archive = [f"limit {limit_s}"], Archive()
+        for folder in ("proc", "sys", "dev"):
+            archive.add(folder, stat.S_IFDIR | 0o755)
+        archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
+        archive.add("dev/random", stat.S_IFCHR | 0o600, device=(1, 8))
+        archive.add("init", _PROGRAM, program)
+        # No module depends on the sender of frames, so its place is free.
+        for name in sorted(modules, key=lambda name: bool(number % 2 and name in _SENDERS)):
+            data = loaded_part(modules[name], number * _PADDING) if number and not signed else modules[name]
+            archive.add(f"modules/{name}.ko", _FILE, data)
+            script.append(" ".join(["module", f"/modules/{name}.ko", *options.get(name, [])]))
+        archive.add("script", _FILE, "".join(f"{line}\n" for line in [*script, *traffic, "symbols"]).encode())
+        if number:
+            archive.add("filling", _FILE, bytes(number * _FILLING))
+        return Payload(
+            build=str(build),
+            release=kernel_of.release or "",
+            image=image,
+            initramfs=archive.packed(),
+            cmdline=cmdline(board, (*words, *([f"pinet.variation={'x' * (number * _LETTERS)}"] if number else []))),
+            modules={name: hashlib.sha256(data).hexdigest() for name, data in modules.items()},
+            traffic=hashlib.sha256(program).hexdigest()[:16],
+            sender=sender,
+            events=tuple(event for amount in amounts for event in events_of(amount)),
+            vary=vary,
+        )
+
+    return vary(0)
 
 
 def module_names(base: Build, build: Build | None) -> set[str]:
@@ -176,11 +201,19 @@ def _image(build: Build) -> bytes:
         raise ConfigError(error.message) from None
 
 
-def _plain(path: Path) -> bytes:
+def _read(path: Path, signed: bool) -> bytes:
+    """Return a module as the board loads it. Raises ConfigError."""
     try:
-        return unpacked(path.read_bytes())
+        data = unpacked(path.read_bytes())
+        return data if signed else loaded_part(data)
     except (Unreadable, OSError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _needs_signatures(config: Mapping[str, str], words: Sequence[str]) -> bool:
+    """Return whether the kernel refuses modules without the signature, which is behind the end of their files."""
+    asked = ("module.sig_enforce", "lockdown=")
+    return config.get("CONFIG_MODULE_SIG_FORCE") == "y" or any(word.startswith(asked) for word in words)
 
 
 def _modules(build: Build) -> dict[str, Path]:
@@ -193,9 +226,12 @@ def _modules(build: Build) -> dict[str, Path]:
 
 
 def _load_order(
-    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], names: Collection[str], sender: str
+    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], names: Collection[str], traffic: Sequence[str]
 ) -> list[ModuleId]:
-    """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError."""
+    """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError.
+
+    ``traffic`` are modules that the traffic needs.
+    """
     order: dict[str, ModuleId] = {}
 
     def add(name: str, needed_by: Sequence[str]) -> None:
@@ -210,7 +246,6 @@ def _load_order(
     driver = board.nic.path[-1]
     if known and driver not in names:
         raise BuildError(f"{build} has no driver {driver} for the NIC of the board {board.name}", "no driver")
-    # The packet socket of our own sender is a module of Debian's kernels.
-    for name in (*board.nic.modules, "pktgen" if sender == "pktgen" else "af_packet", *board.nic.path):
+    for name in (*board.nic.modules, *traffic, *board.nic.path):
         add(name, ())
     return list(order.values())

@@ -8,19 +8,34 @@ from dataclasses import dataclass, replace
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.exact.board import ExactBoard
-from pytest_pinet.model.exact import DOWN_UP, LINK, REPLUG, USER, ExactWindow, Function
+from pytest_pinet.model.exact import (
+    BATCH,
+    DOWN_UP,
+    FAULT,
+    FRAME,
+    LINK,
+    MULTICAST,
+    REPLUG,
+    USER,
+    VLAN,
+    ExactWindow,
+    Function,
+)
 from pytest_pinet.model.traffic import Direction
 
-FRAME, PKTGEN, SENDER, TCP, REQUEST, BULK = "frame", "pktgen", "sender", "tcp", "request", "bulk"
+PKTGEN, SENDER, TCP, REQUEST, BULK = "pktgen", "sender", "tcp", "request", "bulk"
+# As in devices/cable.h.
+FAULTS = tuple(f"{FAULT}{name}" for name in ("checksum", "padding", "overrun", "short", "stall"))
 
 
 @dataclass(frozen=True)
 class Amount:
     """One fixed amount of traffic: ``count`` frames of ``octets``, ``octets`` over TCP, or ``count`` requests.
 
-    FRAME frames come one by one, to an idle driver; PKTGEN frames come as fast as they can be sent. LINK, REPLUG and
-    DOWN_UP are one ping, from the moment at which the link is switched on again, the NIC is plugged in again, or the
-    guest closes the NIC to open it again.
+    FRAME frames come one by one, to an idle driver, and so do those of VLAN, MULTICAST and FAULTS; PKTGEN frames come
+    as fast as they can be sent. Of BATCH, ``count`` times 32 frames come at once. LINK, REPLUG and DOWN_UP are one
+    ping, from the moment at which the link is switched on again, the NIC is plugged in again, or the guest closes the
+    NIC to open it again.
 
     It is sent ``turns`` times.
     """
@@ -45,8 +60,16 @@ AMOUNTS = (
     Amount(REQUEST, Direction.TX, 64, 64, 3),
     Amount(BULK, Direction.TX, 16384, 16, 3),
 )
-# What only some boards measure: those whose NIC has it in ``windows``.
-MORE = tuple(Amount(event, Direction.TX, 64, 1, 3) for event in (DOWN_UP, LINK, REPLUG))
+# What only some boards measure: those whose NIC has it in ``windows``. Events come last: they show that the NIC works
+# after a fault.
+MORE = (
+    *(Amount(BATCH, direction, 1514, 6, 3) for direction in (Direction.TX, Direction.RX)),
+    *(Amount(VLAN, direction, 60, 64, 3) for direction in (Direction.TX, Direction.RX)),
+    Amount(MULTICAST, Direction.RX, 60, 32, 3),
+    # Shorter frames than the shortest on the cable get padding.
+    *(Amount(fault, Direction.RX, 46, 64, 3) for fault in FAULTS),
+    *(Amount(event, Direction.TX, 64, 1, 3) for event in (DOWN_UP, LINK, REPLUG)),
+)
 
 
 def amounts_of(board: ExactBoard, qemu: Sequence[int]) -> tuple[Amount, ...]:
@@ -60,9 +83,9 @@ def amounts_of(board: ExactBoard, qemu: Sequence[int]) -> tuple[Amount, ...]:
 def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     """Return one window for each amount, in the order of the first turns.
 
-    Of single frames, requests and events, each function has its middle count of all turns: a timer of a driver or of
-    the kernel (e1000e reads its counters every two seconds) meets one turn of three, or none. The traffic program's own
-    instructions do not count, because it waits between frames.
+    Of single frames, batches, requests and events, each function has its middle count of all turns: a timer of a driver
+    or of the kernel (e1000e reads its counters every two seconds) meets one turn of three, or none. The traffic
+    program's own instructions do not count, because it waits between frames.
 
     Of frames at full load, the turn with the middle time counts: a driver and the kernel's softirqs may fall into
     another rhythm for some thousand packets (e1000e: 64 packets a poll instead of one, +60 % packets per second), and
@@ -72,8 +95,8 @@ def joined_turns(windows: Sequence[ExactWindow]) -> tuple[ExactWindow, ...]:
     turns: dict[str, list[ExactWindow]] = {}
     for window in windows:
         turns.setdefault(f"{window.traffic} {window.octets} {window.direction}", []).append(window)
-    joined = {TCP: _sum, FRAME: _busy, **dict.fromkeys((REQUEST, BULK, LINK, REPLUG, DOWN_UP), _each_middle)}
-    found = (joined.get(own[0].traffic, _middle)(own) for own in turns.values())
+    joined = {TCP: _sum, **dict.fromkeys((PKTGEN, SENDER), _middle)}
+    found = (joined.get(own[0].traffic, _each_middle if own[0].is_timed else _busy)(own) for own in turns.values())
     # Without a count, there is nothing to say about frames one by one.
     return tuple(window for window in found if window.virtual_ns)
 

@@ -1,79 +1,49 @@
-"""Judge a new build against the known-good one from one boot each, in a world without noise.
+"""Judge a new build against the known-good one on an exact board, where each boot repeats to the last digit.
 
-Values of an exact board repeat to the last digit. Where frames come one by one, a driver handles each in the same way
-with any other binary, so a change of one instruction in a driver is certain; only functions that shift with any other
-binary (``exact_functions.is_shifting``) have a tolerance there. With requests and at full load, a driver may handle
-another number of packets at once, so the whole window has a measured tolerance, and no function has a limit.
+Where frames come one by one, a driver handles each in the same way with any other binary, so a change of one
+instruction in a driver is certain from one boot of each build. All other counts also depend on where memory lies and
+when a timer fires, which differs in any other binary. If one of these exceeds its limit, both builds are booted again,
+each time with another meaningless change (``exact/payload.py``). A window is slower, or faster, only if each boot of B
+exceeds each boot of A by more than the limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fnmatch import fnmatchcase
+from itertools import product
 
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.exact_functions import FunctionPair, is_of_driver, is_shifting, pairs, whole
-from pytest_pinet.judge.exact_spread import ExactSpread, change_of_rhythm, tolerance_of
+from pytest_pinet.judge.exact_functions import (
+    ROUNDING,
+    SHIFT,
+    Comparison,
+    FunctionChange,
+    FunctionPair,
+    changes,
+    explaining,
+    pairs,
+)
 from pytest_pinet.judge.text import percent
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
 from pytest_pinet.model.limits import InstructionLimit
 from pytest_pinet.model.quantities import Growth, Share
 
-FRAME, TCP = "frame", "tcp"
+TCP = "tcp"
 _ANSWERED = ("request", "bulk")
-# Where a driver may fall into another rhythm.
-_FULL_LOAD = ("pktgen", "sender", TCP)
+# Each build is booted at most so often.
+MOST_BOOTS = 5
 DEFAULT_SOURCE = "default"
+# Smaller changes of instructions and of goodput are no regression by default.
+LEAST = 0.01
 # A short path may grow by this many instructions, whatever share that is.
 _LEAST_GROWTH = 20.0
-# How far the shifting functions together may move, in instructions for each packet. A rebuild of e1000e without changes
-# moved them by 9.5, four nops in macb by 46.
-SHIFT = 50.0
-# The importance of functions of a module that the build changes. Only functions that miss a limit are before them.
-OF_CHANGE = 1
 # A larger window shifts by more: four packets belong to a request and its answer.
 _SHIFT_SHARE = 0.01
 # A smaller change of goodput or of a rate is "unchanged" in words.
 UNCHANGED = 0.0005
-# A smaller change of a function is rounding.
-ROUNDING = 0.005
-
-
-class Comparison(StrEnum):
-    """How a function is compared. CHANGED and DRIVER functions are compared exactly."""
-
-    CHANGED = "changed module"
-    DRIVER = "driver under test"
-    SHIFTING = "shifts with any binary"
-    OTHER = "other"
-
-
-@dataclass(frozen=True)
-class FunctionChange:
-    """The instructions of a function for each packet in both builds. ``missed`` is the limit that it misses.
-
-    ``was`` is another name or module that the function had in A; None if it is unchanged.
-    """
-
-    function: Function
-    a: float
-    b: float
-    comparison: Comparison
-    was: Function | None = None
-    missed: str = ""
-
-    @property
-    def change(self) -> float:
-        """The change in instructions for each packet."""
-        return self.b - self.a
-
-    @property
-    def text(self) -> str:
-        """The change in words: ``gem_rx [macb] 151.00 -> 155.00``."""
-        was = f"{self.was} -> " if self.was is not None else ""
-        return f"{was}{self.function} {self.a:.2f} -> {self.b:.2f}"
+INSTRUCTIONS, GOODPUT = "instructions", "goodput"
 
 
 @dataclass(frozen=True)
@@ -83,31 +53,32 @@ class ExactLimits:
     instructions: tuple[InstructionLimit, ...] = ()
     tolerance: float | None = None
 
-    def of_sum(self, usual: ExactSpread) -> InstructionLimit:
-        """Return the limit on the sum of all functions. The limit that was written last counts."""
+    @property
+    def of_sum(self) -> InstructionLimit:
+        """The limit on the sum of all functions. The limit that was written last counts."""
         own = [limit for limit in self.instructions if not limit.function]
-        if own:
-            return own[-1]
-        return InstructionLimit(Growth(Share(usual.instructions), _LEAST_GROWTH), DEFAULT_SOURCE)
+        return own[-1] if own else InstructionLimit(Growth(Share(LEAST), _LEAST_GROWTH), DEFAULT_SOURCE)
+
+    @property
+    def of_goodput(self) -> float:
+        """The share by which goodput and packets per second may fall."""
+        return LEAST if self.tolerance is None else self.tolerance
 
     def of_function(self, function: Function) -> InstructionLimit | None:
         """Return the limit on one function, or None. Of several globs, the one that was written last counts."""
         own = [one for one in self.instructions if one.function and fnmatchcase(function.name, one.function)]
         return own[-1] if own else None
 
-    def of_goodput(self, usual: ExactSpread) -> float:
-        """Return the share by which goodput and packets per second may fall."""
-        return usual.goodput if self.tolerance is None else self.tolerance
-
 
 @dataclass(frozen=True)
 class WindowChange:
     """One window of both builds and the verdict on B.
 
-    ``sum_a`` and ``sum_b`` are all instructions for each packet, None if neither the plugin nor the guest counted them.
-    ``shift`` is the part of their change that any other binary has. ``functions`` are all that changed, the most
-    telling first. ``unit`` is ``packet`` or ``answer``. ``rhythm`` is the change of the interrupts for each packet if
-    the driver is in another rhythm with B, else None.
+    After several boots of each build, these are the two boots that differ least; ``variations`` are the numbers of
+    their meaningless changes. ``sum_a`` and ``sum_b`` are all instructions for each packet, None if neither the plugin
+    nor the guest counted them. ``shift`` is the part of their change that any other binary has. ``functions`` are all
+    that changed, the most telling first. ``unit`` is ``packet`` or ``answer``. ``is_certain``: more boots cannot change
+    the result.
     """
 
     a: ExactWindow
@@ -119,9 +90,10 @@ class WindowChange:
     functions: tuple[FunctionChange, ...]
     tolerance: float
     limit: InstructionLimit
-    rhythm: float | None = None
+    variations: tuple[int, int] = (0, 0)
     result: Relation = Relation.GO_ON
     why: str = ""
+    is_certain: bool = True
 
     @property
     def change(self) -> float:
@@ -133,10 +105,22 @@ class WindowChange:
         """The change of all instructions for each packet."""
         return None if self.sum_a is None or self.sum_b is None else self.sum_b - self.sum_a
 
+    @property
+    def judged(self) -> float:
+        """The part of the change of all instructions that is judged."""
+        return 0.0 if self.change_of_sum is None else self.change_of_sum - self.shift
+
+    @property
+    def rate(self) -> float:
+        """The relative change of what is judged of the time: goodput, or packets per second if these fell more."""
+        # Packets of TCP have other sizes in another batching: only its goodput counts.
+        other = self.change if self.a.traffic == TCP else self.b.packets_per_second / self.a.packets_per_second - 1
+        return min(self.change, other)
+
 
 @dataclass(frozen=True)
 class ExactChange:
-    """All windows of both boots. ``missing`` names the windows that only one boot has, one sentence each.
+    """All windows of both builds. ``missing`` names the windows that not all boots have, one sentence each.
 
     ``modules`` are the modules that the build changes (empty: the kernel image).
     """
@@ -144,6 +128,11 @@ class ExactChange:
     windows: tuple[WindowChange, ...]
     missing: tuple[str, ...]
     modules: tuple[str, ...]
+
+    @property
+    def uncertain(self) -> list[WindowChange]:
+        """The windows that exceed a limit in all boots so far, but may do so by chance."""
+        return [one for one in self.windows if not one.is_certain]
 
 
 def changed_modules(a: ExactIdentity, b: ExactIdentity) -> tuple[str, ...]:
@@ -162,143 +151,142 @@ def differs_beside_build(a: ExactIdentity, b: ExactIdentity) -> str:
     return ""
 
 
-def judge_exact(a: ExactBoot, b: ExactBoot, limits: ExactLimits) -> ExactChange:
-    """Judge each window of B by the same window of A."""
-    modules = changed_modules(a.identity, b.identity)
-    paired = pairs(a, b)
-    names_a, names_b = ([window.name for window in boot.windows] for boot in (a, b))
+Boots = Mapping[int, ExactBoot]
+
+
+def judge_exact(a: ExactBoot, b: ExactBoot, limits: ExactLimits, more: tuple[Boots, Boots] = ({}, {})) -> ExactChange:
+    """Judge each window of B by the same window of A.
+
+    ``more`` are further boots of A and of B by the number of their meaningless change.
+    """
+    boots = {0: a, **more[0]}, {0: b, **more[1]}
+    names_a, names_b = (
+        [window.name for window in own[0].windows if all(boot.window(window.name) for boot in own.values())]
+        for own in boots
+    )
     missing = [f"{name} was measured with {side} only" for side, own, other in
                (("A", names_a, names_b), ("B", names_b, names_a)) for name in own if name not in other]  # fmt: skip
-    windows = [
-        _judge_window(one, other, paired, modules, a.identity, limits)
-        for one in a.windows
-        if (other := b.window(one.name)) is not None
-    ]
-    return ExactChange(tuple(windows), tuple(missing), modules)
+    comparison = _Comparison(*boots, limits)
+    windows = tuple(comparison.judged(name) for name in names_a if name in names_b)
+    return ExactChange(windows, tuple(missing), comparison.modules)
 
 
-def _judge_window(
-    a: ExactWindow,
-    b: ExactWindow,
-    paired: Sequence[FunctionPair],
-    modules: Sequence[str],
-    identity: ExactIdentity,
-    limits: ExactLimits,
-) -> WindowChange:
-    # TCP moves a fixed number of octets. Packets of another size for the same octets are no other amount of work.
-    per_a, per_b = a.packets, a.packets if a.traffic == TCP else b.packets
-    functions = _changes(a, b, paired, modules, identity, limits, (per_a, per_b))
-    total_a, total_b = _total(a), _total(b)
-    counted = total_a is not None and total_b is not None
-    sum_a = total_a / per_a if counted and total_a is not None else None
-    sum_b = total_b / per_b if counted and total_b is not None else None
-    shift = 0.0
-    if sum_a is not None and sum_b is not None:
-        most = max(SHIFT, _SHIFT_SHARE * sum_a)
-        shifting = [one.change for one in functions if one.comparison is Comparison.SHIFTING]
-        # Without functions, the part that shifts is not known: all of the change may belong to it.
-        moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
-        # A decrease excuses nothing: where a driver falls into another rhythm, work moves between all functions.
-        shift = min(max(moved, 0.0), most)
-    rhythm = change_of_rhythm(a, b) if a.traffic in _FULL_LOAD else None
-    usual = tolerance_of(identity.driver, a.name, rhythm is None, identity.processors)
-    limit, tolerance = limits.of_sum(usual), limits.of_goodput(usual)
-    unit = "answer" if a.traffic in _ANSWERED or a.is_event else "packet"
-    found = WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit, rhythm)
-    result, why = _verdict(found)
-    return replace(found, result=result, why=why)
+class _Comparison:
+    """Compares windows of boots of A and of B by the numbers of their meaningless changes."""
+
+    def __init__(self, a: Boots, b: Boots, limits: ExactLimits) -> None:
+        self._a, self._b, self._limits = a, b, limits
+        self._identity = a[0].identity
+        self._paired: dict[tuple[int, int], list[FunctionPair]] = {}
+        self.modules = changed_modules(a[0].identity, b[0].identity)
+
+    def judged(self, name: str) -> WindowChange:
+        """Return the verdict on a window."""
+        shown = self._compared(name, 0, 0)
+        slower, faster, note = _slower(shown), _faster(shown), ""
+        enough = min(len(self._a), len(self._b)) >= MOST_BOOTS
+        if exact := _exact(shown).intersection({*slower, *faster}):
+            slower, enough = {what: text for what, text in slower.items() if what in exact}, True
+        elif slower or faster:
+            every = [self._compared(name, *numbers) for numbers in product(self._a, self._b)]
+            shown = min(every, key=lambda one: (len(_slower(one)) + len(_faster(one)), _distance(one)))
+            for one in every:
+                slower = {what: text for what, text in slower.items() if what in _slower(one)}
+                faster &= _faster(one)
+            note = f"; these two of {len(self._a)} + {len(self._b)} boots differ least" if len(every) > 1 else ""
+        result = Relation.SLOWER if slower else Relation.FASTER if faster else Relation.SAME
+        reasons = f": {', and '.join(slower.values())}" if slower else ""
+        why = f"{_facts(shown, result, slower)}{note}{reasons}"
+        # A function that misses its limit in these two boots only misses none.
+        functions = [one if str(one.function) in slower else replace(one, missed="") for one in shown.functions]
+        certain = enough or result is Relation.SAME
+        return replace(shown, functions=tuple(functions), result=result, why=why, is_certain=certain)
+
+    def _compared(self, name: str, number_a: int, number_b: int) -> WindowChange:
+        """Return what changed in a window from one boot of A to one boot of B."""
+        boots = self._a[number_a], self._b[number_b]
+        a, b = (window for boot in boots if (window := boot.window(name)) is not None)
+        # TCP moves a fixed number of octets. Packets of another size for the same octets are no other amount of work.
+        per_a, per_b = a.packets, a.packets if a.traffic == TCP else b.packets
+        if (numbers := (number_a, number_b)) not in self._paired:
+            self._paired[numbers] = pairs(*boots)
+        functions = changes(
+            a, b, self._paired[numbers], self.modules, self._identity, self._limits.of_function, (per_a, per_b)
+        )
+        total_a, total_b = _total(a), _total(b)
+        sum_a, sum_b, shift = None, None, 0.0
+        if total_a is not None and total_b is not None:
+            sum_a, sum_b = total_a / per_a, total_b / per_b
+            most = max(SHIFT, _SHIFT_SHARE * sum_a)
+            shifting = [one.change for one in functions if one.comparison is Comparison.SHIFTING]
+            # Without functions, the part that shifts is not known: all of the change may belong to it.
+            moved = sum(shifting) if a.functions and b.functions else sum_b - sum_a
+            # A decrease excuses nothing.
+            shift = min(max(moved, 0.0), most)
+        unit = "answer" if a.traffic in _ANSWERED or a.is_event else "packet"
+        limit, tolerance = self._limits.of_sum, self._limits.of_goodput
+        return WindowChange(a, b, unit, sum_a, sum_b, shift, tuple(functions), tolerance, limit, numbers)
 
 
 def _total(window: ExactWindow) -> int | None:
     return window.pmu_instructions if window.instructions is None else window.instructions
 
 
-def _changes(
-    a: ExactWindow,
-    b: ExactWindow,
-    paired: Sequence[FunctionPair],
-    modules: Sequence[str],
-    identity: ExactIdentity,
-    limits: ExactLimits,
-    per: tuple[int, int],
-) -> list[FunctionChange]:
-    """Return every function that changed, the most telling first."""
-    if not a.functions or not b.functions:
-        return []
-    counts_a, counts_b = whole(a), whole(b)
-    found = []
-    for pair in paired:
-        one, other = counts_a.get(pair.a, 0) / per[0], counts_b.get(pair.b, 0) / per[1]
-        if abs(other - one) < ROUNDING:
-            continue
-        was = pair.a if pair.a != pair.b else None
-        comparison = _comparison(pair, modules, identity)
-        limit = limits.of_function(pair.b) if a.one_by_one else None
-        missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
-        found.append(FunctionChange(pair.b, one, other, comparison, was, missed))
-    return sorted(
-        found, key=lambda one: (importance(one.missed, one.comparison, one.change, modules), -abs(one.change))
-    )
+def _slower(found: WindowChange) -> dict[str, str]:
+    """Return the limits that B misses, in words, by what they limit: instructions, goodput, or a function."""
+    reasons = {}
+    if found.sum_a is not None and found.judged > found.limit.bound.most(found.sum_a):
+        reasons[INSTRUCTIONS] = f"instructions grow by more than {found.limit}"
+    for one in found.functions:
+        if one.missed:
+            reasons[str(one.function)] = f"{one.function} grows by more than {one.missed}"
+    # Without a time of its own, the time is that of the instructions, which have a limit already.
+    if found.rate < -found.tolerance and found.a.is_timed:
+        reasons[GOODPUT] = f"goodput falls by more than {percent(found.tolerance)}"
+    return reasons
 
 
-def _comparison(pair: FunctionPair, modules: Sequence[str], identity: ExactIdentity) -> Comparison:
-    names = {pair.a.module, pair.b.module}.intersection(modules)
-    if names - {""}:
-        return Comparison.CHANGED
-    if is_of_driver(pair.a, identity) or is_of_driver(pair.b, identity):
-        return Comparison.DRIVER
-    if is_shifting(pair.b) and is_shifting(pair.a):
-        return Comparison.SHIFTING
-    return Comparison.CHANGED if names else Comparison.OTHER
+def _faster(found: WindowChange) -> set[str]:
+    """Return what is better with B by more than the limit would allow it to be worse."""
+    fewer = found.sum_a is not None and -found.judged > found.limit.bound.most(found.sum_a)
+    return {INSTRUCTIONS} if fewer else {GOODPUT} if found.change > found.tolerance else set()
 
 
-def importance(missed: str, comparison: str, change: float, modules: Collection[str]) -> int:
-    """Return the place of one function among the functions that changed: 0 is the first.
-
-    ``modules`` is as in ``ExactChange``.
-    A change of a module explains the others. A change of the whole kernel explains itself.
-    """
-    if missed:
-        return 0
-    if comparison == Comparison.CHANGED and "" not in modules:
-        return OF_CHANGE
-    return 3 if comparison == Comparison.SHIFTING and abs(change) <= SHIFT else 2
-
-
-def _verdict(found: WindowChange) -> tuple[Relation, str]:
-    """Return the relation of B to A, and the sentence: the limit that is missed, or the first function that changed."""
-    grown = found.change_of_sum
-    missed = [one for one in found.functions if one.missed]
-    slower = []
-    judged = 0.0 if grown is None else grown - found.shift
-    if grown is not None and found.sum_a is not None and judged > found.limit.bound.most(found.sum_a):
-        slower.append(f"instructions grow by more than {found.limit}")
-    slower += [f"{one.function} grows by more than {one.missed}" for one in missed[:1]]
-    rate = found.b.packets_per_second / found.a.packets_per_second - 1
-    # Packets of TCP have other sizes in another batching: only its goodput counts.
-    worst = found.change if found.a.traffic == TCP else min(found.change, rate)
-    # The time of single frames is that of their instructions, which have a limit already.
-    if worst < -found.tolerance and found.a.traffic != FRAME:
-        slower.append(f"goodput falls by more than {percent(found.tolerance)}")
-    facts = _facts(found)
-    if slower:
-        return Relation.SLOWER, f"{facts}: {', and '.join(slower)}"
-    falls = grown is not None and found.sum_a is not None and -judged > found.limit.bound.most(found.sum_a)
-    if falls or found.change > found.tolerance:
-        return Relation.FASTER, facts
-    return Relation.SAME, facts
+def _exact(found: WindowChange) -> set[str]:
+    """Return what is certain from these two boots, because functions of modules alone decide it."""
+    if not found.a.one_by_one:
+        return set()
+    exact = Comparison.DRIVER, Comparison.CHANGED
+    own = [
+        one
+        for one in found.functions
+        if one.comparison in exact and (one.function.module or one.comparison is not Comparison.CHANGED)
+    ]
+    grown = sum(one.change for one in own)
+    exceeds = found.sum_a is not None and abs(grown) > found.limit.bound.most(found.sum_a)
+    same_way = grown * found.judged > 0
+    return {str(one.function) for one in own if one.missed} | ({INSTRUCTIONS} if exceeds and same_way else set())
 
 
-def _facts(found: WindowChange) -> str:
+def _distance(found: WindowChange) -> float:
+    return abs(found.judged / found.sum_a) if found.sum_a else abs(found.rate)
+
+
+def _facts(found: WindowChange, result: Relation, slower: Collection[str]) -> str:
     """Return the sentence ``gem_rx [macb] 151.00 -> 155.00 instructions per packet (+4.00); goodput unchanged``.
 
-    An event is a time, during which the kernel mostly waits: its sentence has this time and names no function.
+    It names the function that misses its limit, or else the one that explains most of what was judged. An event is a
+    time, during which the kernel mostly waits: it names a function only if the instructions decide.
     """
     parts = []
-    grown, functions = found.change_of_sum, () if found.a.is_event else found.functions
+    grown = found.change_of_sum
+    functions = explaining(found.functions, found.shift, result)
+    if slower and not {INSTRUCTIONS, GOODPUT}.intersection(slower):
+        functions = [one for one in found.functions if str(one.function) in slower]
     if found.a.is_event:
         times = [f"{one.virtual_ns / 1e6:.3f} ms" for one in (found.a, found.b)]
         parts.append(f"first answer after {' -> '.join(dict.fromkeys(times))}")
+        functions = functions if INSTRUCTIONS in slower else []
     if functions:
         first = functions[0]
         parts.append(f"{first.text} instructions per {found.unit} ({first.change:+.2f})")
@@ -310,6 +298,4 @@ def _facts(found: WindowChange) -> str:
         parts.append(f"{found.sum_b:.2f} instructions per {found.unit}" + (f" ({grown:+.2f})" if grown else ""))
     change = found.change
     parts.append("goodput unchanged" if abs(change) < UNCHANGED else f"goodput {change * 100:+.2f} %")
-    if found.rhythm is not None:
-        parts.append(f"another rhythm, {found.rhythm * 100:+.0f} % interrupts per {found.unit}")
     return "; ".join(parts)

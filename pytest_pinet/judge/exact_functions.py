@@ -1,13 +1,17 @@
-"""Pair the functions of two builds that were compiled apart, and tell which of them shift with any other binary."""
+"""Pair the functions of two builds that were compiled apart, and compare them: which shift with any other binary?"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, TypeVar
 
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
+from pytest_pinet.model.limits import InstructionLimit
 
 # Parts of a function that compilers split off, and the names that 6.10 gave to all allocating functions and 6.6 to the
 # checks of lists. A part is counted with its function, because another compilation splits differently.
@@ -33,6 +37,13 @@ _SHIFTING = re.compile(
     r"|arch_counter|erratum_set_next|run_local_timers|call_timer|expire_timers|lock_timer_base|detach_timer|calc_wheel"
     r"|get_nohz|jiffies|do_timer|rb_(insert|erase|next|first|prev))"
 )
+# How far the shifting functions together may move, in instructions for each packet. A rebuild of e1000e without changes
+# moved them by 9.5, four nops in macb by 46.
+SHIFT = 50.0
+# The importance of functions of a module that the build changes. Only functions that miss a limit are before them.
+OF_CHANGE = 1
+# A smaller change of a function is rounding.
+ROUNDING = 0.005
 # Counts below this are no signature: many functions run once in a window.
 _LEAST_SIGNATURE = 1000
 
@@ -108,3 +119,116 @@ def _unique(functions: Iterable[Function], key: Callable[[Function], object]) ->
     for function in functions:
         found[key(function)].append(function)
     return {value: own[0] for value, own in found.items() if len(own) == 1 and value is not None}
+
+
+class Comparison(StrEnum):
+    """How a function is compared. CHANGED and DRIVER functions are compared exactly."""
+
+    CHANGED = "changed module"
+    DRIVER = "driver under test"
+    SHIFTING = "shifts with any binary"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class FunctionChange:
+    """The instructions of a function for each packet in both builds. ``missed`` is the limit that it misses.
+
+    ``was`` is another name or module that the function had in A; None if it is unchanged.
+    """
+
+    function: Function
+    a: float
+    b: float
+    comparison: Comparison
+    was: Function | None = None
+    missed: str = ""
+
+    @property
+    def change(self) -> float:
+        """The change in instructions for each packet."""
+        return self.b - self.a
+
+    @property
+    def text(self) -> str:
+        """The change in words: ``gem_rx [macb] 151.00 -> 155.00``."""
+        was = f"{self.was} -> " if self.was is not None else ""
+        return f"{was}{self.function} {self.a:.2f} -> {self.b:.2f}"
+
+
+def changes(
+    a: ExactWindow,
+    b: ExactWindow,
+    paired: Sequence[FunctionPair],
+    modules: Sequence[str],
+    identity: ExactIdentity,
+    limit_of: Callable[[Function], InstructionLimit | None],
+    per: tuple[int, int],
+) -> list[FunctionChange]:
+    """Return every function that changed, the most telling first."""
+    if not a.functions or not b.functions:
+        return []
+    counts_a, counts_b = whole(a), whole(b)
+    found = []
+    for pair in paired:
+        one, other = counts_a.get(pair.a, 0) / per[0], counts_b.get(pair.b, 0) / per[1]
+        if abs(other - one) < ROUNDING:
+            continue
+        was = pair.a if pair.a != pair.b else None
+        comparison = _comparison(pair, modules, identity)
+        limit = limit_of(pair.b) if a.one_by_one else None
+        missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
+        found.append(FunctionChange(pair.b, one, other, comparison, was, missed))
+    return sorted(
+        found, key=lambda one: (importance(one.missed, one.comparison, one.change, modules), -abs(one.change))
+    )
+
+
+def _comparison(pair: FunctionPair, modules: Sequence[str], identity: ExactIdentity) -> Comparison:
+    names = {pair.a.module, pair.b.module}.intersection(modules)
+    if names - {""}:
+        return Comparison.CHANGED
+    if is_of_driver(pair.a, identity) or is_of_driver(pair.b, identity):
+        return Comparison.DRIVER
+    if is_shifting(pair.b) and is_shifting(pair.a):
+        return Comparison.SHIFTING
+    return Comparison.CHANGED if names else Comparison.OTHER
+
+
+def importance(missed: str, comparison: str, change: float, modules: Collection[str]) -> int:
+    """Return the place of one function among the functions that changed: 0 is the first.
+
+    ``modules`` is as in ``ExactChange``.
+    A change of a module explains the others. A change of the whole kernel explains itself.
+    """
+    if missed:
+        return 0
+    if comparison == Comparison.CHANGED and "" not in modules:
+        return OF_CHANGE
+    return 3 if comparison == Comparison.SHIFTING and abs(change) <= SHIFT else 2
+
+
+class _Changed(Protocol):
+    @property
+    def comparison(self) -> str: ...
+
+    @property
+    def change(self) -> float: ...
+
+
+FunctionT = TypeVar("FunctionT", bound=_Changed)
+
+
+def explaining(functions: Iterable[FunctionT], shift: float, result: str) -> list[FunctionT]:
+    """Return functions with those first that explain most of a growth, or of a decrease, of all instructions.
+
+    ``result`` says which of both was judged; without one, the largest change is first. ``shift`` is the part of the
+    change in functions that shift with any binary, which is not judged.
+    """
+
+    def part(one: FunctionT) -> float:
+        size = {Relation.SLOWER: one.change, Relation.FASTER: -one.change}.get(Relation(result), abs(one.change))
+        excused = max(shift, 0.0 if result == Relation.SLOWER else SHIFT)
+        return excused - size if one.comparison == Comparison.SHIFTING else -size
+
+    return sorted(functions, key=part)

@@ -15,11 +15,16 @@ from pytest_pinet.model.traffic import Direction
 USER, UNKNOWN = "[user]", "[unknown]"
 # Traffic of a window that is an event.
 LINK, REPLUG, DOWN_UP = "link", "replug", "down-up"
+# Traffic of windows in which frames come one by one. FAULT is followed by the name of a fault.
+FRAME, VLAN, MULTICAST, FAULT = "frame", "vlan", "multicast", "fault-"
+# Traffic of windows in which several frames come at once.
+BATCH = "batch"
+_ONE_BY_ONE = (f"{FRAME}-", f"{VLAN}-", f"{MULTICAST}-", FAULT)
 
 
 def is_one_by_one(window: str) -> bool:
     """Return whether frames come one by one in the window with this name. Then a driver has one way to handle each."""
-    return window.startswith("frame-")
+    return window.startswith(_ONE_BY_ONE)
 
 
 def is_event(window: str) -> bool:
@@ -46,18 +51,20 @@ class Function:
 class ExactWindow:
     """One fixed amount of traffic, from its first packet to its last.
 
-    ``traffic`` is ``frame`` (frames one by one), ``pktgen`` (frames at full load; ``sender``, our own sender, where the
-    kernel has no pktgen), ``tcp``, ``request`` (a request and its answer, one after the other), ``bulk`` (the same with
-    many octets), or an event: ``link`` (the link is switched on again) or ``replug`` (the NIC is plugged in again),
-    with one ping that is sent until it is answered. ``direction`` is that of the device under test. ``octets`` are the
-    octets of one frame without the frame check sequence for frame, pktgen and sender, of all payload for tcp, and of
-    one request and its answer for the others. ``packets`` are the frames that arrived (transmit: that were sent), for
-    tcp the full segments (1448 octets) that the payload needs, whatever the offloads make of it, for the others the
-    number of answers.
+    ``traffic`` is ``frame`` (frames one by one), ``vlan`` (the same in a VLAN), ``fault-NAME`` (the same while the NIC
+    loses frames in a certain way, or gets broken ones), ``multicast`` (frames one by one, each between joining and
+    leaving a group), ``batch`` (32 frames at once), ``pktgen`` (frames at full load; ``sender``, our own sender, where
+    the kernel has no pktgen), ``tcp``, ``request`` (a request and its answer, one after the other), ``bulk`` (the same
+    with many octets), or an event: ``link`` (the link is switched on again), ``replug`` (the NIC is plugged in again)
+    or ``down-up`` (the NIC is closed and opened again), with one ping that is sent until it is answered. ``direction``
+    is that of the device under test. ``octets`` are the octets of one frame without the frame check sequence, of all
+    payload for tcp, and of one request and its answer for request, bulk and events. ``packets`` are the frames that
+    arrived (transmit, and faults: that were sent), for tcp the full segments (1448 octets) that the payload needs,
+    whatever the offloads make of it, for request, bulk and events the number of answers.
 
-    ``virtual_ns`` is virtual time: for frame, the time of all instructions; for request and bulk, the time between
-    requests and their answers; for an event, the time from the event to the answer. ``instructions`` are all
-    instructions that the guest executed, without idle time (for frame, request, bulk and events also without the
+    ``virtual_ns`` is virtual time: for frames one by one and batch, the time of all instructions; for request and bulk,
+    the time between requests and their answers; for an event, the time from the event to the answer. ``instructions``
+    are all instructions that the guest executed, without idle time (for all but pktgen, sender and tcp also without the
     traffic program); None without a plugin. ``functions`` has those functions that executed at least one instruction,
     and sums up to ``instructions``; it is empty without a plugin. ``pmu_instructions`` is the count of the guest's own
     performance counter in kernel mode, None where the machine has no counter.
@@ -75,13 +82,18 @@ class ExactWindow:
     @property
     def name(self) -> str:
         """The name of this window, unique in a boot: ``frame-60-rx``, ``tcp-tx``, ``request-rx``."""
-        size = f"-{self.octets}" if self.traffic in ("frame", "pktgen", "sender") else ""
+        size = f"-{self.octets}" if self.traffic in (FRAME, BATCH, "pktgen", "sender") else ""
         return f"{self.traffic}{size}-{self.direction}"
 
     @property
     def one_by_one(self) -> bool:
         """Whether the NIC was idle before each frame, so that its driver has one way to handle it."""
         return is_one_by_one(self.name)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the traffic has a time of its own. Else it is the time of the instructions: the program waits."""
+        return not self.one_by_one and self.traffic != BATCH
 
     @property
     def is_event(self) -> bool:

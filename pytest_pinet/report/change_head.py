@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pytest_pinet.judge.change_verdict import MetricSummary, answer, bisect_code, exit_code
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
+from pytest_pinet.judge.exact_functions import explaining
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import (
     EXACT,
@@ -17,6 +18,7 @@ from pytest_pinet.model.record.change import (
     RanRecord,
 )
 from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.exact_change import FunctionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome, Verdict
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
@@ -178,18 +180,27 @@ def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], agains
 
 
 def _functions(found: ChangeVerdict, results: Sequence[ResultRecord]) -> str:
-    """Return the function that changed most tellingly, and how many changed in all; empty if none changed."""
+    """Return the function that explains most of a regression, or else the first of all that changed; or empty text."""
     judged = [one for one in results if found is not ChangeVerdict.REGRESSION or one.verdict is Verdict.FAIL]
+    grown = [one.exact for one in judged if one.exact is not None and one.exact.functions]
+    if found is ChangeVerdict.REGRESSION and grown:
+        worst = max(grown, key=lambda one: (one.change_of_sum or 0.0) / (one.a.instructions or 1.0))
+        missed = [one for one in worst.functions if one.missed]
+        (first, *_) = missed or explaining(worst.functions, worst.shift, Relation.SLOWER)
+        return f"largest growth: {_function(first)}"
     # The first functions of several NICs are all of the NIC that changed most.
     rows = [function_rows(own) for own in by_nic(judged).values()]
     rows = [own for own in rows if own]
     if not rows:
         return ""
     own = max(rows, key=lambda one: abs(one[0].record.change))
-    first = own[0].record
     many = sum(map(len, rows))
     of = f"first of {many} functions" if many > 1 else "the only function"
-    return f"{of} that changed: {first.label} {first.a:.2f} -> {first.b:.2f} ({first.change:+.2f})"
+    return f"{of} that changed: {_function(own[0].record)}"
+
+
+def _function(one: FunctionRecord) -> str:
+    return f"{one.label} {one.a:.2f} -> {one.b:.2f} ({one.change:+.2f})"
 
 
 def _short(result_id: str) -> str:

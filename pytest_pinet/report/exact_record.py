@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pytest_pinet.judge.difference import VERDICTS
 from pytest_pinet.judge.exact import ExactChange, WindowChange
-from pytest_pinet.model.exact import ExactBoot, ExactIdentity, Function
+from pytest_pinet.model.exact import ExactIdentity, Function
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
@@ -39,7 +39,7 @@ def exact_combination(nic: str, qemu: str = "", traffic: str = "") -> Combinatio
 
 def exact_records(
     names: tuple[str, str],
-    boots: tuple[ExactBoot, ExactBoot],
+    identities: tuple[ExactIdentity, ExactIdentity],
     found: ExactChange,
     turns: Sequence[TurnRecord],
     started: datetime,
@@ -49,7 +49,6 @@ def exact_records(
 
     ``source_of`` returns file and line of a function in the tree of build B; empty if this is not known.
     """
-    identities = boots[0].identity, boots[1].identity
     return [
         _record(names, identities[1], one, turns, started, _exact(identities, found, one, source_of))
         for one in found.windows
@@ -123,8 +122,8 @@ def _exact(
         qemu=b.qemu,
         processors=b.processors,
         octets=one.b.octets,
-        a=ExactSideRecord.of(one.a, instructions=one.sum_a),
-        b=ExactSideRecord.of(one.b, instructions=one.sum_b),
+        a=ExactSideRecord.of(one.a, variation=one.variations[0], instructions=one.sum_a),
+        b=ExactSideRecord.of(one.b, variation=one.variations[1], instructions=one.sum_b),
         modules=found.modules,
         limit=str(one.limit),
         functions=[

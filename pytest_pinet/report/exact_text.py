@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.exact import OF_CHANGE, ROUNDING, SHIFT, TCP, Comparison, importance
+from pytest_pinet.judge.exact import TCP
+from pytest_pinet.judge.exact_functions import OF_CHANGE, ROUNDING, SHIFT, Comparison, importance
 from pytest_pinet.model.exact import is_event, is_one_by_one
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import ChangeEntryRecord
@@ -84,11 +85,10 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
     found: dict[str, tuple[_Order, FunctionRow]] = {}
     failing: set[str] = set()
     for result in filter(_telling, results):
-        exact, change = result.exact, result.change
-        if exact is None or change is None:
+        if (exact := result.exact) is None:
             continue
         for one in exact.functions:
-            order = _order(one, exact, change.tolerance)
+            order = _order(one, exact, window_of(result.id))
             if one.label not in found or order < found[one.label][0]:
                 found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one)
             if one.missed or (one.change > 0 and Relation.SLOWER in _relations(result)):
@@ -103,7 +103,7 @@ class _Order(NamedTuple):
     """The order of a function in one window."""
 
     rank: int
-    tolerance: float
+    by_batches: bool
     minus_size: float
 
 
@@ -117,17 +117,16 @@ def _relations(result: ResultRecord) -> list[str]:
     return [one.result for one in result.change.directions.values()] if result.change is not None else []
 
 
-def _order(one: FunctionRecord, exact: ExactChangeRecord, tolerance: float) -> _Order:
-    """Return the order of a function in a window: by importance, then by how far it is beyond what is usual.
+def _order(one: FunctionRecord, exact: ExactChangeRecord, window: str) -> _Order:
+    """Return the order of a function in a window: by importance, then by the size of its change.
 
-    ``tolerance`` says how far this window of an unchanged build may differ. The changed code itself shows best where
-    the tolerance is small: with TCP, its counts also depend on the batches.
+    The changed code itself shows best where frames come one by one: elsewhere, its counts also depend on the batches.
+    The change of another function is compared with all instructions of the window.
     """
     rank = importance(one.missed, one.comparison, one.change, exact.modules)
     if rank <= OF_CHANGE:
-        return _Order(rank, tolerance, -abs(one.change))
-    usual = tolerance * (exact.a.instructions or 1.0)
-    return _Order(rank, 0.0, -abs(one.change) / usual)
+        return _Order(rank, not is_one_by_one(window), -abs(one.change))
+    return _Order(rank, False, -abs(one.change) / (exact.a.instructions or 1.0))
 
 
 def function_lines(rows: Sequence[FunctionRow], width: int = WIDTH, indent: str = "") -> list[str]:

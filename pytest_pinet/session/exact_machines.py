@@ -14,12 +14,14 @@ from pytest_pinet.model.exact import MadeExactBoot
 class PlannedExactBoot:
     """A build that passed all checks that need no boot.
 
-    ``boots`` is how often ``make`` boots; 0 if the values are known from an earlier run. ``make`` raises BuildError or
-    LabError. Plans of several NICs are made at the same time, each in a thread of its own.
+    Both functions get the number of a meaningless change, such as words on the command line, which move memory and
+    timers as another binary does; 0 is none. A number is the same change for both builds. ``boots`` returns how often
+    ``make`` boots; 0 if the values are known from an earlier run. ``make`` raises BuildError or LabError. It is called
+    in several threads at the same time. Plans of several NICs are made one after the other.
     """
 
-    boots: int
-    make: Callable[[], MadeExactBoot]
+    boots: Callable[[int], int]
+    make: Callable[[int], MadeExactBoot]
 
 
 class ExactMachines(Protocol):
@@ -33,7 +35,7 @@ class ExactMachines(Protocol):
         """Check the known-good build (None: the stock kernel). Raises BuildError, LabError or UnsupportedError.
 
         It gets the traffic that the build under test, ``new``, can send too. The first time on a machine, it is booted
-        twice. ``make`` raises LabError if the boots differ. ``say`` shows what is being done.
+        twice without a change. ``make`` raises LabError if the boots differ. ``say`` shows what is being done.
         """
 
     def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:

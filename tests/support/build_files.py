@@ -59,7 +59,9 @@ def module(
     body, heads, at = b"", [], 64
     for key, content in sections.items():
         where = 0 if not key else names.index(b"\0" + key.encode()) + 1
-        heads.append(struct.pack("<IIQQQQIIQQ", where, 1, 0, 0, at, len(content), 0, 0, 1, 0))
+        # The kernel loads all but the names of the sections.
+        kind, flags = {"": (0, 0), ".shstrtab": (3, 0)}.get(key, (1, 2))
+        heads.append(struct.pack("<IIQQQQIIQQ", where, kind, flags, 0, at, len(content), 0, 0, 1, 0))
         body += content
         at += len(content)
     head = b"\x7fELF\x02\x01\x01" + b"\0" * 9

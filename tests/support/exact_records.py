@@ -45,7 +45,9 @@ def of_boots(a: ExactBoot, b: ExactBoot, name: str, limits: ExactLimits = ExactL
         TurnRecord(number=number, side=side, started_s=0.0, seconds=42.0, running={}, trouble="")
         for number, side in ((1, "A"), (2, "B"))
     ]
-    return exact_records(("stock kernel", name), (a, b), judge_exact(a, b, limits), turns, STARTED, source_of)
+    return exact_records(
+        ("stock kernel", name), (a.identity, b.identity), judge_exact(a, b, limits), turns, STARTED, source_of
+    )
 
 
 def run_of(results: list[ResultRecord], name: str) -> RunRecord:

@@ -156,7 +156,7 @@ static int request(struct usb_adapter *a, const u8 *setup, u8 *data)
 static bool accepts(struct usb_adapter *a, const u8 *frame)
 {
     const u8 *mac = ((struct ax88179 *)a)->mac;
-    u32 filter = get16(mac + AX_RX_CTL), hash = crc_of_address(frame) >> MULTICAST_HASH_SHIFT;
+    u32 filter = get16(mac + AX_RX_CTL), hash = ethernet_crc(frame, MAC_SIZE) >> MULTICAST_HASH_SHIFT;
 
     if (!(filter & AX_RX_CTL_START) || !(get16(mac + AX_MEDIUM_STATUS_MODE) & AX_MEDIUM_RECEIVE_EN))
         return false;

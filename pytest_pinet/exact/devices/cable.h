@@ -181,9 +181,15 @@ static inline void send_frame(struct nic *from, u8 *frame, size_t size)
     if (place)
         frame[place] ^= 0xff;
     if (size < FRAME_LEAST) {
-        /* The standard (IEEE 802.3, 4.2.3.3) says nothing about the octets of the padding; most NICs send 0. */
-        memset(frame + size, to->fault == FAULT_PADDING ? 0xa5 : 0, FRAME_LEAST - size);
+        memset(frame + size, 0, FRAME_LEAST - size);
         size = FRAME_LEAST;
+    }
+    /* The standard (IEEE 802.3, 4.2.3.3) says nothing about the octets of the padding; most drivers and NICs send 0. */
+    if (to->fault == FAULT_PADDING) {
+        size_t end = heads_of(frame, size).end;
+
+        if (end && end < size)
+            memset(frame + end, 0xa5, size - end);
     }
     if (to->holds && to->held < HELD_MOST) {
         to->frames[to->held].size = size;

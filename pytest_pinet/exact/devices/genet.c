@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "device.h"
+#include "phy.h"
 
 #define GENET_SIZE 0x10000u
 #define SYS_REV_CTRL 0x0000
@@ -98,20 +99,7 @@ enum { RING_POINTER = 0, RING_INDEX = 2, RING_OTHER_INDEX = 3, RING_BUF_SIZE = 4
 #define HFB_FILTER_CNT 48
 #define HFB_NIBBLES_SHIFT 16
 
-/* The PHY: registers of IEEE 802.3 clause 22, and two of Broadcom behind windows. */
-#define PHY_ADDRESS 1
-enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, MII_STAT1000 = 10, MII_ESTATUS = 15 };
-#define BMCR_RESET_AND_RESTART 0x8200u
-#define BMSR_UP 0x796du
-#define BMSR_DOWN 0x7949u
-#define LPA_ALL 0xcde1u
-#define LPA_1000FULL 0x3800u
-#define ESTATUS_1000 0x3000u
-static const u16 phy_after_reset[] = {
-    [MII_BMCR] = 0x1140, [MII_BMSR] = BMSR_UP, [MII_PHYSID1] = 0x600d, [MII_PHYSID2] = 0x84a2, 0x0de1,
-    [MII_LPA] = LPA_ALL, 0x000d, 0x2001, 0, 0x0300, [MII_STAT1000] = LPA_1000FULL, [MII_ESTATUS] = ESTATUS_1000,
-};
-#define PHY_REGISTERS 32
+#define PHY_ID_BCM54213PE 0x600d84a2u
 /* MII_BCM54XX_SHD: bit 15 writes, bits 14-10 choose. MII_BCM54XX_EXP_DATA behind MII_BCM54XX_EXP_SEL. */
 enum { BCM54XX_EXP_DATA = 0x15, BCM54XX_EXP_SEL = 0x17, BCM54XX_AUX_CTL = 0x18, BCM54XX_SHD = 0x1c };
 #define SHADOW_WRITE 0x8000u
@@ -125,7 +113,8 @@ struct genet {
     struct registers registers;
     void *irq[2];
     u32 regs[GENET_SIZE / 4], status[2], mask[2];
-    u16 phy[PHY_REGISTERS], shadow[32], auxiliary[8], expansion[256];
+    struct phy phy;
+    u16 shadow[32], auxiliary[8], expansion[256];
 };
 
 static u32 *ring_of(struct genet *g, u32 dma, unsigned number)
@@ -284,36 +273,27 @@ static void transmit(struct genet *g, unsigned number)
         ring_done(g, number, 0, UMAC_IRQ_TXDMA_MBDONE);
 }
 
-/* A register of the PHY, which may be a window to others. */
-static u16 *phy_register(struct genet *g, unsigned number)
+static u32 mdio_read(struct genet *g, unsigned number)
 {
+    u32 own = g->phy.registers[number];
+
+    switch (number) {
+    case BCM54XX_EXP_DATA: return g->expansion[g->phy.registers[BCM54XX_EXP_SEL] & 0xff];
+    case BCM54XX_AUX_CTL: return g->auxiliary[own >> AUX_READ_SHIFT & AUX_SELECT];
+    case BCM54XX_SHD: return (own & ~SHADOW_DATA) | g->shadow[own >> SHADOW_SHIFT & 31];
+    default: return own;
+    }
+}
+
+static void mdio_write(struct genet *g, unsigned number, u32 value)
+{
+    phy_write(&g->phy, number, value);
     if (number == BCM54XX_EXP_DATA)
-        return &g->expansion[g->phy[BCM54XX_EXP_SEL] & 0xff];
-    return &g->phy[number];
-}
-
-static u32 phy_read(struct genet *g, unsigned number)
-{
-    u32 selected = g->phy[number];
-
-    if (number == BCM54XX_SHD)
-        return (selected & ~SHADOW_DATA) | g->shadow[selected >> SHADOW_SHIFT & 31];
-    if (number == BCM54XX_AUX_CTL)
-        return g->auxiliary[selected >> AUX_READ_SHIFT & AUX_SELECT];
-    return *phy_register(g, number);
-}
-
-static void phy_write(struct genet *g, unsigned number, u32 value)
-{
-    if (number == MII_BMCR)
-        value &= ~BMCR_RESET_AND_RESTART;
-    if (number == BCM54XX_SHD && value & SHADOW_WRITE)
-        g->shadow[value >> SHADOW_SHIFT & 31] = value & SHADOW_DATA;
+        g->expansion[g->phy.registers[BCM54XX_EXP_SEL] & 0xff] = (u16)value;
     if (number == BCM54XX_AUX_CTL)
         g->auxiliary[value & AUX_SELECT] = (u16)value;
-    if (number != MII_BMSR && number != MII_PHYSID1 && number != MII_PHYSID2 && number != MII_LPA &&
-        number != MII_STAT1000 && number != MII_ESTATUS)
-        *phy_register(g, number) = (u16)value;
+    if (number == BCM54XX_SHD && value & SHADOW_WRITE)
+        g->shadow[value >> SHADOW_SHIFT & 31] = value & SHADOW_DATA;
 }
 
 /* Returns the command as it is read back. */
@@ -326,20 +306,16 @@ static u32 mdio(struct genet *g, u32 command)
         return command;
     command &= ~(MDIO_START_BUSY | MDIO_READ_FAIL);
     if (!(command & MDIO_WR))
-        return (command & 0xffff0000) | (there ? phy_read(g, number) : 0xffff);
+        return (command & 0xffff0000) | (there ? mdio_read(g, number) : 0xffff);
     if (there)
-        phy_write(g, number, command & 0xffff);
+        mdio_write(g, number, command & 0xffff);
     return command;
 }
 
 /* The driver has no interrupt for it: phylib asks the PHY once a second. */
 static void link_changed(struct nic *nic)
 {
-    struct genet *g = (struct genet *)nic;
-
-    g->phy[MII_BMSR] = nic->link ? BMSR_UP : BMSR_DOWN;
-    g->phy[MII_LPA] = nic->link ? LPA_ALL : 0;
-    g->phy[MII_STAT1000] = nic->link ? LPA_1000FULL : 0;
+    phy_show_link(&((struct genet *)nic)->phy, nic->link);
 }
 
 static u64 load(void *device, u64 at, unsigned size)
@@ -398,7 +374,7 @@ static struct nic *make_nic(unsigned which)
     g->nic.link_changed = link_changed;
     g->regs[SYS_REV_CTRL / 4] = SYS_REV_V5;
     g->mask[0] = g->mask[1] = ~0u;
-    memcpy(g->phy, phy_after_reset, sizeof(phy_after_reset));
+    phy_power_on(&g->phy, PHY_ID_BCM54213PE, true, true);
     for (unsigned line = 0; line < 2; line++)
         g->irq[line] = interrupt_of(which, line);
     map_registers(&g->registers, "genet", place_of(which), GENET_SIZE, 4, 4, load, store, g);

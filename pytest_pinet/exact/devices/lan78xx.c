@@ -91,8 +91,8 @@ enum { REQUEST_WRITE_REGISTER = 0xa0, REQUEST_READ_REGISTER = 0xa1, REQUEST_GET_
 /* The PHY. */
 #define PHY_ADDRESS 1
 #define PHY_REGISTERS 32
-enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, MII_STAT1000 = 10, MII_MMD_DATA = 14 };
-enum { MII_ESTATUS = 15, LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31 };
+enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, MII_STAT1000 = 10 };
+enum { MII_MMD_DATA = 14, MII_ESTATUS = 15, LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31 };
 #define BMCR_RESET_AND_RESTART 0x8200u
 #define BMSR_UP 0x796d
 #define BMSR_DOWN 0x7949
@@ -236,7 +236,7 @@ static u32 with_state(u32 value, u32 enabled, u32 disabled)
     return (value & ~disabled) | (value & enabled ? 0 : disabled);
 }
 
-static void write_register(struct lan78xx *l, u32 at, u32 value)
+static void store_register(struct lan78xx *l, u32 at, u32 value)
 {
     u32 *own = &l->regs[at / 4], data_port = l->regs[DP_ADDR / 4];
 
@@ -289,7 +289,7 @@ static int request(struct usb_adapter *a, const u8 *setup, u8 *data)
     }
     if (setup[SETUP_REQUEST] != REQUEST_WRITE_REGISTER)
         return USB_STALL;
-    write_register(l, at, get32(data));
+    store_register(l, at, get32(data));
     return 0;
 }
 
@@ -316,7 +316,7 @@ static bool passes_vlan_filter(struct lan78xx *l, const u8 *frame)
 static bool accepts(struct usb_adapter *a, const u8 *frame)
 {
     struct lan78xx *l = (struct lan78xx *)a;
-    u32 filter = l->regs[RFE_CTL / 4], hash = crc_of_address(frame) >> MULTICAST_HASH_SHIFT;
+    u32 filter = l->regs[RFE_CTL / 4], hash = ethernet_crc(frame, MAC_SIZE) >> MULTICAST_HASH_SHIFT;
 
     if (!(l->regs[MAC_RX / 4] & MAC_ENABLED) || !(l->regs[FCT_RX_CTL / 4] & FCT_CTL_EN))
         return false;

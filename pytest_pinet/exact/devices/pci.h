@@ -41,6 +41,9 @@
 #define PCI_EXP_FLAGS 2
 #define PCI_EXP_VERSION_2 0x02u /* and the type 0: an endpoint */
 #define PCI_EXP_DEVCTL 8
+#define PCI_EXP_LNKCAP 12
+#define PCI_EXP_LNKSTA 18
+#define PCI_EXP_5GT_X1 0x0012u /* one lane with 5 GT/s: 2.5 Gbit/s Ethernet needs no more */
 
 struct pci_identity {
     u16 vendor, device, subsystem_vendor, subsystem;
@@ -152,6 +155,8 @@ static inline void make_pci(struct pci *pci, unsigned which, const struct pci_id
     put16(pci->config + PCI_STATUS, PCI_STATUS_CAP_LIST);
     bar[0] = PCI_BASE_ADDRESS_MEM_TYPE_64;
     add_capability(pci, EXPRESS_AT, PCI_CAP_ID_EXP)[PCI_EXP_FLAGS] = PCI_EXP_VERSION_2;
+    put32(pci->config + EXPRESS_AT + PCI_EXP_LNKCAP, PCI_EXP_5GT_X1);
+    put16(pci->config + EXPRESS_AT + PCI_EXP_LNKSTA, PCI_EXP_5GT_X1);
     add_capability(pci, MSI_AT, PCI_CAP_ID_MSI)[PCI_MSI_FLAGS] = PCI_MSI_FLAGS_64BIT;
 
     put16(pci->writable + PCI_COMMAND, PCI_COMMAND_WRITABLE);

@@ -215,7 +215,7 @@ static int request(struct usb_adapter *a, const u8 *setup, u8 *data)
 static bool accepts(struct usb_adapter *a, const u8 *frame)
 {
     const u8 *pla = ((struct rtl8152 *)a)->units[PLA_UNIT];
-    u32 filter = get32(pla + PLA_RCR), hash = crc_of_address(frame) >> MULTICAST_HASH_SHIFT;
+    u32 filter = get32(pla + PLA_RCR), hash = ethernet_crc(frame, MAC_SIZE) >> MULTICAST_HASH_SHIFT;
 
     if (!(pla[PLA_CR] & CR_RE) || get16(pla + PLA_MISC_1) & RXDY_GATED_EN)
         return false;

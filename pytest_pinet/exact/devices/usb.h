@@ -52,6 +52,7 @@ enum { STRING_LANGUAGES = 0, STRING_VENDOR = 1, STRING_PRODUCT = 2, STRING_SERIA
 enum usb_speed { USB_SPEED_HIGH = 3, USB_SPEED_SUPER = 4 };
 
 #define ADAPTER_FRAMES 256
+#define ADAPTER_REPORTS 4
 #define ADAPTER_REPORT_MOST 16
 struct usb_adapter;
 struct xhci;
@@ -75,7 +76,7 @@ struct usb_kind {
     bool (*accepts)(struct usb_adapter *a, const u8 *frame);
     /* Puts waiting frames into a transfer to the driver, as many as the chip would. Returns the octets. */
     size_t (*pack)(struct usb_adapter *a, u8 *data, size_t room);
-    /* The driver has begun to listen to the status endpoint. NULL: the chip says nothing then. */
+    /* The driver has begun to listen to the status endpoint. NULL: the chip says what waits. */
     void (*listens)(struct usb_adapter *a);
     /* nic.link has changed. */
     void (*link_changed)(struct usb_adapter *a);
@@ -94,15 +95,17 @@ struct usb_adapter {
     unsigned first, waiting;
     struct frame frames[ADAPTER_FRAMES];
     bool lost[ADAPTER_FRAMES];
-    size_t report_size;
-    u8 report[ADAPTER_REPORT_MOST];
+    unsigned reports;
+    struct { size_t size; u8 octets[ADAPTER_REPORT_MOST]; } report[ADAPTER_REPORTS];
 };
 
-/* Gives the driver some octets over the status endpoint, as soon as it listens. */
+/* Gives the driver some octets over the status endpoint, as soon as it listens, in one transfer. */
 static inline void report(struct usb_adapter *a, const u8 *octets, size_t size)
 {
-    memcpy(a->report, octets, size);
-    a->report_size = size;
+    if (a->reports == ADAPTER_REPORTS)
+        a->reports--;
+    memcpy(a->report[a->reports].octets, octets, size);
+    a->report[a->reports++].size = size;
 }
 
 /* The first frame that waits. The model may change it. NULL: none does. */
@@ -157,27 +160,9 @@ static inline size_t rounded_up(size_t size, size_t to)
     return (size + to - 1) / to * to;
 }
 
-/* The CRC-32 of an address, with the first bit on the cable as its highest: chips take some bits of it as a hash. */
-#define CRC32_POLYNOMIAL 0x04c11db7u
-static inline u32 crc_of_address(const u8 *address)
-{
-    u32 crc = ~0u;
-
-    for (int bit = 0; bit < 8 * MAC_SIZE; bit++)
-        crc = crc << 1 ^ ((crc >> 31 ^ (address[bit / 8] >> bit % 8 & 1)) & 1 ? CRC32_POLYNOMIAL : 0);
-    return crc;
-}
-
 static inline bool is_multicast(const u8 *frame)
 {
     return frame[0] & 1;
-}
-
-static inline bool is_broadcast(const u8 *frame)
-{
-    static const u8 all[MAC_SIZE] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-
-    return !memcmp(frame, all, MAC_SIZE);
 }
 
 /* ---- A VLAN tag, which drivers give and get beside the frame. */
@@ -265,7 +250,8 @@ static inline int configuration_descriptor(struct usb_adapter *a, u8 *data)
 {
     const struct usb_kind *k = a->kind;
     /* Value 1, no name, wakes its host, 100 mA. */
-    const u8 octets[USB_DT_CONFIG_SIZE] = {USB_DT_CONFIG_SIZE, USB_DT_CONFIG, 0, 0, k->interfaces ? 2 : 1, 1, 0, 0xa0, 50};
+    u8 interfaces = k->interfaces ? 2 : 1;
+    const u8 octets[USB_DT_CONFIG_SIZE] = {USB_DT_CONFIG_SIZE, USB_DT_CONFIG, 0, 0, interfaces, 1, 0, 0xa0, 50};
     size_t size = sizeof(octets);
 
     memcpy(data, octets, size);
@@ -297,7 +283,7 @@ static inline int string_descriptor(struct usb_adapter *a, unsigned index, u8 *d
     }
 }
 
-/* The binary object store: one capability, of a device with super speed, which works at all speeds from high speed on. */
+/* The binary object store: one capability, of a device with super speed, which works from high speed on. */
 static inline int bos_descriptor(u8 *data)
 {
     static const u8 octets[] = {5, USB_DT_BOS, 15, 0, 1, 10, 16, 3, 0, 0x0e, 0, 1, 0, 0, 0};

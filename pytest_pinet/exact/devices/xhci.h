@@ -226,7 +226,8 @@ static inline void port_changed(struct xhci *x, unsigned port)
     if (!(x->regs[USBCMD / 4] & USBCMD_RS))
         return;
     x->regs[USBSTS / 4] |= USBSTS_PCD;
-    put_event(x, (u64)(port + 1) << TRB_PORT_SHIFT, CC_SUCCESS << COMPLETION_CODE_SHIFT, TRB_PORT_STATUS_CHANGE_EVENT, 0);
+    put_event(x, (u64)(port + 1) << TRB_PORT_SHIFT, CC_SUCCESS << COMPLETION_CODE_SHIFT,
+              TRB_PORT_STATUS_CHANGE_EVENT, 0);
 }
 
 /* ---- Rings and contexts. */
@@ -476,11 +477,9 @@ static inline void deliver(struct xhci *x)
             continue;
         deliver_frames(x, slot, a);
         dci = dci_of(a->kind->status_in);
-        if (a->report_size && room_in(&x->slots[slot].rings[dci])) {
-            size_t size = a->report_size;
-
-            a->report_size = 0;
-            give(x, slot, dci, a->report, size);
+        while (a->reports && room_in(&x->slots[slot].rings[dci])) {
+            give(x, slot, dci, a->report[0].octets, a->report[0].size);
+            memmove(a->report, a->report + 1, --a->reports * sizeof(*a->report));
         }
     }
 }
@@ -504,8 +503,10 @@ static inline void ring_doorbell(struct xhci *x, unsigned slot, unsigned dci)
         run_out_ring(x, slot, dci);
     else if (dci == dci_of(a->kind->status_in) && !a->listening) {
         a->listening = true;
-        if (a->kind->listens)
+        if (a->kind->listens) {
+            a->reports = 0;
             a->kind->listens(a);
+        }
     }
     deliver(x);
 }
@@ -529,6 +530,7 @@ static inline u32 address_device(struct xhci *x, unsigned slot, u64 input, bool 
 
 static inline void configure_endpoints(struct xhci *x, unsigned slot, u64 input, bool is_undone)
 {
+    struct usb_adapter *a = x->slots[slot].adapter;
     u32 drop_add[2], first;
 
     dma_read(input, drop_add, sizeof(drop_add));
@@ -537,8 +539,9 @@ static inline void configure_endpoints(struct xhci *x, unsigned slot, u64 input,
             x->slots[slot].rings[dci].state = EP_DISABLED;
         if (drop_add[1] >> dci & 1 && !is_undone)
             take_endpoint(x, slot, dci, input);
+        if (dci == dci_of(a->kind->status_in) && x->slots[slot].rings[dci].state == EP_DISABLED)
+            a->listening = false;
     }
-    x->slots[slot].adapter->listening = false;
     if (!is_undone) {
         dma_read(input + CONTEXT_SIZE, &first, sizeof(first));
         dma_write(context_of(x, slot, DCI_SLOT), &first, sizeof(first));
@@ -791,7 +794,7 @@ static inline void power_on(struct usb_adapter *a)
     a->listening = a->halted = false;
     a->first = a->waiting = 0;
     a->overruns = 0;
-    a->report_size = 0;
+    a->reports = 0;
     a->kind->power_on(a);
 }
 

@@ -10,12 +10,14 @@
 
 #include <asm/unistd.h>
 #include <linux/if_packet.h>
+#include <linux/if_vlan.h>
 #include <linux/in.h>
 #include <linux/perf_event.h>
 #include <linux/rtnetlink.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
+#include <linux/udp.h>
 
 /* The hash of all files of the source: proves that the shipped binary was built from them. */
 const char source_hash[] __attribute__((used)) = "pinet-exact-source:" SOURCE_HASH;
@@ -27,8 +29,10 @@ const char source_hash[] __attribute__((used)) = "pinet-exact-source:" SOURCE_HA
 #define SOCK_RAW 3
 #define SOL_SOCKET 1
 #define SO_REUSEADDR 2
+#define SO_SNDBUF 7
 #define SO_RCVBUF 8
 #define SO_RCVTIMEO 20
+#define MSG_DONTWAIT 0x40
 #define SIGCHLD 17
 #define POWER_OFF 0x4321fedc
 #define SECOND 1000000000ull

@@ -16,15 +16,6 @@ static void set_patience(long sock, u64 ns)
     must(sys(setsockopt, sock, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), "a socket has no timeout");
 }
 
-/* The host does the next event of the board now. The clock was just read, so that it is exact while QEMU is stopped. */
-static u64 event(void)
-{
-    u64 now = ticks();
-
-    __asm__ volatile("hint #0x72" ::: "memory");
-    return now;
-}
-
 /* Waits for a change of any NIC of this namespace. Returns a negative number if there is none. */
 static long news(long netlink)
 {

@@ -207,7 +207,7 @@ static int works(long code, const char *what)
 }
 
 /* An address and a MAC that nothing has: frames to them are work for the sender only. */
-#define NONE_ADDRESS 0x0300090a
+static uint32_t none_address = 0x0300090a;
 #define NONE "02:00:00:00:00:99"
 static const u8 none_mac[6] = {2, 0, 0, 0, 0, 0x99};
 
@@ -247,7 +247,7 @@ static int set_up(int which, long sock)
            works(sys(ioctl, sock, SIOCSIFNETMASK, &masked), "the NIC takes no netmask") &&
            set_flags(which, sock, IFF_UP, 0) &&
            add_neighbour(which, sock, nics[!which].address, nics[!which].mac) &&
-           add_neighbour(which, sock, NONE_ADDRESS, none_mac);
+           add_neighbour(which, sock, none_address, none_mac);
 }
 
 static void configure(int which)

@@ -13,6 +13,10 @@
  *   distance US              send single frames at this distance in microseconds, which must fit between the kernel's
  *                            ticks; requests at 4 times, large requests at 16 times this distance
  *   frame tx|rx SIZE N       send N frames of SIZE octets, each when the NIC has been idle for a while
+ *   fault-NAME rx SIZE N     the same, while the host lets this fault happen to received frames
+ *   vlan tx|rx SIZE N        the same in a VLAN
+ *   batch tx|rx SIZE N       send N times 32 frames at once; the host holds received ones until all have come
+ *   multicast rx SIZE N      join a group, receive one of its frames and none of another group, and leave it, N times
  *   pktgen tx|rx SIZE N      send N frames of SIZE octets with the kernel's pktgen, at full load
  *   sender tx|rx SIZE N      send them with a packet socket
  *   tcp tx|rx OCTETS         send this many octets over TCP
@@ -140,8 +144,14 @@ static void run(char *line)
         set(words);
     else if (equal(words[0], "distance"))
         distance_ns = number_in(words[1]) * 1000;
-    else if (equal(words[0], "frame"))
+    else if (equal(words[0], "frame") || begins(words[0], "fault-"))
         frame(words);
+    else if (equal(words[0], "batch"))
+        batch(words);
+    else if (equal(words[0], "vlan"))
+        vlan(words);
+    else if (equal(words[0], "multicast"))
+        multicast(words);
     else if (equal(words[0], "pktgen"))
         pktgen(words);
     else if (equal(words[0], "sender"))

@@ -43,6 +43,15 @@ static u64 end_window(void)
     return now;
 }
 
+/* The host does the next event of the board now. The clock was just read, so that it is exact while QEMU is stopped. */
+static u64 event(void)
+{
+    u64 now = ticks();
+
+    __asm__ volatile("hint #0x72" ::: "memory");
+    return now;
+}
+
 static void window(const char *traffic, const char *direction, u64 octets, u64 packets, u64 ns)
 {
     char counted_text[24] = "-";
@@ -79,19 +88,26 @@ static long sink(int which)
     return sock;
 }
 
-/* Frames have 60 to 1514 octets, of which these are heads of Ethernet, IP and UDP. */
+/* A VLAN, and what its addresses have in place of a 0. */
+#define VLAN_NUMBER 5
+#define VLAN_ADDRESS (VLAN_NUMBER << 16)
+/* Multicast groups of one link (224.0.0.200 and 201): for these, the kernel can be set to send no IGMP. */
+#define GROUP 0xc80000e0
+#define OTHER_GROUP 0xc90000e0
+
+/* Frames have 46 to 1514 octets, of which these are heads of Ethernet, IP and UDP. */
 #define HEADS 42
 
 /*
  * One frame at a time. The driver is idle before each frame, so there is one way only in which it can handle the frame,
- * whatever the time that other code takes.
+ * whatever the time that other code takes. With a fault, frames may be lost.
  */
 static void frame(char **words)
 {
-    int receive = equal(words[1], "rx");
+    int receive = equal(words[1], "rx"), fault = begins(words[0], "fault-");
     u64 size = number_in(words[2]), wanted = number_in(words[3]), arrived = 0;
     static char payload[1600];
-    struct sockaddr_in here = internet(nics[0].address, 9), there = internet(NONE_ADDRESS, 9);
+    struct sockaddr_in here = internet(nics[0].address, 9), there = internet(none_address, 9);
     long in, out;
 
     enter(0);
@@ -101,14 +117,78 @@ static void frame(char **words)
     out = udp_socket();
     must(sys(connect, out, receive ? &here : &there, sizeof(there)), "no socket for the frames");
     enter(0);
+    if (fault)
+        event();
     first_interval(FRAME_NS);
     begin_window();
     for (u64 i = 0; i < wanted; i++) {
         must(sys(write, out, payload, size - HEADS), "a frame was not sent");
         next_interval(FRAME_NS);
         /* Also a frame that was late for an earlier interval, which another processor may have handled. */
-        while (receive && arrived <= i && sys(recvfrom, in, payload, sizeof(payload), 0x40 /* MSG_DONTWAIT */, 0, 0) > 0)
+        while (receive && arrived <= i && sys(recvfrom, in, payload, sizeof(payload), MSG_DONTWAIT, 0, 0) > 0)
             arrived++;
+    }
+    end_window();
+    if (fault)
+        event();
+    else if (receive && !arrived)
+        fail("no frame arrived", 0);
+    check_distance(wanted);
+    sys(close, in);
+    sys(close, out);
+    /* No time: the program waited. */
+    window(words[0], words[1], size, receive && !fault ? arrived : wanted, 0);
+}
+
+/* Frames that are sent, or that arrive, before the driver handles the first one of them. */
+#define BATCH 32
+
+/*
+ * Several frames at once. One datagram is cut into frames by the kernel, behind all queues, so that the driver gets them
+ * together (xmit_more), if the NIC writes checksums. Received frames wait on the cable until the host releases them. The
+ * socket takes large datagrams, so that GRO works.
+ */
+static void batch(char **words)
+{
+    int receive = equal(words[1], "rx"), on = 1, room = 1 << 20, segment = (int)(number_in(words[2]) - HEADS);
+    u64 octets = number_in(words[2]) - HEADS, wanted = number_in(words[3]), arrived = 0;
+    static char payload[65536];
+    struct sockaddr_in here = internet(nics[0].address, 9), there = internet(none_address, 9);
+    long in, out, n;
+    int at_once;
+
+    enter(0);
+    in = udp_socket();
+    sys(setsockopt, in, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+    sys(setsockopt, in, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
+    must(sys(bind, in, &here, sizeof(here)), "no socket for the frames");
+    enter(receive);
+    out = udp_socket();
+    sys(setsockopt, out, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    must(sys(connect, out, receive ? &here : &there, sizeof(there)), "no socket for the frames");
+    enter(0);
+    at_once = sys(setsockopt, out, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)) == 0 &&
+              sys(write, out, payload, BATCH * octets) > 0;
+    segment = 0;
+    if (!at_once)
+        sys(setsockopt, out, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+    let_arrive();
+    while (sys(recvfrom, in, payload, sizeof(payload), MSG_DONTWAIT, 0, 0) > 0)
+        ;
+    first_interval(BULK_NS);
+    begin_window();
+    for (u64 i = 0; i < wanted; i++) {
+        if (receive)
+            event();
+        for (int sent = 0; sent < BATCH; sent += at_once ? BATCH : 1)
+            must(sys(write, out, payload, at_once ? BATCH * octets : octets), "a frame was not sent");
+        next_interval(BULK_NS);
+        if (!receive)
+            continue;
+        event();
+        next_interval(BULK_NS);
+        while ((n = sys(recvfrom, in, payload, sizeof(payload), MSG_DONTWAIT, 0, 0)) > 0)
+            arrived += (u64)n / octets;
     }
     end_window();
     if (receive && !arrived)
@@ -116,8 +196,97 @@ static void frame(char **words)
     check_distance(wanted);
     sys(close, in);
     sys(close, out);
-    /* No time: the program waited. */
-    window("frame", words[1], size, receive ? arrived : wanted, 0);
+    window(words[0], words[1], octets + HEADS, receive ? arrived : wanted * BATCH, 0);
+}
+
+/* Adds a VLAN to both NICs, whose interfaces take their place, or removes it again. */
+static void set_vlan(int add)
+{
+    static char names[2][IFNAMSIZ];
+
+    none_address ^= VLAN_ADDRESS;
+    for (int which = 0; which < 2; which++) {
+        struct vlan_ioctl_args args = {.cmd = add ? ADD_VLAN_CMD : DEL_VLAN_CMD, .u.VID = VLAN_NUMBER};
+        long sock;
+
+        enter(which);
+        sock = udp_socket();
+        memcpy(args.device1, nics[which].name, IFNAMSIZ);
+        must(sys(ioctl, sock, SIOCSIFVLAN, &args), add ? "the NIC takes no VLAN" : "the VLAN cannot be removed");
+        sys(close, sock);
+        nics[which].address ^= VLAN_ADDRESS;
+        if (add) {
+            memcpy(names[which], nics[which].name, IFNAMSIZ);
+            print(nics[which].name, IFNAMSIZ, "%s.%d", names[which], (u64)VLAN_NUMBER);
+        } else
+            memcpy(nics[which].name, names[which], IFNAMSIZ);
+    }
+}
+
+/* Single frames in a VLAN. */
+static void vlan(char **words)
+{
+    set_vlan(1);
+    for (int which = 0; which < 2; which++)
+        configure(which);
+    for (int which = 0; which < 2; which++)
+        carrier(which);
+    settle();
+    frame(words);
+    set_vlan(0);
+    settle();
+}
+
+/*
+ * Joins a group and leaves it again, between single frames of the peer: one to the group, and one to another group, which
+ * the filter of the NIC must drop.
+ */
+static void multicast(char **words)
+{
+    u64 octets = number_in(words[2]) - HEADS, wanted = number_in(words[3]), arrived = 0, before;
+    static char payload[1600];
+    struct sockaddr_in all = internet(0, 9), group = internet(GROUP, 9), other = internet(OTHER_GROUP, 9);
+    struct ip_mreqn member = {.imr_multiaddr.s_addr = GROUP}, from = {0};
+    long in, out, reports;
+
+    enter(1);
+    out = udp_socket();
+    from.imr_ifindex = (int)link_index(1, out);
+    must(sys(setsockopt, out, IPPROTO_IP, IP_MULTICAST_IF, &from, sizeof(from)), "no socket for the frames");
+    enter(0);
+    /* Without reports of IGMP, which the kernel would send at random times. A kernel without this file sends none. */
+    reports = sys(openat, -100, "/proc/sys/net/ipv4/igmp_link_local_mcast_reports", O_WRONLY, 0);
+    if (reports >= 0) {
+        sys(write, reports, "0", 1);
+        sys(close, reports);
+    }
+    in = udp_socket();
+    member.imr_ifindex = (int)link_index(0, in);
+    must(sys(bind, in, &all, sizeof(all)), "no socket for the frames");
+    before = packets_of(0, 0);
+    first_interval(FRAME_NS);
+    begin_window();
+    for (u64 i = 0; i < wanted; i++) {
+        must(sys(setsockopt, in, IPPROTO_IP, IP_ADD_MEMBERSHIP, &member, sizeof(member)), "the group cannot be joined");
+        next_interval(FRAME_NS);
+        must(sys(sendto, out, payload, octets, 0, &group, sizeof(group)), "a frame was not sent");
+        next_interval(FRAME_NS);
+        must(sys(sendto, out, payload, octets, 0, &other, sizeof(other)), "a frame was not sent");
+        next_interval(FRAME_NS);
+        while (sys(recvfrom, in, payload, sizeof(payload), MSG_DONTWAIT, 0, 0) > 0)
+            arrived++;
+        must(sys(setsockopt, in, IPPROTO_IP, IP_DROP_MEMBERSHIP, &member, sizeof(member)), "the group cannot be left");
+        next_interval(FRAME_NS);
+    }
+    end_window();
+    if (!arrived)
+        fail("no frame of a joined multicast group arrived", 0);
+    if (packets_of(0, 0) - before > arrived)
+        fail("frames of a multicast group that was not joined arrived", 0);
+    check_distance(4 * wanted);
+    sys(close, in);
+    sys(close, out);
+    window(words[0], words[1], octets + HEADS, arrived, 0);
 }
 
 static void pktgen(char **words)

@@ -83,10 +83,12 @@ class TurnRecord(Record):
 
     ``started_s`` is its start after the first turn, ``seconds`` the time before its first measurement. ``running`` is
     what the board reported about itself. ``trouble`` is the reason why nothing was measured; empty if it was measured.
+    ``variation`` is the number of the meaningless change with which an exact board booted the build; 0 is none.
     """
 
     number: int
     side: str
+    variation: int = 0
     started_s: float
     seconds: float
     running: dict[str, str | None]

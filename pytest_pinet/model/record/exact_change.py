@@ -38,8 +38,12 @@ class FunctionRecord(Record):
 
 
 class ExactSideRecord(Record):
-    """One build: packets, virtual time, and all instructions for each packet (null: not counted)."""
+    """One build: packets, virtual time, and all instructions for each packet (null: not counted).
 
+    ``variation`` is the number of the meaningless change of the boot that has these values; 0 is none.
+    """
+
+    variation: int
     packets: int
     virtual_ns: int
     packets_per_second: float

@@ -65,10 +65,10 @@ class Machines(RecordedMachines):
     def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         plan = super().boot(nic, build, say)
 
-        def make() -> MadeExactBoot:
+        def make(number: int) -> MadeExactBoot:
             self.booted[nic] += 1
             self._before(nic)
-            return plan.make()
+            return plan.make(number)
 
         return replace(plan, make=make)
 
@@ -168,8 +168,8 @@ def test_a_window_that_only_one_boot_has_gives_no_verdict(gate: Gate, capfd: pyt
         def boot(self, nic: str, build: Build, say: Callable[[str], None]) -> PlannedExactBoot:
             plan = super().boot(nic, build, say)
 
-            def make() -> MadeExactBoot:
-                made = plan.make()
+            def make(number: int) -> MadeExactBoot:
+                made = plan.make(number)
                 return replace(made, boot=replace(made.boot, windows=made.boot.windows[1:]))
 
             return replace(plan, make=make)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import replace
 from importlib import resources
@@ -11,19 +10,16 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import CapabilityError
-from pytest_pinet.evidence.fdt import cells, read_device_tree, text
-from pytest_pinet.exact import compile as compiling
+from pytest_pinet.evidence.fdt import cells, text
 from pytest_pinet.exact import device_models
-from pytest_pinet.exact.board import NICS, ExactBoard
+from pytest_pinet.exact.board import NICS
 from pytest_pinet.exact.device_models import model_for
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.qemu import PROGRAM, Qemu, find_qemu, qemu_at, unpacked_folder
+from pytest_pinet.exact.qemu import Qemu
 
 BOARDS = exact_boards()
 GENET = BOARDS["genet"]
 SOURCES = Path(str(resources.files("pytest_pinet.exact").joinpath("devices")))
-UNPACKED = unpacked_folder()
-needs_qemu = pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is missing")
 
 
 @pytest.fixture(autouse=True)
@@ -52,21 +48,6 @@ def test_a_model_compiles_without_a_warning(source: str, api: int, tmp_path: Pat
 @pytest.mark.parametrize("source", sorted(SOURCES.iterdir()), ids=lambda path: path.name)
 def test_a_model_may_be_loaded_into_qemu(source: Path) -> None:
     assert " * SPDX-License-Identifier: GPL-2.0-or-later\n" in source.read_text()
-
-
-@needs_qemu
-def test_this_qemu_proves_itself_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    qemu = find_qemu(GENET)
-    model = model_for(GENET, qemu)
-    assert model is not None
-    monkeypatch.setattr(device_models, "_selftest", lambda *_: pytest.fail("it was proved already"))
-    assert model_for(GENET, qemu) == model
-    assert model_for(BOARDS["e1000e"], qemu) is None
-
-
-@pytest.mark.skipif(not UNPACKED.is_dir(), reason="needs `pinet emulated qemu`")
-def test_a_newer_qemu_proves_itself_too() -> None:
-    assert model_for(GENET, qemu_at(UNPACKED, "the cache")) is not None
 
 
 @pytest.mark.parametrize(
@@ -109,42 +90,6 @@ def test_two_processors_and_a_newer_qemu_are_not_tried() -> None:
         model_for(two, Qemu(("qemu",), (10, 0, 2), ""))
 
 
-@needs_qemu
-def test_the_hash_knows_sources_flags_and_device_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    qemu = find_qemu(GENET)
-
-    def digest(board: ExactBoard = GENET) -> str:
-        found = model_for(board, qemu)
-        assert found is not None
-        return found.sha256
-
-    first = digest()
-    assert digest() == first
-    assert digest(replace(GENET, machine=replace(GENET.machine, memory_mib=256))) != first
-    assert GENET.nic.model is not None
-    told = replace(GENET.nic, model=replace(GENET.nic.model, words=("chip=other",)))
-    assert digest(replace(GENET, nic=told)) != first
-    monkeypatch.setattr(compiling, "_FLAGS", (*compiling._FLAGS, "-DOTHER"))
-    assert digest() != first
-
-
-@needs_qemu
-@pytest.mark.parametrize("name", [name for name, board in BOARDS.items() if board.nic.model is not None])
-def test_the_device_tree_is_that_of_qemu_with_the_nodes_of_the_model(name: str) -> None:
-    board = BOARDS[name]
-    found = model_for(board, find_qemu(board))
-    assert found is not None
-    tree = read_device_tree(found.tree)
-    assert board.nic.model is not None
-    added = board.nic.model.nodes(tree)
-    for path, node in added.items():
-        assert node.items() <= tree[path].items() or "phandle" in node or "phy-handle" in node
-    (gic,) = (node for node in tree.values() if node.get("compatible", b"").startswith(b"arm,cortex-a15-gic"))
-    assert gic["#interrupt-cells"] == cells(3)
-    # All of QEMU's own nodes are there.
-    assert {"/memory@40000000", "/pl011@9000000", "/timer", "/cpus/cpu@0"} <= tree.keys()
-
-
 def test_genet_has_its_mac_its_phy_and_its_interrupts() -> None:
     found = GENET.nic.model.nodes({"/": {}, "/gic": {"phandle": cells(0x8002)}}) if GENET.nic.model else {}
     first, second = (found[f"/ethernet@{at:x}"] for at in (0x0B000000, 0x0B100000))
@@ -157,12 +102,3 @@ def test_genet_has_its_mac_its_phy_and_its_interrupts() -> None:
 
 def test_each_nic_names_its_own_module_last() -> None:
     assert {name: nic.path[-1] for name, nic in NICS.items()}.items() >= {"genet": "genet", "gem": "macb"}.items()
-
-
-def test_nothing_is_left_of_the_device_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    if shutil.which(PROGRAM):
-        model_for(GENET, find_qemu(GENET))
-    assert not list((tmp_path / "tmp").iterdir())

@@ -8,13 +8,15 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.exact.events import EVENTS_OF, Event, Events
+from pytest_pinet.exact.events import EVENTS_OF, Event, Events, events_of
 from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.traffic import MORE
 from pytest_pinet.model.exact import LINK, REPLUG
 
 BOARD, GENET = exact_boards()["virtio-net-slot"], exact_boards()["genet"]
@@ -82,6 +84,16 @@ def test_a_refused_event_is_one_sentence() -> None:
         os.write(events.inherited[1], b"0")
         with pytest.raises(LabError, match=r"^QEMU refused device_del: Bus 'slot' does not support hotplugging$"):
             events.do_next()
+
+
+def test_the_host_does_what_the_traffic_needs() -> None:
+    def events(name: str) -> list[str]:
+        (amount,) = [one for one in MORE if f"{one.traffic}-{one.direction}" == name]
+        return [str(event) for event in events_of(replace(amount, turns=1))]
+
+    assert events("batch-rx") == ["hold frames", "release frames"] * 6
+    assert (events("batch-tx"), events("down-up-tx"), events("vlan-rx")) == ([], [], [])
+    assert events("fault-overrun-rx") == ["fault overrun", "fault none"]
 
 
 def test_a_device_model_gets_each_event_as_a_line() -> None:

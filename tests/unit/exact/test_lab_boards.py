@@ -31,6 +31,14 @@ def test_the_packaged_lab_has_the_default_boards() -> None:
         "e1000e-slot": (VIRT_SLOT, "e1000e"),
         "virtio-net-slot": (VIRT_SLOT, "virtio_net"),
         "genet": (VIRT, "bcmgenet"),
+        "r8152": (VIRT, "r8152"),
+        "r8156": (VIRT, "r8152"),
+        "ax88179": (VIRT, "ax88179_178a"),
+        "lan78xx": (VIRT, "lan78xx"),
+        "smsc95xx": (VIRT, "smsc95xx"),
+        "cdc": (VIRT, "cdc_ether"),
+        "r8169": (VIRT, "r8169"),
+        "igc": (VIRT, "igc"),
     }
 
 
@@ -77,7 +85,7 @@ def test_a_machine_of_exact_boards_has_an_exact_clock(tmp_path: Path) -> None:
 
 
 def test_a_board_can_have_two_processors(tmp_path: Path) -> None:
-    two = ("cores: 1, buses: [pcie3x1]", "cores: 2, buses: [pcie3x1]")
+    two = ("cores: 1, buses: [pcie3x1, usb2, usb3]", "cores: 2, buses: [pcie3x1, usb2, usb3]")
     found = exact_boards(lab(tmp_path, two))["e1000e"]
     assert (found.machine.smp, found.machine.processors) == (2, 2)
     with pytest.raises(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
+from pytest_pinet.builds.loaded_part import loaded_part
 from pytest_pinet.errors import BuildError, CapabilityError, ConfigError
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.kernel_config import NEEDED
@@ -18,7 +19,7 @@ from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support.build_files import RELEASE, image, module, tree, write
 
 BOARDS = exact_boards()
-E1000E, MACB, VIRTIO = BOARDS["e1000e"], BOARDS["macb"], BOARDS["virtio-net"]
+E1000E, MACB, VIRTIO, GENET = (BOARDS[name] for name in ("e1000e", "macb", "virtio-net", "genet"))
 OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
 
 
@@ -55,9 +56,9 @@ def test_a_driver_module_replaces_the_module_of_the_known_good_build(base: Build
     changed = module("e1000e", srcversion="FFFF")
     build = load_build(str(write(tmp_path / "b", {"e1000e.ko": changed}) / "e1000e.ko"))
     payload = make_payload(E1000E, base, build)
-    assert payload.modules["e1000e"] == hashlib.sha256(changed).hexdigest()
+    assert payload.modules["e1000e"] == hashlib.sha256(loaded_part(changed)).hexdigest()
     assert payload.modules["pktgen"] == make_payload(E1000E, base, None).modules["pktgen"]
-    assert changed in payload.initramfs
+    assert loaded_part(changed) in payload.initramfs
 
 
 def tree_of(folder: Path) -> Path:
@@ -90,7 +91,7 @@ def test_the_folder_of_make_is_a_build(
     out = write(tmp_path / "out", files)
     payload = make_payload(E1000E, base, load_build(str(out)))
     assert payload.modules == {
-        name: hashlib.sha256(module(name, srcversion="FFFF")).hexdigest() for name in ("pktgen", "e1000e")
+        name: hashlib.sha256(loaded_part(module(name, srcversion="FFFF"))).hexdigest() for name in ("pktgen", "e1000e")
     }
     assert (tree_of(out) / "kernel/kernel/configs.ko").is_file()
     # A list that changed makes another build, even if no module was built again.
@@ -190,12 +191,70 @@ def test_rps_needs_a_kernel_that_steers_packets(base: Build, tmp_path: Path, two
         make_payload(two, base, build)
 
 
+def test_a_meaningless_change_moves_what_surrounds_a_build_and_not_the_build(base: Build) -> None:
+    payload = make_payload(E1000E, base, None)
+    found = [payload.vary(number) for number in range(5)]
+    assert found[0].initramfs == payload.initramfs
+    assert len({one.initramfs for one in found}) == len({one.cmdline for one in found}) == 5
+    assert len({len(one.initramfs) for one in found}) == 5
+    assert {tuple(one.modules.items()) for one in found} == {tuple(payload.modules.items())}
+    # The traffic and the order of the modules stay, except for the place of the sender of frames.
+    lines = [script(one.initramfs) for one in found]
+    assert (
+        lines[0]
+        == lines[2]
+        == ["limit 300", *(f"module /modules/{name}.ko" for name in payload.modules), *lines[0][3:]]
+    )
+    assert lines[1] == lines[3] == [lines[0][0], lines[0][2], lines[0][1], *lines[0][3:]]
+    assert payload.vary(3).initramfs == make_payload(E1000E, base, None).vary(3).initramfs
+
+
+def test_a_module_is_padded_where_nothing_reads(base: Build) -> None:
+    plain = loaded_part(module("e1000e"))
+    assert plain in make_payload(E1000E, base, None).initramfs
+    varied = make_payload(E1000E, base, None).vary(1).initramfs
+    assert plain not in varied
+    assert b"pinet.padding" in varied
+
+
+@pytest.mark.parametrize("where", ["configuration", "command line"])
+def test_a_kernel_that_needs_signatures_gets_its_modules_as_they_are(base: Build, tmp_path: Path, where: str) -> None:
+    signed = module("e1000e") + b"~Module signature appended~\n"
+    build = load_build(str(write(tmp_path / "b", {"e1000e.ko": signed, "build.yaml": b"modules: e1000e.ko"})))
+    assert signed not in make_payload(E1000E, base, build).initramfs
+    if where == "configuration":
+        config = "".join(f"{name}=y\n" for name in (*NEEDED, "CONFIG_MODULE_SIG_FORCE"))
+        (Path(base.of(BuildFileRole.KERNEL)[0].path).parent / f"config-{RELEASE}").write_text(config)
+    else:
+        text = b"modules: e1000e.ko\ncmdline: module.sig_enforce=1"
+        build = load_build(str(write(tmp_path / "c", {"e1000e.ko": signed, "build.yaml": text})))
+    payload = make_payload(E1000E, base, build)
+    assert signed in payload.initramfs
+    assert signed in payload.vary(2).initramfs
+
+
 def test_without_pktgen_our_own_sender_sends_the_frames(tmp_path: Path) -> None:
     base = build_of(tmp_path, e1000e=module("e1000e"), af_packet=module("af_packet"))
     payload = make_payload(E1000E, base, None)
     assert payload.sender == "sender"
     assert "sender rx 1514 2500" in script(payload.initramfs)
     assert [*payload.modules] == ["af_packet", "e1000e"]
+
+
+def test_traffic_in_a_vlan_needs_its_module(tmp_path: Path) -> None:
+    own = {"genet": module("genet"), "8021q": module("8021q", depends="mrp"), "mrp": module("mrp")}
+    base = build_of(tmp_path / "a", **own, pktgen=module("pktgen"))
+    amounts = amounts_of(GENET, (7, 2))
+    payload = make_payload(GENET, base, None, amounts=amounts)
+    assert [*payload.modules] == ["pktgen", "mrp", "8021q", "genet"]
+    lines = script(payload.initramfs)
+    assert lines.count("vlan rx 60 64") == 3
+    # The other build has no such module.
+    without = make_payload(GENET, base, None, amounts=amounts, optional=["pktgen"])
+    assert [*without.modules] == ["pktgen", "genet"]
+    assert script(without.initramfs) == [
+        line for line in lines if not line.startswith("vlan") and "8021q" not in line and "mrp" not in line
+    ]
 
 
 def test_a_build_for_another_processor_is_refused(base: Build, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.traffic import AMOUNTS, MORE, amounts_of, joined_turns
-from pytest_pinet.model.exact import USER, ExactWindow, Function
+from pytest_pinet.model.exact import USER, ExactWindow, Function, is_one_by_one
 from pytest_pinet.model.traffic import Direction
 
 SEND = Function("", "tcp_sendmsg")
@@ -64,6 +64,18 @@ def test_requests_have_their_middle_time() -> None:
 def test_events_have_their_middle_time() -> None:
     (found,) = joined_turns([single("replug", ns, probe=500) for ns in (2600, 2400, 2500)])
     assert (found.name, found.virtual_ns, found.instructions) == ("replug-tx", 2500, 500)
+
+
+def test_of_several_frames_at_once_and_of_faults_the_instructions_are_the_time() -> None:
+    for traffic in ("batch", "fault-stall", "vlan", "multicast"):
+        (found,) = joined_turns([single(traffic, 0, send=count) for count in (500, 520, 510)])
+        assert (found.instructions, found.virtual_ns) == (510, 510 * 16)
+
+
+def test_work_one_by_one_is_known_by_the_name_of_the_window() -> None:
+    ways = ("frame-60-rx", "fault-checksum-rx", "vlan-tx", "multicast-rx")
+    assert all(is_one_by_one(name) for name in ways)
+    assert not any(is_one_by_one(name) for name in ("batch-1514-rx", "pktgen-60-tx", "request-tx", "down-up-tx"))
 
 
 def test_a_board_with_a_slot_has_the_events_that_its_nic_reports() -> None:

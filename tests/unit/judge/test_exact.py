@@ -5,14 +5,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.exact import (
-    Comparison,
-    ExactLimits,
-    WindowChange,
-    changed_modules,
-    differs_beside_build,
-    judge_exact,
-)
+from pytest_pinet.judge.exact import ExactLimits, WindowChange, changed_modules, differs_beside_build, judge_exact
+from pytest_pinet.judge.exact_functions import Comparison
 from pytest_pinet.model.exact import ExactBoot, Function
 from pytest_pinet.model.limit_parser import parse_instructions
 from pytest_pinet.model.traffic import Direction
@@ -85,7 +79,6 @@ def test_few_instructions_of_a_short_path_are_no_regression() -> None:
 
 
 def test_a_decrease_of_the_allocator_is_no_excuse_and_no_fault() -> None:
-    # A driver that falls into another rhythm moves work between all functions; their sum counts.
     other = {**RECEIVE, "gem_rx [macb]": 151.0 + 47, "__slab_free": 112.45 - 49}
     found = judged(boot(window(other), identity=with_module("macb")))
     assert (found.result, found.shift) == (Relation.SAME, 0.0)
@@ -102,12 +95,12 @@ def test_an_allocator_that_does_more_work_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "result"), [(5130.0, Relation.SAME), (5120.0, Relation.SLOWER), (5480.0, Relation.FASTER)]
+    ("rate", "result"), [(5245.0, Relation.SAME), (5243.0, Relation.SLOWER), (5351.0, Relation.FASTER)]
 )
-def test_goodput_at_full_load_may_fall_by_the_usual_range(rate: float, result: Relation) -> None:
+def test_goodput_at_full_load_may_fall_by_one_percent(rate: float, result: Relation) -> None:
     found = judged(boot(window(RECEIVE, "pktgen", rate=rate)), boot(window(RECEIVE, "pktgen")))
     assert found.result is result
-    assert ("goodput falls by more than 3.2 %" in found.why) is (result is Relation.SLOWER)
+    assert ("goodput falls by more than 1.0 %" in found.why) is (result is Relation.SLOWER)
 
 
 def test_the_time_of_single_frames_is_that_of_their_instructions_and_has_no_limit_of_its_own() -> None:
@@ -115,7 +108,7 @@ def test_the_time_of_single_frames_is_that_of_their_instructions_and_has_no_limi
 
 
 def test_a_limit_of_one_function_does_not_judge_a_window_at_full_load() -> None:
-    # In another rhythm, a driver handles other numbers of packets at once.
+    # There, a driver may handle other numbers of packets at once.
     a, b = (boot(window({**RECEIVE, "gem_rx [macb]": count}, "pktgen")) for count in (151.0, 155.0))
     found = judged(b, a, limited({"gem_rx": "0"}))
     assert (found.result, found.functions[0].missed) == (Relation.SAME, "")
@@ -139,25 +132,15 @@ def test_the_answer_is_the_unit_of_requests() -> None:
     assert judged(b, a).why.startswith("gem_rx [macb] 151.00 -> 152.00 instructions per answer (+1.00);")
 
 
-def test_more_interrupts_excuse_no_request() -> None:
-    # Measured on macb with software coalescing of interrupts: requests take 13 % longer.
-    a, b = (
-        boot(window({**RECEIVE, "gic_handle_irq": count}, "request", Direction.TX, 128, rate=rate))
-        for count, rate in ((50.0, 1000.0), (70.0, 870.0))
-    )
-    found = judged(b, a)
-    assert (found.result, found.rhythm) == (Relation.SLOWER, None)
-
-
 def test_without_the_plugin_the_counter_of_the_guest_gives_the_sum() -> None:
     def counted(pmu: int | None) -> ExactBoot:
         return boot(replace(window(RECEIVE, "pktgen"), instructions=None, functions={}, pmu_instructions=pmu))
 
     # The part that shifts with any binary is not known, so the sum has to grow by more.
-    assert judged(counted(98_900_000), counted(95_000_000)).result is Relation.SAME
-    found = judged(counted(99_100_000), counted(95_000_000))
+    assert judged(counted(96_900_000), counted(95_000_000)).result is Relation.SAME
+    found = judged(counted(97_000_000), counted(95_000_000))
     assert found.result is Relation.SLOWER
-    assert found.why.startswith("4955.00 instructions per packet (+205.00); goodput unchanged: instructions grow")
+    assert found.why.startswith("4850.00 instructions per packet (+100.00); goodput unchanged: instructions grow")
     assert judged(counted(None), counted(None)).why == "instructions not counted; goodput unchanged"
 
 

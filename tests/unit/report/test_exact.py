@@ -82,8 +82,8 @@ class TestTerminal:
         assert "frame-60-rx   4752.00   5233.00  +10.12%   4890 pps  -7.68%  REGRESSION" in lines
         assert lines[-3:] == [
             "slow must not be merged: 1 of 2 metrics slower, by 7.7 % in macb frame-60-rx,",
-            "  against the stock kernel; first of 2 functions that changed: gem_rx [macb]",
-            "  151.00 -> 631.00 (+480.00).",
+            "  against the stock kernel; largest growth: gem_rx [macb] 151.00 -> 631.00",
+            "  (+480.00).",
         ]
 
     @pytest.mark.parametrize("results", [NOPS, SLOW])

@@ -1,0 +1,99 @@
+"""Drivers that were built again without a change that runs, or with four instructions more in one function."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+from pytest_pinet.builds.load import load_build
+from pytest_pinet.model.build import Build
+from tests.support.driver_builds import BUILD_TIMEOUT_S, driver_sources
+
+# Functions that handle each frame, by driver. A driver of another exact board needs a line here.
+ON_PATH: Mapping[str, tuple[str, ...]] = {
+    "e1000e": ("e1000_receive_skb", "e1000_xmit_frame", "e1000_clean_tx_irq", "e1000_intr_msix_rx"),
+    "igb": ("igb_xmit_frame_ring", "igb_poll", "igb_msix_ring", "igb_alloc_rx_buffers"),
+    "macb": ("gem_rx", "macb_start_xmit", "macb_tx_poll", "macb_interrupt"),
+    "virtio_net": ("start_xmit", "virtnet_poll", "free_old_xmit_skbs", "receive_buf"),
+}
+FOUR = '\n\tasm volatile("nop\\n\\tnop\\n\\tnop\\n\\tnop");\n'
+# Options of the compiler that change no instruction which runs.
+_OPTIONS = ("-g", "-g3", "-g0 -falign-functions=64", "-g -gdwarf-4", "-g0 -falign-functions=128", "-g1 -fno-ident")
+# Words of the kernel that move memory: none is a word of pinet.
+_WORDS = ("", "log_buf_len=256K", "cma=16M", "nothing", "log_buf_len=2M", "ignored={}", "another.word={}")
+
+
+def rebuilt(driver: str, number: int, folder: Path, longer: str = "") -> Build:
+    """Build a driver again without a change that runs, or with four more instructions in the function ``longer``.
+
+    All else differs at random between two numbers.
+    """
+    random = Random(f"{driver} {number}")
+    folder /= "x" * random.randrange(1, 120)
+    argv = driver_sources(folder, driver)
+    for change in random.sample((_padded, _longer, _reordered), random.randrange(4)):
+        change(folder, driver, random)
+    if longer:
+        _insert(folder, longer)
+    word = random.choice(_WORDS).format("x" * random.randrange(1, 300))
+    text = f"name: rebuild {number}\nmodules: {driver}.ko\n" + (f"cmdline: {word}\n" if word else "")
+    (folder / "build.yaml").write_text(text)
+    argv = [one.replace("KCFLAGS=-g0", f"KCFLAGS={random.choice(_OPTIONS)}") for one in argv]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return load_build(str(folder))
+
+
+def _insert(folder: Path, function: str) -> None:
+    """Insert four instructions at the begin of a function."""
+    begin = re.compile(rf"^(?:[A-Za-z_][\w \t*]*[ \t*\n])?{function}\([^;{{]*\)\n\{{", re.MULTILINE)
+    counts = 0
+    for file in sorted(folder.glob("*.c")):
+        text, count = begin.subn(lambda found: found[0] + FOUR, file.read_text())
+        file.write_text(text)
+        counts += count
+    assert counts == 1, f"{function} has {counts} definitions"
+
+
+def _padded(folder: Path, driver: str, random: Random) -> None:
+    """Add data that nothing reads, and a function that nothing calls."""
+    file = _main(folder, driver)
+    data = "".join(
+        f"static {kind} char pinet_padding_{index}[{random.randrange(1, 20_000)}] __attribute__((used)){value};\n"
+        for index, (kind, value) in enumerate((("", ""), ("", " = {1}"), ("const", " = {1}")))
+    )
+    code = f'\tasm volatile(".rept {random.randrange(1, 3_000)}\\n\\tnop\\n\\t.endr");\n'
+    more = f"\nstatic void __attribute__((used)) pinet_never_called(void)\n{{\n{code}}}\n"
+    file.write_text(file.read_text() + "\n" + data + more)
+
+
+def _longer(folder: Path, driver: str, random: Random) -> None:
+    """Add texts about the module."""
+    file = _main(folder, driver)
+    file.write_text(file.read_text() + f'\nMODULE_INFO(pinet, "{"x" * random.randrange(1, 9_000)}");\n')
+
+
+def _reordered(folder: Path, driver: str, random: Random) -> None:
+    """Link the objects in another order, or begin the file with another function."""
+    makefile = folder / "Makefile"
+    text = makefile.read_text() if makefile.exists() else ""
+    found = re.search(rf"^({driver}-(?:objs|y)\s*:=)((?:.*\\\n)*.*)$", text, re.MULTILINE)
+    if found is None:
+        file = _main(folder, driver)
+        lines = file.read_text().splitlines(keepends=True)
+        last = max(index for index, line in enumerate(lines) if line.startswith("#include"))
+        first = 'static void __attribute__((used)) pinet_first(void)\n{\n\tasm volatile("nop");\n}\n'
+        file.write_text("".join([*lines[: last + 1], first, *lines[last + 1 :]]))
+        return
+    objects = found[2].replace("\\\n", " ").split()
+    random.shuffle(objects)
+    makefile.write_text(f"{text[: found.start()]}{found[1]} {' '.join(objects)}{text[found.end() :]}")
+
+
+def _main(folder: Path, driver: str) -> Path:
+    """Return the file that registers the module and handles its frames."""
+    texts = {file: file.read_text() for file in sorted(folder.glob("*.c"))}
+    return next(file for file, text in texts.items() if "MODULE_LICENSE" in text and ON_PATH[driver][0] in text)
