@@ -122,6 +122,7 @@ CHANGES = (
     Change("ax88179", "received frames are clones", patch="ax88179_178a-truesize"),
     Change("lan78xx", "TSO off", patch="lan78xx-no-tso"),
     Change("smsc95xx", "received frames are clones", patch="smsc95xx-truesize"),
+    Change("smsc95xx", "sent frames aligned", patch="smsc95xx-align"),
     Change("smsc95xx", "one frame per transfer", options={"smsc95xx": {"turbo_mode": "0"}}),
     Change("cdc", "byte queue limits", patch="usbnet-bql"),
 )
