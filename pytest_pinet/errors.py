@@ -21,6 +21,7 @@
     |   `-- BuildMismatch        the board runs another build than the requested one: no value is recorded
     |-- UnsupportedError         the request needs a feature that is missing (for example, iperf3 is too old)
     |   |-- CapabilityError      this switch or power outlet lacks the feature: the test is skipped
+    |   |   `-- UnfitBuildError  this exact board cannot judge the build, which lacks its driver: the test is skipped
     |   `-- QuarantineError      a node of this combination is out of service: the test is skipped
     |-- InvalidMeasurement       the measured value must not be judged (above the physical limit, throttled)
     `-- Inconclusive             the measured values vary too much for a verdict
@@ -161,6 +162,18 @@ class UnsupportedError(PinetError):
 
 class CapabilityError(UnsupportedError):
     """This hardware lacks a feature permanently. Tests that need the feature are skipped."""
+
+
+class UnfitBuildError(CapabilityError):
+    """An exact board cannot judge a build that has no driver for it, or changes no module that it loads.
+
+    ``build`` says what the build is, as the end of a sentence; ``driver`` is the driver that the board needs.
+    """
+
+    def __init__(self, message: str, build: str, driver: str) -> None:
+        super().__init__(message)
+        self.build = build
+        self.driver = driver
 
 
 class QuarantineError(UnsupportedError):

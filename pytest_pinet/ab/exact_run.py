@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.ab.exact_series import ExactSeries
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
-from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, UnsupportedError
+from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, UnfitBuildError, UnsupportedError
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.exact import ExactChange, ExactLimits
@@ -54,6 +54,9 @@ def measure_exact(session: PinetSession) -> None:
     session.exact = run = ExactRun(session, options, machines)
     session.recorder.head = run.head
     session.config.pluginmanager.register(run, "pinet-exact")
+    # Workers collect the tests, but a mistake must not end each of them.
+    if getattr(session.config.option, "numprocesses", None) and not session.is_worker:
+        run.check(list(chosen(machines.nics, found["nic"], found.origin("nic"))))
 
 
 class ExactRun:
@@ -71,7 +74,12 @@ class ExactRun:
         self._series: dict[str, ExactSeries] = {}
         self._judged: dict[tuple[str, ExactLimits], Future[Judged]] = {}
         self._began_all = False
+        # Plans that are not carried out yet, and why boards have none.
+        self._plans: dict[str, Plan] = {}
+        self._unfit: dict[str, CapabilityError] = {}
         self._without_board: set[str] = set()
+        # The mistake in the build under test that ended the run before the first boot.
+        self.refused: ConfigError | None = None
         # What boots say, for the thread of the tests: only that one may write to the terminal.
         self._said: SimpleQueue[str] = SimpleQueue()
         self._own = threading.get_ident()
@@ -80,13 +88,50 @@ class ExactRun:
     def nics(self) -> Sequence[str]:
         return self._machines.nics
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Check both builds for the NICs of all tests. Raises UsageError."""
+        if self._session.is_worker or session.config.option.collectonly:
+            return
+        try:
+            self.check(list(dict.fromkeys(_nics_of(session))))
+        except ConfigError as error:
+            raise pytest.UsageError(for_log(str(error))) from None
+
+    def check(self, nics: Sequence[str]) -> None:
+        """Plan the boots of these NICs. Raises ConfigError for a mistake in a build, or if no board can judge it.
+
+        What only some boards cannot do, and what may be the fault of the lab, is left to the tests of these boards.
+        """
+        with self._session.progress:
+            for nic in nics:
+                try:
+                    self._plans[nic] = self._plan(nic)
+                except CapabilityError as error:
+                    self._unfit[nic] = error
+                except ConfigError:
+                    raise
+                except Exception:
+                    continue
+        if not nics or len(self._unfit) < len(nics):
+            return
+        of_build = {nic: error for nic, error in self._unfit.items() if nic not in self._without_board}
+        if of_build:
+            self.refused = self._mistake("build", _no_board(of_build))
+            raise self.refused
+        if any(isinstance(error, UnfitBuildError) for error in self._unfit.values()):
+            raise self._mistake("against", _no_board(self._unfit))
+
+    def _mistake(self, option: str, text: str) -> ConfigError:
+        found = settings(self._session.config)
+        return ConfigError(f"{found.origin(option)} {found[option] or self._options.own}: {text}")
+
     def measure(self, item: pytest.Item, nic: str, limits: ExactLimits) -> Sequence[ResultRecord]:
         session, options = self._session, self._options
         started = datetime.now(UTC)
         try:
             with session.progress:
                 if session.dry_run is not None:
-                    boots_of = [one.boots(0) for one in self._plan(nic)]
+                    boots_of = [one.boots(0) for one in self._planned(nic)]
                     session.dry_run.boot(item, nic, [options.name(side) for side in Side], boots_of)
                 self._begin_boots(item.session, nic, limits)
                 series, found = self._result(nic, limits)
@@ -117,8 +162,14 @@ class ExactRun:
             if (one, limits) not in self._judged:
                 self._judged[one, limits] = self._begin(one, limits)
 
+    def _planned(self, nic: str) -> Plan:
+        """Return the plan of a NIC, which ``check`` has mostly made. Raises PinetError."""
+        if (error := self._unfit.get(nic)) is not None:
+            raise error
+        return self._plans.pop(nic, None) or self._plan(nic)
+
     def _plan(self, nic: str) -> Plan:
-        """Check both builds, before the first boot of either."""
+        """Check both builds, before the first boot of either. Raises PinetError."""
         options = self._options
         try:
             with self._known_good():
@@ -126,7 +177,13 @@ class ExactRun:
         except CapabilityError:
             self._without_board.add(nic)
             raise
-        return a, self._machines.boot(nic, options.new, self._say)
+        except ConfigError as error:
+            raise self._mistake("against", error.message) from None
+        try:
+            return a, self._machines.boot(nic, options.new, self._say)
+        except ConfigError as error:
+            self.refused = self._mistake("build", error.message)
+            raise self.refused from None
 
     def _say(self, text: str) -> None:
         if threading.get_ident() == self._own:
@@ -139,7 +196,7 @@ class ExactRun:
         future: Future[Judged] = Future()
         try:
             if nic not in self._series:
-                self._series[nic] = ExactSeries(nic, *self._plan(nic), self._options.name(Side.A), self._say)
+                self._series[nic] = ExactSeries(nic, *self._planned(nic), self._options.name(Side.A), self._say)
             series = self._series[nic]
         except Exception as error:
             future.set_exception(error)
@@ -199,6 +256,17 @@ class ExactRun:
         made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
         fresh = sum(not one.cached for series in self._series.values() for one in series.boots.values())
         return change_head(a, b, results, False, max(made, fresh), failed, interrupted, exact=True)
+
+
+def _no_board(unfit: Mapping[str, CapabilityError]) -> str:
+    """Return why none of the chosen boards can judge a build."""
+    found = [error for error in unfit.values() if isinstance(error, UnfitBuildError)]
+    if found:
+        drivers = ", ".join(sorted({error.driver for error in found}))
+        return f"no chosen exact board can judge {found[0].build}; expected one of the drivers {drivers}"
+    first, *others = unfit
+    more = f"; nor can {', '.join(others)}" if others else ""
+    return f"no chosen exact board can judge it: {unfit[first]}{more}"
 
 
 def _nics_of(session: pytest.Session) -> list[str]:

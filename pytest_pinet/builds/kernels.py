@@ -112,9 +112,9 @@ def read_kernel(part: BuildPart) -> KernelId:
     except Loader as loader:
         raise ConfigError(f"'{part.path}' is {loader}, not a kernel; expected {ACCEPTED}", part.where) from None
     except Unreadable as error:
-        what = what_is_file(part.path)
-        why = f"it is {what}" if what else error
-        raise ConfigError(f"'{part.path}' is not a kernel for a Raspberry Pi: {why}", part.where) from None
+        if what := what_is_file(part.path):
+            raise ConfigError(f"'{part.path}' is {what}", part.where) from None
+        raise ConfigError(f"'{part.path}' is not a kernel for a Raspberry Pi: {error}", part.where) from None
 
 
 def _with_single_modules(parts: BuildContents, has_kernel: bool) -> BuildContents:

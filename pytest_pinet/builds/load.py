@@ -198,9 +198,11 @@ def _check_exists(path: str) -> None:
         raise ConfigError(f"there is no file or folder {path}: it is {what}", where)
     try:
         existing(Path(path), where, "file or folder")
-    except ConfigError:
+    except ConfigError as error:
         if is_file(path) and (what := what_is_file(Path(path))):
             raise ConfigError(f"{path} is {what}", where) from None
+        if not os.path.lexists(path) and not error.message.endswith("?"):
+            raise ConfigError(f"{error.message}; expected {WHAT}", where) from None
         raise
 
 

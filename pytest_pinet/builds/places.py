@@ -105,8 +105,10 @@ def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:
         is_taken = is_taken or not _is_empty(found) or bool(found.texts or wanted)
     if not is_taken:
         what = what_is_folder(folder)
-        left = f"unsupported file '{found.left_out[0]}'; " if found.left_out else ""
-        raise ConfigError(f"{folder} is {what}" if what else f"{left}accepted: {_ACCEPTED}", where)
+        if what:
+            raise ConfigError(f"{folder} is {what}", where)
+        left = f"unsupported file '{found.left_out[0]}'" if found.left_out else f"{folder} has no part of a build"
+        raise ConfigError(f"{left}; accepted: {_ACCEPTED}", where)
     return archives
 
 

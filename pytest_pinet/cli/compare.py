@@ -9,6 +9,7 @@ import click
 from pytest_pinet.cli.command import DefaultGroup
 from pytest_pinet.cli.options import HISTORY_OPTION, FiniteRange, print_result
 from pytest_pinet.cli.published import published
+from pytest_pinet.errors import ConfigError
 
 
 @click.group(cls=DefaultGroup)
@@ -49,6 +50,12 @@ def runs(history_url: str, a: str, b: str, tolerance: float, only: str, as_json:
         RunSet(side.name, tuple(point for point in side.points if only in point.figure))
         for side in (side_of(a, history_url), side_of(b, history_url))
     )
+    for side in (side_a, side_b):
+        if any(point.is_exact for point in side.points):
+            raise ConfigError(
+                f"{side.name} has values of exact gates, each of which compares two builds by itself: 'pinet summary "
+                "RUN' shows it; to compare two others, run pinet gate B --exact --against A"
+            )
     found = compared(side_a, side_b, tolerance / 100)
     print_result(as_json, lambda: comparison_records(found), lambda: comparison_table(side_a, side_b, found))
     sys.exit(exit_code(found))

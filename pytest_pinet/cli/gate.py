@@ -181,8 +181,11 @@ class RunWatcher:
         self.planned = session.dry_run is not None
         record = session.recorder.record
         self.head = record.change if record is not None else None
-        builds = config.pluginmanager.get_plugin("pinet-builds")
-        self.refused = builds.boots.refused if builds is not None else None
+        builds, exact = map(config.pluginmanager.get_plugin, ("pinet-builds", "pinet-exact"))
+        if builds is not None:
+            self.refused = builds.boots.refused
+        elif exact is not None:
+            self.refused = exact.refused
         if isinstance(session.recorder.unwritten, OutputError):
             self.refused = session.recorder.unwritten
 

@@ -27,6 +27,7 @@ from pytest_pinet.execution.path_kind import exists, is_folder
 if TYPE_CHECKING:
     from pytest_pinet.config.lab_of_file import LabOfFile
     from pytest_pinet.history.points import StoredRun
+    from pytest_pinet.model.record.run import RunRecord
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
 
@@ -130,11 +131,12 @@ def report(
         gated, folder = changed or (None, None)
         text = own_page(found, datetime.now(UTC), gated, links, gates, folder, lab is not None)
         write_output([text], str(output))
-        made_by += ", with 1 change" if changed is not None else ""
+        made_by += f", with 1 change of {_metrics(gated)}" if gated is not None else ""
     size = sum(path.stat().st_size for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file())
     seconds = time.monotonic() - began
     series = sum(bool(one.measured) for one in found)
-    echo(f"report: {place} ({size / 1e6:.1f} MB, {count(series, 'result')}, {seconds:.1f} s, {made_by})")
+    shown = f"{count(series, 'result')}, " if series else ""
+    echo(f"report: {place} ({size / 1e6:.1f} MB, {shown}{seconds:.1f} s, {made_by})")
     if lab is None and any(one.level.loss is not None for one in found):
         echo("pinet: no lab file, so accepted or acknowledged losses may look open; name it with --lab", err=True)
     if place.is_dir():
@@ -152,6 +154,12 @@ def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeri
         return series_of_runs(Path.cwd(), reviewed, last), []
     with open_history(url, reviewed=reviewed) as history:
         return all_series(history, last), history.gates(_GATES)
+
+
+def _metrics(gated: RunRecord) -> str:
+    from pytest_pinet.report.diagrams.facts import count
+
+    return count(len(gated.change.entries) if gated.change is not None else 0, "metric")
 
 
 def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output: Path) -> Path:

@@ -16,7 +16,7 @@ from pytest_pinet.builds.packed import Unreadable, unpacked
 from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
-from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, LabError
+from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
 from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
@@ -35,6 +35,8 @@ OPTIONAL = (PKTGEN, VLAN_MODULE)
 _LETTERS, _PADDING, _FILLING = 23, 5_003, 300_007
 # The modules that send frames.
 _SENDERS = (PKTGEN, "af_packet")
+# A message names at most so many modules of a build.
+_NAMED = 3
 _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
@@ -81,14 +83,21 @@ def make_payload(
 
     All traffic must end within ``limit_s`` of virtual time. Of the modules in ``optional``, traffic uses those that the
     build has: without pktgen, our own sender sends frames; without 8021q, VLANs are left out. A build without a kernel
-    consists of modules, which replace modules of ``base``. Raises BuildError for a build that this board cannot run,
-    CapabilityError for a build that does not concern this board, or whose kernel lacks what an exact board needs.
+    consists of modules, which replace modules of ``base``. Raises ConfigError for a build that no exact board can run,
+    UnfitBuildError for a build that does not concern this board, CapabilityError for a kernel that lacks what an exact
+    board needs.
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
-    if kernel_of.kernel is None or kernel_of.kernel.arch != "arm64" or build.arch not in ("arm64", None):
-        arch = build.arch or (kernel_of.kernel and kernel_of.kernel.arch)
-        raise BuildError(f"{build} is for {arch}, but exact boards are arm64", "wrong architecture")
+    for one in (kernel_of, build):
+        if one.arch not in ("arm64", None):
+            raise ConfigError(
+                f"{one} is for {one.arch}, but exact boards are arm64; build it with ARCH=arm64 and "
+                "CROSS_COMPILE=aarch64-linux-gnu-"
+            )
+    paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
+    if build is not kernel_of:
+        _check_fit(build, kernel_of, paths)
     image = _image(kernel_of)
     if (pages := page_kib(image)) not in (4, None):
         raise CapabilityError(
@@ -97,27 +106,26 @@ def make_payload(
         )
     steering = _steering(board, build)
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
-    paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
+    # Without a list of modules, the image shows whether the driver is built in: each driver has its name as a text.
+    driver = board.nic.driver
+    if board.nic.path[-1] not in names and (known or f"{driver}\0".encode() not in image):
+        what = "a build" if known else "a kernel without modules (Image,modules.tar.xz names both), and"
+        raise UnfitBuildError(f"{build} has no driver {driver}", f"{what} without a driver of a board", driver)
     used = names.intersection(optional)
     sender = PKTGEN if PKTGEN in used else SENDER
     amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
     # The packet socket of our own sender is a module of Debian's kernels.
     of_traffic = [PKTGEN if PKTGEN in used else "af_packet"]
     of_traffic += [VLAN_MODULE] if any(amount.traffic == VLAN for amount in amounts) else []
-    order = _load_order(board, build, known, names, of_traffic)
+    order = _load_order(board, known, of_traffic)
     if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
-        raise CapabilityError(
-            f"{build} changes only {', '.join(sorted(build.modules))}, but the board {board.name} loads "
-            f"{', '.join(module.name for module in order)}"
+        first, more = sorted(build.modules)[:_NAMED], len(build.modules) - _NAMED
+        changed = f"{', '.join(first)}{f' and {more} more' if more > 0 else ''}"
+        raise UnfitBuildError(
+            f"{build} changes no module of this board", f"a build that changes only {changed}", driver
         )
-    for module in order:
-        if module.release != kernel_of.release:
-            raise BuildError(
-                f"{module.name} of {build} is for kernel {module.release}, but kernel {kernel_of.release} boots",
-                "mismatch",
-            )
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
     loaded = {module.name for module in order}
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in loaded)]
@@ -159,6 +167,22 @@ def make_payload(
         )
 
     return vary(0)
+
+
+def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> None:
+    """Raise ConfigError if the modules of a build are not for the kernel of another build, which boots with them."""
+    kernel = kernel_of.kernel
+    for module in build.modules.values():
+        if module.release != kernel_of.release:
+            raise ConfigError(
+                f"{paths[module.name]} is a module for kernel {module.release}, but kernel {kernel_of.release} boots; "
+                "build it with the headers of this kernel, or name its own kernel with --against"
+            )
+        if kernel is not None and kernel.vermagic and module.vermagic != kernel.vermagic:
+            raise ConfigError(
+                f"{paths[module.name]} has vermagic '{module.vermagic}', but the kernel that boots loads only modules "
+                f"with '{kernel.vermagic}'; build it with the headers of this kernel"
+            )
 
 
 def module_names(base: Build, build: Build | None) -> set[str]:
@@ -225,13 +249,8 @@ def _modules(build: Build) -> dict[str, Path]:
     return found
 
 
-def _load_order(
-    board: ExactBoard, build: Build, known: Mapping[str, ModuleId], names: Collection[str], traffic: Sequence[str]
-) -> list[ModuleId]:
-    """Return the modules that the board loads, each after the modules that it depends on. Raises BuildError.
-
-    ``traffic`` are modules that the traffic needs.
-    """
+def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Sequence[str]) -> list[ModuleId]:
+    """Return the modules that the board loads, each after those that it depends on; ``traffic`` needs some of them."""
     order: dict[str, ModuleId] = {}
 
     def add(name: str, needed_by: Sequence[str]) -> None:
@@ -242,10 +261,6 @@ def _load_order(
             add(other, [*needed_by, name])
         order[name] = module
 
-    # Without a list of modules, the guest finds out what is built into the kernel.
-    driver = board.nic.path[-1]
-    if known and driver not in names:
-        raise BuildError(f"{build} has no driver {driver} for the NIC of the board {board.name}", "no driver")
     for name in (*board.nic.modules, *traffic, *board.nic.path):
         add(name, ())
     return list(order.values())

@@ -66,7 +66,7 @@ class Point:
 
     ``run`` names the run in the history, ``session`` its pytest session. ``figure`` is the ID of the metric
     (``pi4b:onboard/pair/tcp-P1-tx``). After an ``error`` it is the ID of the combination alone; then ``direction`` is
-    empty and ``goodput_bps`` is None. Pings have an ID, but no goodput either.
+    empty and ``goodput_bps`` is None. Pings and values of exact boards have an ID, but no goodput either.
 
     ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
     ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
@@ -110,6 +110,11 @@ class Point:
     link_up: str = ""
     instructions: float | None = None
     packets_per_second: float | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the value is that of an exact board."""
+        return self.instructions is not None or self.packets_per_second is not None
 
     @property
     def is_measured(self) -> bool:

@@ -120,7 +120,7 @@ def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun
     points: list[Point] = []
     seen: Counter[str] = Counter()
     for result in record.results:
-        # Exact values depend on the build alone, so that their trend over builds says something.
+        # The history has the instructions of exact boards, without a trend: each value belongs to a gated build.
         of_b = result.comparison is not None or (result.change is not None and result.exact is None)
         if of_b and not alternated:
             continue
@@ -179,7 +179,11 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
             "reason": result.message,
         }
     for way, direction in result.directions.items():
-        yield {**shared, "figure": metric_id(result.id, way), "direction": way, **_of_direction(direction)}
+        found = _of_direction(direction)
+        if result.exact is not None:
+            # The octets in a second of virtual time are no goodput.
+            found |= dict.fromkeys(("goodput_bps", "interval_bps", "limit_bps", "rule"))
+        yield {**shared, "figure": metric_id(result.id, way), "direction": way, **found}
 
 
 def reason_of(direction: DirectionRecord) -> str:

@@ -26,7 +26,7 @@ def figure_lines(trend: Trend, heights: str = ASCII_HEIGHTS) -> list[str]:
     if last is None:
         return [f"{trend.figure}: no runs"]
     measured = [point for point in trend.points if point.goodput_bps is not None]
-    value = "no value" if last.goodput_bps is None else _value_text(last)
+    value = _value_text(last)
     emulated = " emulated" if last.emulated else ""
     runs = f"{len(trend.points)} run{'s' if len(trend.points) != 1 else ''}"
     when = f"{last.time:%Y-%m-%d}  {runs}  lab {trend.lab}"
@@ -80,22 +80,22 @@ def course(values: Collection[float], heights: str = ASCII_HEIGHTS) -> str:
 def spark(points: Sequence[Point], heights: str = ASCII_HEIGHTS) -> str:
     """Return the course of at most 40 values as one character each; ``!`` for a failed one."""
     shown = points[-_SPARKS:]
-    marks = course([_value(point) for point in shown], heights)
+    marks = course([point.goodput_bps or 0.0 for point in shown], heights)
     return "".join("!" if point.verdict is Verdict.FAIL else mark for point, mark in zip(shown, marks, strict=True))
 
 
 def _range(points: Sequence[Point]) -> str:
-    return " to ".join(_value_text(of(points, key=_value)) for of in (min, max))
-
-
-def _value(point: Point) -> float:
-    """Return what is judged: the instructions of an exact board, else the goodput."""
-    return point.goodput_bps or 0.0 if point.instructions is None else point.instructions
+    rates = [point.goodput_bps or 0.0 for point in points]
+    return f"{Bitrate(min(rates))} to {Bitrate(max(rates))}"
 
 
 def _value_text(point: Point) -> str:
-    value = _value(point)
-    return str(Bitrate(value)) if point.instructions is None else f"{value:.2f} instructions"
+    """Return what is judged: the instructions of an exact board, or its rate if none were counted; else the goodput."""
+    if point.instructions is not None:
+        return f"{point.instructions:.2f} instructions"
+    if point.packets_per_second is not None:
+        return f"{point.packets_per_second:.2f} pps in virtual time"
+    return "no value" if point.goodput_bps is None else str(Bitrate(point.goodput_bps))
 
 
 def run_lines(runs: Sequence[StoredRun]) -> list[str]:
@@ -147,6 +147,7 @@ def trend_record(trend: Trend) -> dict[str, object]:
                 "run": point.run,
                 "time": point.time.isoformat(),
                 "goodput_bps": point.goodput_bps,
+                **({"instructions": point.instructions} if point.instructions is not None else {}),
                 "verdict": point.verdict.value,
                 "limit_bps": point.limit_bps,
                 "build": dict(point.build),

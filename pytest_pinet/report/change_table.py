@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure, instructions_of
+from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -72,7 +74,7 @@ def change_lines(
         lines += ["", *_table(head.entries, words, width, color)]
     died = [SkippedRecord(id=one.test_name, reason=first_paragraph(one.message)) for one in results if one.died]
     if missed := [*skipped, *died]:
-        lines += ["", "not measured:", *skipped_lines(missed, width)]
+        lines += ["", "not measured:", *skipped_lines(missed, width, each=head.baseline == EXACT)]
     lines += ["", *wrap(f"{counts_text(gate) or 'nothing measured'}; {turns_text(head)}", hanging="  ", width=width)]
     lines += [line for text in ran_sentences(head) for line in wrap(text, hanging="  ", width=width)]
     lines += [f"{name} {copyable(path)}" for name, path in (("run folder:", run_folder), ("json:", json_path)) if path]
@@ -147,6 +149,19 @@ def _exact_table(
             lines += function_lines(rows, width)
     boards = [line for text in board_lines(results) for line in wrap(text, hanging="  ", width=width)]
     return [*lines, "", *boards] if boards else lines
+
+
+def when_text(started: datetime, finished: datetime) -> str:
+    """Return when a run began and how long it took: ``2026-11-29 11:34 UTC, 15 s``."""
+    seconds = (finished - started).total_seconds()
+    took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"{started.astimezone(UTC):%Y-%m-%d %H:%M} UTC{f', {took}' if seconds > 0 else ''}"
+
+
+def run_when_text(run: RunRecord) -> str:
+    """Return when this run began and how long it took."""
+    started = moment(run.started)
+    return when_text(started, moment(run.finished) if run.finished else started)
 
 
 def turns_text(head: ChangeHeadRecord | StoredGate) -> str:

@@ -11,7 +11,7 @@ from pytest_pinet.judge.exact import TCP
 from pytest_pinet.judge.exact_functions import OF_CHANGE, ROUNDING, SHIFT, Comparison, importance
 from pytest_pinet.model.exact import is_event, is_one_by_one
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.change import ChangeEntryRecord
+from pytest_pinet.model.record.change import ChangeEntryRecord, TurnRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord, FunctionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.table import text_table
@@ -194,7 +194,18 @@ def once(texts: Iterable[str]) -> list[str]:
 
 
 def board_lines(results: Sequence[ResultRecord]) -> list[str]:
-    """Return what is to be known of the values of these exact results: the boards, and why functions are missing."""
+    """Return what is to be known of the values of these exact results: boards, times, and why functions are missing."""
     records = [one.exact for one in results if one.exact is not None]
     boards = once(f"{one.nic}: {board_text(one)}" for one in records)
-    return [*boards, *once(f"functions were not counted: {one.no_functions}" for one in records if one.no_functions)]
+    boots = [f"{nic} {_boots_text(own[0].change.turns)}" for nic, own in by_nic(results).items() if own[0].change]
+    times = [f"time of the boots: {'; '.join(boots)}"] if boots else []
+    missing = once(f"functions were not counted: {one.no_functions}" for one in records if one.no_functions)
+    return [*boards, *times, *missing]
+
+
+def _boots_text(turns: Sequence[TurnRecord]) -> str:
+    """Return how long the boots of each build took: ``A cached, B 6.6 s``. A boot of the cache took no time."""
+    seconds: dict[str, float] = {}
+    for turn in turns:
+        seconds[turn.side] = seconds.get(turn.side, 0.0) + turn.seconds
+    return ", ".join(f"{side} {f'{took:.1f} s' if took else 'cached'}" for side, took in seconds.items())

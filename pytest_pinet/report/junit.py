@@ -25,8 +25,9 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
     Several flows at once have ``pinet.flow.NAME.goodput_bps``, ``pinet.least_share`` and ``pinet.fairness`` (Jain's
     index). ``pinet.tuning`` is the requested tuning. A setting without effect has its outcome, as in
     ``pinet.tuning.xps``. ``pinet.scale`` exists if links ran below their rate. In an A/B comparison each direction has
-    ``a_bps``, ``b_bps`` and ``change``; in an exact gate also ``instructions_a``, ``instructions_b`` (for each packet)
-    and ``functions`` that changed most. ``pinet.finding`` is the failure of a build that could not be measured.
+    ``a_bps``, ``b_bps`` and ``change``. Instead of rates, an exact gate has ``instructions_a``, ``instructions_b`` (for
+    each packet), ``packets_per_second_a`` and ``_b`` in virtual time, and ``functions`` that changed most.
+    ``pinet.finding`` is the failure of a build that could not be measured.
 
     Rates are whole bit/s. ``cpu_percent_dut`` and ``cpu_percent_peer`` are relative to one core.
     """
@@ -59,6 +60,10 @@ def junit_properties(results: Sequence[ResultRecord]) -> list[Property]:
             prefix = f"pinet.{result.combination.traffic}.{name}" if several else f"pinet.{name}"
             seen[prefix] = seen.get(prefix, 0) + 1
             figures = [*_figures(direction), *_changed(result, name), *cpu]
+            if result.exact is not None:
+                rates = ("a_bps", "b_bps")
+                changed = [one for one in _changed(result, name) if one[0] not in rates]
+                figures = [("verdict", direction.verdict.value), *changed, *_exact(result)]
             numbered = prefix if seen[prefix] == 1 else f"{prefix}#{seen[prefix]}"
             properties += [(f"{numbered}.{key}", value) for key, value in figures if value is not None]
         prefix = f"pinet.{result.combination.traffic}" if several else "pinet"
@@ -85,7 +90,7 @@ def _changed(result: ResultRecord, way: str) -> list[Property]:
         return []
     one = result.change.directions[way]
     change = None if one.change is None else round(one.change, 5)
-    return [("a_bps", round(one.a_bps)), ("b_bps", round(one.b_bps)), ("change", change), *_exact(result)]
+    return [("a_bps", round(one.a_bps)), ("b_bps", round(one.b_bps)), ("change", change)]
 
 
 def _exact(result: ResultRecord) -> list[Property]:

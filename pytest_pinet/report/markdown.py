@@ -19,6 +19,7 @@ from pytest_pinet.report.change_table import (
     counts_text,
     emulated_sentence,
     ran_sentences,
+    run_when_text,
     turns_text,
 )
 from pytest_pinet.report.exact_text import (
@@ -211,12 +212,13 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     if same:
         parts += ["", *_details(counts_text(gate, MetricOutcome.UNCHANGED), table(same))]
     parts += _functions(run.results) if exact else []
+    parts += _skipped(run)
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
     parts += _losses(losses)
     if ran := ran_sentences(head):
         unproved = f", {len(head.not_proved)} not proved" if head.not_proved else ""
         parts += ["", *_details(f"what ran{unproved}", [f"- {escaped(text)}" for text in ran])]
-    foot = f"Run {run.run}, lab {run.lab}, {turns_text(head)}, {run.started}, pytest-pinet {run.pinet}"
+    foot = f"Run {run.run}, lab {run.lab}, {turns_text(head)}, {run_when_text(run)}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
     for result in run.results:

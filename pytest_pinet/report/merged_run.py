@@ -115,7 +115,8 @@ def _gated(run: RunRecord) -> str:
     head = run.change
     if head is None:
         return "no build under test"
-    sides = [f"{build.name} ({build.key})" if build.key else "the boards' own build" for build in (head.b, head.a)]
+    own = f"the {head.a.name}" if head.baseline == EXACT else "the boards' own build"
+    sides = [f"{build.name} ({build.key})" if build.key else own for build in (head.b, head.a)]
     return f"{sides[0]} against {'accepted baselines' if head.baseline == 'accepted' else sides[1]}, {head.baseline}"
 
 

@@ -176,13 +176,16 @@ def spread_text(spread: float | None) -> str:
     return f"{spread * 100:.1f}%" if spread < 9.99 else ">999%"
 
 
-def skipped_lines(skipped: Sequence[SkippedRecord], width: int) -> list[str]:
-    """Return the skipped combinations grouped by reason."""
-    return [
-        line
-        for reason, ids in by_reason(skipped).items()
-        for line in (*wrap(", ".join(ids), indent="  ", width=width), *wrap(reason, indent="    ", width=width))
-    ]
+def skipped_lines(skipped: Sequence[SkippedRecord], width: int, each: bool = False) -> list[str]:
+    """Return the skipped combinations grouped by reason. ``each``: a line of its own for each, if it is short."""
+    lines: list[str] = []
+    for reason, ids in by_reason(skipped).items():
+        short = [f"  {one}: {reason}" for one in ids]
+        if each and max(map(len, short)) <= width:
+            lines += short
+        else:
+            lines += [*wrap(", ".join(ids), indent="  ", width=width), *wrap(reason, indent="    ", width=width)]
+    return lines
 
 
 def by_reason(skipped: Sequence[SkippedRecord]) -> dict[str, list[str]]:

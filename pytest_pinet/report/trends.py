@@ -199,7 +199,7 @@ def run_facts(record: RunRecord, url: str | None, last: int) -> RunFacts:
         if history is not None:
             known = [one.id for one in history.runs(_MOST_RUNS)]
             trends = history.trends(last, only={(point.figure, point.lab) for point in points})
-            series = [series_of(found, combination, _UNKNOWN) for combination, found in trends]
+            series = [series_of(one, of, _UNKNOWN) for of, one in trends if not _of_gates(of)]
     return RunFacts(run.id, build, len({*known, run.id}) if known else None, series=series)
 
 

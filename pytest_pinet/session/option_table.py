@@ -245,7 +245,7 @@ SETTINGS = (
     RunSetting(
         "exact",
         None,
-        "count the instructions of both builds in emulated machines, without a lab; one boot of each build, or five if they differ",
+        "count the instructions of both builds in emulated machines, without a lab; one boot of each, or five",
         _switch,
         repeated=True,
     ),

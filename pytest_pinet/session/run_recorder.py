@@ -27,12 +27,12 @@ from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_record import EXACT_MEANING
 from pytest_pinet.report.result_record import attached_results, skip_reason
 from pytest_pinet.report.run_folder import RunFolder, write_json
-from pytest_pinet.report.terminal import summary_table
+from pytest_pinet.report.terminal import skipped_lines, summary_table
 from pytest_pinet.report.text_wrap import WIDTH, wrap
 from pytest_pinet.report.trends import trend_lines
 from pytest_pinet.scheduling.plan import WORKER_INPUT
 from pytest_pinet.session.board_memory import BoardMemory
-from pytest_pinet.session.dry_run import DryRun
+from pytest_pinet.session.dry_run import PLANNED, DryRun
 from pytest_pinet.session.exact_gate import exact_combination_of
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.parametrizer import is_parametrized
@@ -317,7 +317,7 @@ class RunRecorder:
             return None
         return chosen or str(self.folder.path.parent.parent / "history.db")
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """Print the texts of tests without a verdict, and the table of results, the worst first."""
         write_unjudged(terminalreporter, self.config)
         verbosity = self.config.get_verbosity()
@@ -326,8 +326,10 @@ class RunRecorder:
         if self._is_worker or self.config.option.collectonly or verbosity < -1:
             return
         lines: list[str] = []
-        if self._dry_run is not None:
+        if self._dry_run is not None and exitstatus != pytest.ExitCode.USAGE_ERROR:
             lines = self._dry_run.lines()
+            missed = [one for one in self._skipped.values() if self._is_exact and one.reason != PLANNED]
+            lines += ["", "not measured:", *skipped_lines(missed, WIDTH, each=True)] if missed else []
         elif self.record is not None and self.record.change is not None:
             # The answer on a build under test replaces the table of results.
             run, change = self.record, self.record.change

@@ -180,6 +180,14 @@ GROUPS = (
         "`--pinet-require N` fails a run that measured too little.",
     ),
     Group(
+        "An exact board cannot judge this build (skipped)",
+        ("UnfitBuildError",),
+        ANY,
+        "The build has no driver for the NIC of the board, or changes no module that the board loads. The other boards "
+        "judge it. If no board can, `pinet gate` says so and ends with 4.",
+        "Nothing, or `--nic`, which chooses the boards.",
+    ),
+    Group(
         "A feature is missing",
         ("UnsupportedError",),
         ANY,

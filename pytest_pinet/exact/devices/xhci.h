@@ -90,6 +90,7 @@ enum {
     TRB_DATA_STAGE = 3,
     TRB_STATUS_STAGE = 4,
     TRB_LINK = 6,
+    TRB_NO_OP = 8,
     TRB_ENABLE_SLOT = 9,
     TRB_DISABLE_SLOT = 10,
     TRB_ADDRESS_DEVICE = 11,
@@ -232,18 +233,29 @@ static inline void port_changed(struct xhci *x, unsigned port)
 
 /* ---- Rings and contexts. */
 
-/* Reads the next TRB of a ring, behind links. Returns false if the driver has put no more. */
+static inline u32 type_of(const struct trb *trb)
+{
+    return trb->control >> TRB_TYPE_SHIFT & TRB_TYPE_MASK;
+}
+
+/*
+ * Reads the next TRB of a ring, behind links and what the driver has cancelled. Returns false if the driver has put no
+ * more.
+ */
 static inline bool next_trb(struct xhci_ring *ring, struct trb *trb)
 {
     for (;;) {
         dma_read(ring->at, trb, sizeof(*trb));
         if ((trb->control & TRB_CYCLE) != ring->cycle)
             return false;
-        if ((trb->control >> TRB_TYPE_SHIFT & TRB_TYPE_MASK) != TRB_LINK)
+        if (type_of(trb) == TRB_LINK) {
+            if (trb->control & TRB_TOGGLE_CYCLE)
+                ring->cycle ^= TRB_CYCLE;
+            ring->at = trb->parameter & TRB_POINTER;
+        } else if (type_of(trb) == TRB_NO_OP)
+            ring->at += TRB_SIZE;
+        else
             return true;
-        if (trb->control & TRB_TOGGLE_CYCLE)
-            ring->cycle ^= TRB_CYCLE;
-        ring->at = trb->parameter & TRB_POINTER;
     }
 }
 
@@ -346,7 +358,7 @@ static inline void run_control_ring(struct xhci *x, unsigned slot)
     struct trb trb;
 
     while (next_trb(ring, &trb)) {
-        switch (trb.control >> TRB_TYPE_SHIFT & TRB_TYPE_MASK) {
+        switch (type_of(&trb)) {
         case TRB_SETUP_STAGE:
             put64(s->setup, trb.parameter);
             s->data = (struct trb){0};
@@ -587,7 +599,7 @@ static inline u32 do_trb_command(struct xhci *x, const struct trb *trb, unsigned
 {
     unsigned dci = trb->control >> TRB_ENDPOINT_SHIFT & TRB_ENDPOINT_MASK;
     u64 input = trb->parameter & TRB_POINTER;
-    u32 type = trb->control >> TRB_TYPE_SHIFT & TRB_TYPE_MASK;
+    u32 type = type_of(trb);
     struct xhci_slot *s = &x->slots[*slot];
 
     if (type == TRB_NO_OP_COMMAND)

@@ -103,10 +103,15 @@ def _builds(results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
     if not changes:
         return []
     found = [("build A", changes[0].a), ("build B", changes[0].b)]
+    found += [
+        (f"change {window_of(result.id)}", f"{sum_cells(instructions_of(result.exact))[2]} instructions")
+        for result in results
+        if result.exact is not None
+    ]
     return found + [
         (f"change {result.combination.traffic} {way}", f"{one.change * 100:+.2f} %, {one.result}")
         for result in results
-        if result.change is not None
+        if result.change is not None and result.exact is None
         for way, one in result.change.directions.items()
         if one.change is not None
     ]

@@ -145,8 +145,11 @@ def write_run_files(folder: Path, run: RunRecord, facts: RunFacts, environ: Mapp
         "executor.json": _json(executor(run, facts.order, environ)),
         RUN_FILE: _json({"run": facts.id, "build": facts.build, "lab": run.lab, "started": run.started}),
     }
-    rows = rows_of(run.results)
-    if rows:
+    exact = [result for result in run.results if result.exact is not None]
+    if exact:
+        files |= attached("results of the run", "text/csv", exact_csv(exact))
+    # Exact boards have no physical limit of which a bar could show the share.
+    elif rows := rows_of(run.results):
         note = count_line(run.results, run.skipped)
         values = "emulated values" if run.figures == "emulated" else "measured values"
         note = "; ".join(filter(None, (note, scale_text(run.results))))
@@ -179,12 +182,21 @@ def _json(value: object) -> bytes:
 
 
 def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
-    """Return Allure 3's metrics in Mbit/s, one key per direction. Invalid results and lab errors are left out."""
+    """Return Allure 3's metrics, one key per direction: goodput in Mbit/s, of exact boards instructions.
+
+    Invalid results and lab errors are left out.
+    """
     found: list[dict[str, object]] = []
     for result in results:
         combination = result.combination
         for way, direction in result.directions.items():
             key = metric_id(result.id, way)
+            value, unit, better = round(direction.goodput_bps / 1e6, 3), UNIT, "higher"
+            if result.exact is not None:
+                counted = result.exact.b.instructions
+                if counted is None:
+                    continue
+                value, unit, better = round(counted, 2), f"instructions per {result.exact.unit}", "lower"
             if direction.verdict in (Verdict.INVALID, Verdict.ERROR):
                 continue
             start = int(datetime.fromisoformat(result.started).timestamp() * 1000)
@@ -192,12 +204,12 @@ def metrics(results: Sequence[ResultRecord]) -> list[dict[str, object]]:
             found.append({
                 "id": f"{key}#{len(found) + 1}",
                 "key": key,
-                "value": round(direction.goodput_bps / 1e6, 3),
+                "value": value,
                 "start": start,
                 "stop": stop,
                 "title": f"{combination.id} {combination.traffic} {way}",
-                "unit": UNIT,
-                "better": "higher",
+                "unit": unit,
+                "better": better,
                 "group": combination.board,
                 "groupTitle": combination.board,
             })  # fmt: skip
@@ -262,6 +274,19 @@ def attached(name: str, kind: str, content: bytes) -> dict[str, bytes]:
     source = f"{uuid.uuid4()}-attachment.{_ENDINGS[kind]}"
     entry = {"name": name, "source": source, "type": kind, "timestamp": int(time.time() * 1000)}
     return {source: content, f"{uuid.uuid4()}-globals.json": _json({"attachments": [entry]})}
+
+
+def exact_csv(results: Sequence[ResultRecord]) -> bytes:
+    """Return the windows of an exact gate as CSV: instructions and packets (or answers) in a second of virtual time."""
+    rows: list[Sequence[object]] = [
+        ("figure", "verdict", "unit", "instructions_a", "instructions_b", "per_second_a", "per_second_b")
+    ]
+    for result in results:
+        if (exact := result.exact) is not None:
+            a, b = exact.a, exact.b
+            counts = a.instructions, b.instructions, a.packets_per_second, b.packets_per_second
+            rows.append([result.id, result.verdict, exact.unit, *(one and round(one, 2) for one in counts)])
+    return csv_bytes(rows)
 
 
 def figures_csv(results: Sequence[ResultRecord]) -> bytes:

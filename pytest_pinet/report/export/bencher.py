@@ -21,7 +21,7 @@ def metric_name(point: Point, points: Sequence[Point]) -> str:
 def bencher(points: Sequence[Point]) -> str:
     """Return one benchmark for each metric that has a value, with its interval if it is known.
 
-    The measure ``goodput`` is in bit/s (higher is better). Exact boards also have ``instructions-per-packet`` (lower is
+    The measure ``goodput`` is in bit/s (higher is better). Exact boards have ``instructions-per-packet`` (lower is
     better) and ``packets-per-second`` (higher is better).
     """
     found: dict[str, dict[str, dict[str, float]]] = {}

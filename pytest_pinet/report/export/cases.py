@@ -64,8 +64,13 @@ class Case:
 
     @property
     def goodput_gbit(self) -> float | None:
-        """The goodput in Gbit/s; None without goodput."""
-        return None if self.direction is None else self.direction.goodput_bps / 1e9
+        """The goodput in Gbit/s; None without goodput, which exact boards do not have."""
+        return None if self.direction is None or self.result.exact is not None else self.direction.goodput_bps / 1e9
+
+    @property
+    def instructions(self) -> float | None:
+        """The instructions of build B for each packet of an exact board; None if none were counted."""
+        return None if self.result.exact is None else self.result.exact.b.instructions
 
 
 def plain_name(figure: str) -> str:

@@ -15,7 +15,7 @@ from pytest_pinet.report.export.cases import plain_name
 
 
 def gitlab(points: Sequence[Point]) -> str:
-    """Return a line for each value: goodput in Gbit/s; of exact boards also instructions and packets per second."""
+    """Return a line for each value: goodput in Gbit/s; of exact boards instructions and packets per second."""
     lines = []
     for point in newest(points):
         labels = f'{{lab="{plain_name(point.lab)}",metric="{plain_name(point.figure.removesuffix(OF_B))}"}}'

@@ -134,7 +134,9 @@ def _test(
     }
     if given["link"]:
         found["log_url"] = given["link"]
-    if direction is not None and math.isfinite(direction.goodput_bps):
+    if case.instructions is not None:
+        found["number"] = {"value": case.instructions, "unit": "instructions", "prefix": "metric"}
+    elif direction is not None and result.exact is None and math.isfinite(direction.goodput_bps):
         found["number"] = {"value": direction.goodput_bps, "unit": "bit/s", "prefix": "metric"}
     return found
 
@@ -169,7 +171,7 @@ def _misc(run: RunRecord, case: Case) -> dict[str, object]:
         "runtime": f"pytest-pinet {run.pinet}".strip(),
         "build": {name: value for name, value in result.build.items() if value},
     }
-    if direction is not None:
+    if direction is not None and result.exact is None:
         found |= {"goodput_bps": direction.goodput_bps, "limit_bps": direction.limit_bps}
     if result.exact is not None:
         sides = {"a": result.exact.a, "b": result.exact.b}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_pinet.history.gates import instructions_of
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.export.cases import Case, by_group, cases_of, settings_of
@@ -45,9 +44,8 @@ def _text(case: Case) -> str:
 def _status(case: Case, number: int, skips: bool) -> str:
     word, directive = _word(case, skips)
     data = [f"time={case.result.seconds * 1000:.0f}ms"]
-    counted = instructions_of(case.result.exact)
-    if counted is not None:
-        data.append(f"instructions={counted[1]:.2f}")
+    if case.instructions is not None:
+        data.append(f"instructions={case.instructions:.2f}")
     elif case.goodput_gbit is not None:
         data.append(f"goodput={case.goodput_gbit:.4f}Gbit/s")
     return f"{word} {number} {case.label} # {' '.join([*directive, *data])}"

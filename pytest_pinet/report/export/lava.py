@@ -21,6 +21,8 @@ def lava(run: RunRecord, settings: Mapping[str, str]) -> str:
 
 def _words(case: Case) -> str:
     words = [f"TEST_CASE_ID={case.name}", f"RESULT={result_word(case.verdict, UNDECIDED)}"]
-    if case.goodput_gbit is not None:
+    if case.instructions is not None:
+        words += ["UNITS=instructions", f"MEASUREMENT={case.instructions:.2f}"]
+    elif case.goodput_gbit is not None:
         words += ["UNITS=Gbit/s", f"MEASUREMENT={case.goodput_gbit:.6f}"]
     return " ".join(words)

@@ -21,7 +21,9 @@ from pytest_pinet.report.change_table import (
     build_parts,
     emulated_sentence,
     ran_sentences,
+    run_when_text,
     turns_text,
+    when_text,
 )
 from pytest_pinet.report.charts.bar import change_bar
 from pytest_pinet.report.charts.turns import turns_chart
@@ -88,7 +90,8 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
         ran=[(text, "") for text in ran_sentences(head)],
         not_proved=len(head.not_proved),
         folder=folder,
-        facts=f"Run {run.run} {place}, {turns_text(head)}, pytest-pinet {run.pinet}.",
+        missed=[(f"{one.id}: {one.reason}", "") for one in run.skipped],
+        facts=f"Run {run.run} {place}, {run_when_text(run)}, {turns_text(head)}, pytest-pinet {run.pinet}.",
     )
 
 
@@ -119,19 +122,32 @@ def _turns(entry: ChangeEntryRecord, changes: Mapping[tuple[str | None, str], Ch
     return Markup(paper.inline()) if paper is not None else ""
 
 
-def earlier_gates(runs: Sequence[StoredRun]) -> list[dict[str, object]]:
-    """Return the gates of the history, newest first, as the template shows them."""
-    return [_gate(run, run.gate) for run in reversed(runs) if run.gate is not None]
+def earlier_gates(runs: Sequence[StoredRun], newest: RunRecord | None = None) -> list[dict[str, object]]:
+    """Return the gates of the history, newest first, as the template shows them; without the ``newest`` itself.
+
+    Gates of exact boards are no part of the page of a lab. A page about an exact gate has the gates of the same build.
+    """
+    found = [(run, run.gate) for run in reversed(runs) if run.gate is not None]
+    if newest is not None and (head := newest.change) is not None:
+        found = [
+            (run, gate)
+            for run, gate in found
+            if not run.id.startswith(newest.run)
+            and (gate.baseline == EXACT) == (head.baseline == EXACT)
+            and (head.baseline != EXACT or gate.b.name == head.b.name)
+        ]
+    return [_gate(run, gate) for run, gate in found]
 
 
 def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
     forest, exact = _forest(gate.metrics), gate.baseline == EXACT
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return {
-        "title": f"{run.started:%Y-%m-%d} {gate_text(gate)}",
+        "title": f"{run.started:%Y-%m-%d %H:%M} {gate_text(gate)}",
         "verdict": _ANSWERS.get(gate.answer, Verdict.INCONCLUSIVE),
         "sentence": gate.sentence,
-        "facts": f"Run {run.id} {place}, {turns_text(gate)}, pytest-pinet {run.pinet}.",
+        "facts": f"Run {run.id} {place}, {when_text(run.started, run.finished)}, {turns_text(gate)}, "
+        f"pytest-pinet {run.pinet}.",
         "exact": exact,
         "rows": [
             _exact_row(one, gate.word(one), (change_cell(one.change),))

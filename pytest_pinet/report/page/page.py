@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from pytest_pinet.history.builds import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
+from pytest_pinet.model.record.change import EXACT
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, rules, variables
@@ -81,13 +82,19 @@ def page(
         change = change_section(changed, changed.change, links.folder(str(folder or "")))
     moved = _moved(shown)
     newest = current(shown)
-    earlier = earlier_gates([one for one in gates if changed is None or not one.id.startswith(changed.run)])
+    earlier = earlier_gates(gates, changed)
     style = f":root{{{variables(LIGHT)}}}@media (prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{rules()}"
     script = own_file("page.js")
     verdicts = {verdict for series in shown for verdict in series.dots.column(VERDICT)}
+    title = f"Network throughput of lab {labs[0]}" if len(labs) == 1 and labs[0] else "Network throughput"
+    gates_title = "Gated changes"
+    if changed is not None and changed.change is not None and changed.change.baseline == EXACT:
+        gates_title = f"Earlier gates of {changed.change.b.name}"
+        title = title if shown else f"Exact gate of {changed.change.b.name}"
     return render(
         "page.html",
-        title=f"Network throughput of lab {labs[0]}" if len(labs) == 1 and labs[0] else "Network throughput",
+        title=title,
+        gates_title=gates_title,
         style=Markup(style) + own_file("style.css"),
         script=script,
         script_hash=hash_of(script),

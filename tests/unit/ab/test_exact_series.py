@@ -41,8 +41,8 @@ class Boards:
         self.breaks: dict[tuple[int, Side], Exception] = {}
 
     def series(self) -> ExactSeries:
-        plans = [self._planned(side) for side in Side]
-        return ExactSeries("macb", *plans, "the stock kernel", self.said.append)
+        a, b = (self._planned(side) for side in Side)
+        return ExactSeries("macb", a, b, "the stock kernel", self.said.append)
 
     def _planned(self, side: Side) -> PlannedExactBoot:
         def make(number: int) -> MadeExactBoot:

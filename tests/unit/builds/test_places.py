@@ -405,13 +405,13 @@ NO_BUILDS: dict[str, tuple[dict[str, bytes], str, str]] = {
         "",
         "is the source of a driver: build it with dkms",
     ),
-    "patch": ({"0001-net.patch": PATCH}, "0001-net.patch", "it is a patch: apply it and build the kernel"),
-    "patch without a name": ({"x": b"diff --git a/x b/x\n"}, "x", "it is a patch: apply it"),
+    "patch": ({"0001-net.patch": PATCH}, "0001-net.patch", " is a patch: apply it and build the kernel"),
+    "patch without a name": ({"x": b"diff --git a/x b/x\n"}, "x", " is a patch: apply it"),
     "folder of patches": ({"0001-net.patch": PATCH}, "", "is no build: 0001-net.patch is a patch: apply it"),
     "vmlinux": ({"vmlinux": made.module("vmlinux")}, "", "is no build: found vmlinux; an Image is needed"),
-    "vmlinux, alone": ({"vmlinux": made.module("vmlinux")}, "vmlinux", "it is vmlinux; an Image is needed"),
-    "card": ({"x.img": CARD}, "x.img", "it is an image of a whole card: take the kernel and modules out of it"),
-    "card, packed": ({"x.img.xz": lzma.compress(CARD)}, "x.img.xz", "it is an image of a whole card: "),
+    "vmlinux, alone": ({"vmlinux": made.module("vmlinux")}, "vmlinux", " is vmlinux; an Image is needed"),
+    "card": ({"x.img": CARD}, "x.img", " is an image of a whole card: take the kernel and modules out of it"),
+    "card, packed": ({"x.img.xz": lzma.compress(CARD)}, "x.img.xz", " is an image of a whole card: "),
     "folder of cards": ({"x-factory.img.gz": gzip.compress(CARD)}, "", "x-factory.img.gz is an image of a whole card"),
     "targets of OpenWrt": (
         {
@@ -423,6 +423,7 @@ NO_BUILDS: dict[str, tuple[dict[str, bytes], str, str]] = {
         "",
         "is no build: x-squashfs-factory.img.gz is an image of a whole card: take the kernel and modules out of it",
     ),
+    "empty folder": ({"x/.keep": b""}, "x", "/x has no part of a build; accepted: a kernel (kernel8.img"),
     "nothing known": ({"notes": b"x"}, "", ": unsupported file 'notes'; accepted: a kernel (kernel8.img"),
     "zip of a card": (
         {"x.zip": zipped({"2026-06-01-raspios.img": CARD})},
@@ -464,7 +465,7 @@ NO_BUILDS: dict[str, tuple[dict[str, bytes], str, str]] = {
         "linux-6.12.tar.xz",
         "it is a source tree of the kernel: build it first",
     ),
-    "source file": ({"r8169.c": b"int x;"}, "r8169.c", "it is a source file: build the kernel or the module"),
+    "source file": ({"r8169.c": b"int x;"}, "r8169.c", " is a source file: build the kernel or the module"),
     "headers": (
         {"linux-headers-6.12.deb": made.package({"usr/src/x": b"x"})},
         "linux-headers-6.12.deb",
@@ -492,7 +493,7 @@ def test_what_is_named_beside_a_kernel_is_never_left_out(tmp_path: Path) -> None
     made.write(tmp_path, {"Image": made.image(), "0001-net.patch": PATCH, "x.deb": package})
     made.write(tmp_path, {"build.yaml": b"kernel: 0001-net.patch\ndeb: x.deb\n"})
     for place in (f"{tmp_path}/Image,{tmp_path}/0001-net.patch", tmp_path / "build.yaml"):
-        assert "it is a patch: apply it and build the kernel" in refused(place)
+        assert " is a patch: apply it and build the kernel" in refused(place)
 
 
 REFS = (

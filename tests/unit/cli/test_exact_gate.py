@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from pytest_pinet.ab.options import STOCK
 from pytest_pinet.cli import run
 from pytest_pinet.cli.gate import _names_tests
+from tests.support.build_files import RELEASE, X86_64, image, module, tree, write
 from tests.support.gate_project import PINET
 from tests.support.user_command import run_command
 
@@ -36,6 +38,16 @@ BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "meeting", "e
 Gate = Callable[..., tuple[int, str]]
 
 
+def run_gate(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Return exit code and output of ``pinet gate --exact``."""
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        run(["gate", "--exact", *words, *QUIET])
+    out, err = capfd.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, out + err
+
+
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Gate:
     """Make a folder with tests and builds. Return ``pinet gate --exact``, which gives exit code and output."""
@@ -44,15 +56,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     for name in BUILDS:
         (tmp_path / f"{name.replace(' ', '-')}.yaml").write_text(f"name: {name}\ncmdline: pinet.test=1\n")
 
-    def gate(*words: str) -> tuple[int, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            run(["gate", "--exact", *words, "-p", "tests.support.recorded_exact", *QUIET])
-        out, err = capfd.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out + err
-
-    return gate
+    return lambda *words: run_gate(capfd, *words, "-p", "tests.support.recorded_exact")
 
 
 def results() -> dict[str, Any]:
@@ -180,6 +184,119 @@ def test_workers_run_nics_side_by_side(tmp_path: Path, monkeypatch: pytest.Monke
     assert code == 0, out
     assert "2 unchanged; 2 boots" in out
     assert with_workers("--pinet-nic=igb", "--bisect")[0] == 131
+
+
+@pytest.fixture
+def qemu_gate(gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Gate:
+    """Return ``pinet gate --exact`` with the real machines, an old QEMU and the known-good build ``good``."""
+    qemu = tmp_path / "qemu-system-aarch64"
+    qemu.write_text("#!/bin/sh\necho QEMU emulator version 7.2.22\n")
+    qemu.chmod(0o755)
+    monkeypatch.setenv("PINET_QEMU", str(qemu))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    drivers = {name: module(name) for name in ("e1000e", "igb", "macb", "virtio_net", "pktgen", "af_packet")}
+    write(tmp_path / "good", {"Image": image(), **tree(RELEASE, **drivers)})
+
+    return partial(run_gate, capfd)
+
+
+# The QEMU of these tests is too old for igb.
+DRIVERS = "expected one of the drivers e1000e, macb, virtio_net"
+OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
+PATCH = b"diff --git a/x.c b/x.c\n--- a/x.c\n+++ b/x.c\n"
+BARE = {"Image": image(), **tree(RELEASE, tg3=module("tg3"))}
+# The files of a build that is none, its name, and the beginning of the sentence about it.
+WRONG: dict[str, tuple[dict[str, bytes], str, str]] = {
+    "another release": (
+        {"e1000e.ko": module("e1000e", vermagic=OLD)},
+        "e1000e.ko",
+        f"e1000e.ko is a module for kernel 6.1.0-1-arm64, but kernel {RELEASE} boots; build it with the headers",
+    ),
+    "another processor": (
+        {"e1000e.ko": module("e1000e", machine=X86_64)},
+        "e1000e.ko",
+        "build e1000e.ko is for x86_64, but exact boards are arm64; build it with ARCH=arm64 and CROSS_COMPILE=",
+    ),
+    "a module of no board": (
+        {"tg3.ko": module("tg3")},
+        "tg3.ko",
+        f"no chosen exact board can judge a build that changes only tg3; {DRIVERS}",
+    ),
+    "a kernel without a driver": (
+        {f"out/{name}": data for name, data in BARE.items()},
+        "out",
+        f"no chosen exact board can judge a build without a driver of a board; {DRIVERS}",
+    ),
+    "an image alone": (
+        {"Image": image()},
+        "Image",
+        "no chosen exact board can judge a kernel without modules (Image,modules.tar.xz names both), and without a ",
+    ),
+    "a source tree": (
+        dict.fromkeys([f"linux/{name}" for name in ("MAINTAINERS", "Kbuild", "Kconfig", "Makefile")], b"x"),
+        "linux",
+        "linux is a source tree of the kernel: build it first (make Image modules dtbs)",
+    ),
+    "a patch": ({"fix.patch": PATCH}, "fix.patch", "'fix.patch' is a patch: apply it and build the kernel or the mod"),
+    "a diff": ({"fix.diff": PATCH}, "fix.diff", "'fix.diff' is a patch: apply it and build the kernel or the module"),
+    "a source file": ({"netdev.c": b"int x;\n"}, "netdev.c", "'netdev.c' is a source file: build the kernel or the "),
+    "an empty folder": ({"x/y/.z": b""}, "x/y", "x/y has no part of a build; accepted: a kernel (kernel8.img"),
+    "HEAD": (
+        {},
+        "HEAD",
+        "there is no file or folder HEAD: it is a git ref: check it out, build it, and name the folde",
+    ),
+    "a hash": (
+        {},
+        "bcea97ff1d66",
+        "there is no file or folder bcea97ff1d66: it is a git ref: check it out, build it, ",
+    ),
+    "a branch": ({}, "faster-rx", "there is no file or folder faster-rx; expected a build (build.yaml, a folder or UR"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_mistake_in_the_build_is_one_sentence_before_the_first_boot(
+    qemu_gate: Gate, tmp_path: Path, what: str
+) -> None:
+    files, build, text = WRONG[what]
+    write(tmp_path, files)
+    for words in ((), ("--dry-run",), ("-n2",)):
+        code, out = qemu_gate(build, "--against=good", *words)
+        assert code == 4, out
+        (error,) = [line for line in out.splitlines() if "ERROR" in line or "FAILED" in line]
+        assert error.replace(f"BUILD: {build}", f"BUILD {build}").startswith(f"ERROR: BUILD {build}: {text}"), out
+    assert qemu_gate(build, "--against=good", "--bisect")[0] == 125
+    assert not Path(".pinet/latest").exists()
+
+
+def test_a_mistake_in_the_known_good_build_ends_a_bisection(qemu_gate: Gate, tmp_path: Path) -> None:
+    write(
+        tmp_path, {"e1000e.ko": module("e1000e"), "lone/Image": image(), "x86/e1000e.ko": module("e1000e", machine=62)}
+    )
+    write(tmp_path / "bare", BARE)
+    for against, text in (
+        ("bare", "no chosen exact board can judge a build without a driver of a board; "),
+        ("lone/Image", "no chosen exact board can judge a kernel without modules (Image,modules.tar.xz names both), "),
+    ):
+        code, out = qemu_gate("e1000e.ko", f"--against={against}")
+        assert (code, f"ERROR: --against {against}: {text}" in out) == (4, True), out
+        assert qemu_gate("e1000e.ko", f"--against={against}", "--bisect")[0] == 132
+
+
+def test_a_board_whose_driver_a_build_lacks_is_one_short_line(qemu_gate: Gate, tmp_path: Path) -> None:
+    write(tmp_path / "out", {"Image": image(), **tree(RELEASE, macb=module("macb", srcversion="FFFF"))})
+    write(tmp_path, {"macb.ko": module("macb", srcversion="FFFF")})
+    code, out = qemu_gate("out", "--against=good", "--dry-run")
+    assert code == 0, out
+    lines = out[out.index("not measured:") :].splitlines()
+    assert [line for line in lines if "e1000e" in line] == [
+        "  test_exact[e1000e]: build out has no driver e1000e",
+        "  test_exact[e1000e-slot]: build out has no driver e1000e",
+    ]
+    code, out = qemu_gate("macb.ko", "--against=good", "--dry-run")
+    assert code == 0, out
+    assert out.count(": build macb.ko changes no module of this board\n") == 4
 
 
 @pytest.mark.parametrize(

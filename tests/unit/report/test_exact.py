@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from pytest_pinet.cli import run as main
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.points import PointList, Trend
@@ -17,12 +18,20 @@ from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.text import figure_lines, gate_lines
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import SkippedRecord
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.allure.content import attachments, description_html, title
+from pytest_pinet.report.allure.content import attachments, description_html, parameters, title
 from pytest_pinet.report.allure.identity import Subject
+from pytest_pinet.report.allure.run_files import write_run_files
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_text import function_lines, function_rows, shift_text
+from pytest_pinet.report.export.bencher import bencher
+from pytest_pinet.report.export.github import github
+from pytest_pinet.report.export.gitlab import gitlab
+from pytest_pinet.report.export.kcidb import kcidb
+from pytest_pinet.report.export.ktap import ktap
+from pytest_pinet.report.export.lava import lava
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
@@ -31,7 +40,7 @@ from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.run_folder import json_text
 from pytest_pinet.report.schema import SCHEMA_FILE
-from pytest_pinet.report.trends import all_series, series_with
+from pytest_pinet.report.trends import RunFacts, all_series, series_with
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_module
 from tests.support.exact_records import of_boots, records, run_of
 
@@ -70,6 +79,7 @@ class TestTerminal:
             "    shifts with any binary: not judged by itself",
             "",
             "macb: xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)",
+            "time of the boots: macb A 42.0 s, B 42.0 s",
             "",
             "2 unchanged; 2 boots",
             "nops may be merged: none of 2 metrics is slower than with the stock kernel;",
@@ -183,11 +193,15 @@ def test_markdown_has_both_tables() -> None:
 
 
 def test_the_page_has_a_bar_for_each_function_and_the_rates() -> None:
-    run = run_of(SLOW, "slow")
+    skipped = SkippedRecord(id="test_exact[igb]", reason="build slow has no driver igb")
+    run = run_of(SLOW, "slow").replace(finished="2026-11-24T12:01:15+00:00", skipped=(skipped,))
     assert run.change is not None
     section = change_section(run, run.change)
     assert section.count('<rect class="f-bad"') == 3
-    assert "on exact boards, 2 boots" in section
+    text = section.replace("\u00a0", " ")
+    assert "on exact boards, 2026-11-24 12:00 UTC, 75 s, 2 boots" in text
+    assert "time of the boots: macb A 42.0 s, B 42.0 s" in text
+    assert "test_exact[igb]: build slow has no driver igb" in text
     assert '<td class="number">4890 pps</td><td class="number">-7.68\u00a0%</td>' in section
     assert "drivers/net/ethernet/cadence/macb_main.c:1302" in section
 
@@ -218,14 +232,73 @@ def test_gates_of_several_builds_are_apart_on_the_page_each_with_its_instruction
     assert "it/s" not in text.partition("<main>")[2].partition("</main>")[0]
 
 
+def test_a_page_about_an_exact_gate_has_the_gates_of_this_build_alone(tmp_path: Path) -> None:
+    url = str(tmp_path / "h.db")
+    for number, name in enumerate(("slow", "nops", "slow")):
+        run = run_of(records(name), name).replace(
+            run=f"2026112{number}-120000", started=f"2026-11-2{number}T12:00:00", finished=f"2026-11-2{number}T12:00:31"
+        )
+        assert keep_run(url, run, tmp_path) is None
+    with open_history(url) as store:
+        gates = store.gates(10)
+    text = page((), datetime(2026, 11, 25, tzinfo=UTC), run, gates=gates)
+    assert "<title>Exact gate of slow</title>" in text
+    assert ">Earlier gates of slow</h2>" in text
+    assert "2026-11-20 12:00 gate of slow against stock kernel: regression" in text
+    assert "gate of nops" not in text
+    assert "2026-11-20 12:00 UTC, 31\u00a0s, 2 boots" in text
+    assert "none of 2 metrics" not in text
+    assert "it/s" not in text.partition("<main>")[2].partition("</main>")[0]
+
+
 def test_junit_has_instructions_and_functions() -> None:
     found = dict(junit_properties(SLOW))
     assert found["pinet.tuning"] == "qemu=7.2.22"
     assert (found["pinet.rx.instructions_a"], found["pinet.rx.instructions_b"]) == (4752.0, 5233.0)
     assert (found["pinet.rx.packets_per_second_a"], found["pinet.rx.packets_per_second_b"]) == (5297.0, 4890.0)
     assert found["pinet.rx.functions"] == "gem_rx [macb] 151.00 -> 631.00; macb_poll [macb] 60.00 -> 61.00"
-    assert "pinet.rx.oracle_bps" not in found
+    assert not [name for name in found if name.endswith("_bps")]
     assert "pinet.rx.retransmits" not in found
+
+
+def test_exports_of_verdicts_have_instructions_and_no_rate_in_bits() -> None:
+    run = run_of(SLOW, "slow")
+    texts = [export(run, {}) for export in (ktap, lava, github)]
+    texts.append(kcidb(run, {"git_commit": "0e44d9fed54654d05b4c841b78fb077dac90c249"}))
+    for text in texts:
+        assert "bit/s" not in text
+        assert "_bps" not in text
+    assert "UNITS=instructions MEASUREMENT=5233.00>" in texts[1]
+    numbers = [one["number"] for one in json.loads(texts[3])["tests"]]
+    assert [(one["value"], one["unit"]) for one in numbers] == [(2334.0, "instructions"), (5233.0, "instructions")]
+
+
+def test_files_of_a_run_for_allure_have_instructions_and_no_rate_in_bits(tmp_path: Path) -> None:
+    run = run_of(SLOW, "slow")
+    write_run_files(tmp_path, run, RunFacts("x", "6.1"), {})
+    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert not [name for name, text in texts.items() if "bit/s" in text or "_bps" in text]
+    (values,) = (json.loads(text) for name, text in texts.items() if name.endswith("-perf.json"))
+    assert [(one["value"], one["unit"], one["better"]) for one in values] == [
+        (2334.0, "instructions per packet", "lower"),
+        (5233.0, "instructions per packet", "lower"),
+    ]
+    (table,) = (text for name, text in texts.items() if name.endswith(".csv"))
+    assert table.splitlines()[2].startswith(
+        "exact:macb/pair/qemu=7.2.22/frame-60-rx,fail,packet,4752.0,5233.0,5297.0,4"
+    )
+    subject = Subject(CombinationId("exact", "macb", "pair"), "test_exact", {}, "test_exact.py")
+    assert ("change frame-60-rx", "+10.12% instructions", True) in parameters(subject, SLOW)
+
+
+def test_runs_of_exact_gates_are_not_compared_by_goodput(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [str(tmp_path / f"{name}.json") for name in ("nops", "slow")]
+    for path, name in zip(paths, ("nops", "slow"), strict=True):
+        Path(path).write_text(json_text(run_of(records(name), name)))
+    assert main(["compare", *paths]) == 4
+    assert (
+        "nops.json has values of exact gates, each of which compares two builds by itself: " in capsys.readouterr().err
+    )
 
 
 def test_allure_has_the_functions_as_a_table() -> None:
@@ -293,7 +366,9 @@ def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_pat
         "2334.00 instructions emulated",
         "5233.00 instructions emulated",
     ]
-    assert shown[1][1].endswith("] 5233.00 instructions to 5233.00 instructions")
+    # Each value belongs to a gated build: there is no course, and no rate beside it.
+    assert all(len(lines) == 1 for lines in shown)
+    assert {(one.goodput_bps, one.interval_bps, one.limit_bps, one.rule) for one in points} == {(None,) * 4}
     assert [(one.figure.rpartition("/")[2], one.instructions, str(one.verdict)) for one in points] == [
         ("frame-60-tx", 2334.0, "pass"),
         ("frame-60-rx", 5233.0, "fail"),
@@ -305,6 +380,9 @@ def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_pat
         assert float(gauge.rpartition(" ")[2]) == pytest.approx(value)
     said = "emulated, exact\\n13690.00 packets per second\\n2334.00 instructions per packet"
     assert said in benchmark_action(points)
+    assert {one["unit"] for one in json.loads(benchmark_action(points))} == {"packets/s"}
+    assert "goodput" not in gitlab(points) + bencher(points)
+    assert not [line for line in openmetrics(points).splitlines() if line.startswith("pinet_goodput_bits")]
     _, _, again, *_ = lines_of([(run, own) for run, own in [points_of(run_of(SLOW, "slow"))]])
     assert json.loads(again)["point"]["instructions"] == 2334.0
     assert json.loads(again)["point"]["packets_per_second"] == pytest.approx(13690.0)

@@ -205,7 +205,7 @@ class TestRefused:
         with pytest.raises(ConfigError) as raised:
             merged(shard(SAME), exact)
         assert str(raised.value) == (
-            "run 1 has nops (0123) against the boards' own build, exact, but run 0 has new (1f449c713387) against good "
+            "run 1 has nops (0123) against the stock kernel, exact, but run 0 has new (1f449c713387) against good "
             "(33d62a1a55dd), interleaved; merge runs of one gate"
         )
         with pytest.raises(ConfigError, match="run 1 has no build under test, but run 0 has new"):

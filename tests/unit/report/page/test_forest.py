@@ -100,7 +100,7 @@ def test_the_page_lists_the_gates_of_the_history_but_not_the_newest_change_twice
     text = page([series()], NOW, gates=[RUN])
     assert Reader(text).wrong == []
     section = text.partition('id="gates"')[2].partition("</section>")[0]
-    assert "2026-08-02 gate of new against good: regression" in section
+    assert "2026-08-02 12:00 gate of new against good: regression" in section
     assert "not slower" in section
     assert "Look first at: tso: off" in section
     assert "8 turns" in section
