@@ -171,8 +171,10 @@ _USBNET = (
     r"|(__)?usbnet_|__handle_link_change|defer_bh$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
     r"|wait_skb_queue_empty$|(generic_)?mii_"
 )
-# The faults that adapters and their drivers know: r8152 does not clear the halt of an endpoint, and only two chips give
-# the sum of all octets, in which padding counts.
+# What NICs measure that cannot be unplugged.
+_OF_CARDS = (BATCH, VLAN, MULTICAST, "fault-checksum", "fault-padding", "fault-overrun", DOWN_UP, LINK)
+# What adapters and their drivers know: r8152 does not clear the halt of an endpoint, and only two chips give the sum of
+# all octets, in which padding counts.
 _SHORT = ("fault-checksum", "fault-overrun", "fault-short")
 _HALTS = (*_SHORT, "fault-stall")
 _SUMS = (*_HALTS, "fault-padding")
@@ -184,14 +186,22 @@ def _usb(
     path: tuple[str, ...],
     functions: str,
     source: str,
-    faults: tuple[str, ...],
+    windows: tuple[str, ...],
     words: tuple[str, ...] = (),
 ) -> ExactNic:
     """Return a USB adapter. The module of its host controller works on each frame, but is not the driver under test."""
     model = DeviceModel(source, _xhci, words)
-    windows = (BATCH, VLAN, MULTICAST, *faults, LINK, REPLUG)
     # A received frame takes 0.47 ms, and one large request of smsc95xx more than 8 ms.
-    return ExactNic(driver, device, path, functions, ("xhci_plat_hcd",), model=model, distance_us=1000, windows=windows)
+    return ExactNic(
+        driver,
+        device,
+        path,
+        functions,
+        ("xhci_plat_hcd",),
+        model=model,
+        distance_us=1000,
+        windows=(BATCH, VLAN, *windows, LINK, REPLUG),
+    )
 
 
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
@@ -233,12 +243,17 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?bcmgenet_|(init|reset)_umac$|umac_enable_|unimac_mdio_|bcm5|_{0,2}bcm_(phy|config|setup)_|brcm_fet_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
-        windows=(BATCH, VLAN, MULTICAST, "fault-checksum", "fault-padding", "fault-overrun", DOWN_UP, LINK),
+        windows=_OF_CARDS,
     ),
-    "rtl8153": _usb("r8152", "rtl8153", ("mii", "r8152"), _R8152, "r8152", _SHORT),
-    "rtl8156b": _usb("r8152", "rtl8156b", ("mii", "r8152"), _R8152, "r8152", _SHORT, ("chip=rtl8156b",)),
+    "rtl8153": _usb("r8152", "rtl8153", ("mii", "r8152"), _R8152, "r8152", (MULTICAST, *_SHORT)),
+    "rtl8156b": _usb("r8152", "rtl8156b", ("mii", "r8152"), _R8152, "r8152", (MULTICAST, *_SHORT), ("chip=rtl8156b",)),
     "ax88179": _usb(
-        "ax88179_178a", "ax88179", ("mii", "usbnet", "ax88179_178a"), r"(__)?ax88179_" + _USBNET, "ax88179", _HALTS
+        "ax88179_178a",
+        "ax88179",
+        ("mii", "usbnet", "ax88179_178a"),
+        r"(__)?ax88179_" + _USBNET,
+        "ax88179",
+        (MULTICAST, *_HALTS),
     ),
     "lan7800": _usb(
         "lan78xx",
@@ -246,7 +261,7 @@ NICS: Mapping[str, ExactNic] = {
         ("microchip", "lan78xx"),
         r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
         "lan78xx",
-        _SUMS,
+        (MULTICAST, *_SUMS),
     ),
     "lan9514": _usb(
         "smsc95xx",
@@ -254,9 +269,17 @@ NICS: Mapping[str, ExactNic] = {
         ("mii", "usbnet", "smsc", "smsc95xx"),
         r"smsc|lan(87|95)" + _USBNET,
         "smsc95xx",
-        _SUMS,
+        (MULTICAST, *_SUMS),
     ),
-    "cdc": _usb("cdc_ether", "cdc", ("mii", "usbnet", "cdc_ether"), r"cdc_" + _USBNET, "cdc", _HALTS),
+    "cdc": _usb(
+        "cdc_ether",
+        "cdc",
+        ("mii", "usbnet", "cdc_ether"),
+        r"cdc_" + _USBNET,
+        "cdc",
+        # A gadget does not filter multicast groups.
+        _HALTS,
+    ),
     "rtl8125b": ExactNic(
         "r8169",
         "rtl8125b",
@@ -264,7 +287,7 @@ NICS: Mapping[str, ExactNic] = {
         r"_{0,2}rtl|r8169_|(__)?r8168|mac_mcu_|genphy_no_config_intr",
         ("pci_host_generic",),
         model=DeviceModel("r8169", _pci),
-        windows=(DOWN_UP, LINK),
+        windows=_OF_CARDS,
     ),
     "i226": ExactNic(
         "igc",
@@ -273,7 +296,7 @@ NICS: Mapping[str, ExactNic] = {
         r"(__)?igc_|reg_(pattern|set)_",
         ("pci_host_generic",),
         model=DeviceModel("igc", _pci),
-        windows=(DOWN_UP, LINK),
+        windows=_OF_CARDS,
     ),
 }
 # The machines that exact boards can be made of, each with its NICs by their names in NICS and in lab files. A lab file

@@ -65,7 +65,7 @@ AMOUNTS = (
 MORE = (
     *(Amount(BATCH, direction, 1514, 6, 3) for direction in (Direction.TX, Direction.RX)),
     *(Amount(VLAN, direction, 60, 64, 3) for direction in (Direction.TX, Direction.RX)),
-    Amount(MULTICAST, Direction.RX, 60, 32, 3),
+    Amount(MULTICAST, Direction.RX, 60, 8, 3),
     # Shorter frames than the shortest on the cable get padding.
     *(Amount(fault, Direction.RX, 46, 64, 3) for fault in FAULTS),
     *(Amount(event, Direction.TX, 64, 1, 3) for event in (DOWN_UP, LINK, REPLUG)),

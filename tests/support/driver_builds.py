@@ -23,6 +23,7 @@ from pytest_pinet.errors import LabError
 PATCHES = Path(__file__).parent / "drivers"
 # The sources of each driver in the kernel's tree, and the Kbuild file for it. Empty: the tree's own.
 SOURCES: Mapping[str, tuple[str, str]] = {
+    "ax88179_178a": ("drivers/net/usb", "obj-m := ax88179_178a.o\n"),
     "e1000e": ("drivers/net/ethernet/intel/e1000e", ""),
     # Its headers are in the folder above.
     "genet": (
@@ -31,12 +32,12 @@ SOURCES: Mapping[str, tuple[str, str]] = {
     ),
     "igb": ("drivers/net/ethernet/intel/igb", ""),
     "igc": ("drivers/net/ethernet/intel/igc", ""),
+    "lan78xx": ("drivers/net/usb", "obj-m := lan78xx.o\n"),
     "macb": ("drivers/net/ethernet/cadence", ""),
+    "r8152": ("drivers/net/usb", "obj-m := r8152.o\n"),
     "r8169": ("drivers/net/ethernet/realtek", ""),
-    **{
-        name: ("drivers/net/usb", f"obj-m := {name}.o\n")
-        for name in ("ax88179_178a", "lan78xx", "r8152", "smsc95xx", "usbnet")
-    },
+    "smsc95xx": ("drivers/net/usb", "obj-m := smsc95xx.o\n"),
+    "usbnet": ("drivers/net/usb", "obj-m := usbnet.o\n"),
     "virtio_net": ("drivers/net/virtio_net.c", "obj-m := virtio_net.o\n"),
 }
 CROSS = "aarch64-linux-gnu-"
@@ -140,8 +141,7 @@ class _Tree:
         makefile.write_text(makefile.read_text().replace("/usr/src/", f"{self._base}/usr/src/"))
         _run("dpkg-deb", "-x", source, root / "source")
         (archive,) = (root / "source" / "usr" / "src").glob("linux-source-*.tar.xz")
-        # tar finds a place only once.
-        places = sorted({f"linux-source-{series}/{place}" for place, _ in SOURCES.values()})
+        places = [f"linux-source-{series}/{place}" for place, _ in SOURCES.values()]
         _run("tar", "-C", root, "--strip-components=1", "-xJf", archive, *places)
         shutil.rmtree(root / "source")
         # It has 140 MB, of which 1 MB is kept.

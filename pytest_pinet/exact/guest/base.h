@@ -330,6 +330,13 @@ static void first_interval(u64 interval)
     late = 0;
 }
 
+/* Sleeps within a window. */
+static void pause_ns(u64 ns)
+{
+    sleep_ns(ns);
+    interval_began = ticks();
+}
+
 /* Ends the board if work of one interval went on in the next one: then frames did not come one by one. */
 static void check_distance(u64 intervals)
 {
