@@ -206,19 +206,26 @@ def _usb(
 
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
-# Of 381 to 401 functions of e1000e and igb, 116 of macb, 72 to 107 of virtio_net in Debian's kernels 6.1.192-2 and
-# 6.12.117-1, the patterns match all but copies of inlined helpers.
+# In Debian's kernels 6.1.192-3 and 6.12.117-1, the patterns match all functions of the modules but copies of inlined
+# helpers and trace points (tests/functional/exact/test_machines.py).
 NICS: Mapping[str, ExactNic] = {
-    "e1000e": ExactNic("e1000e", "e1000e", ("e1000e",), r"e1000e?_|__ew32", link=(10, 0)),
+    "e1000e": ExactNic("e1000e", "e1000e", ("e1000e",), r"_{0,2}e1000e?_|__ew32|reg_(pattern|set)_", link=(10, 0)),
     # The virtual functions of one NIC take the bus addresses behind its own, from 16 slots on.
-    "igb": ExactNic("igb", "igb", ("igb",), r"igb_", qemu=(8, 0), properties=("addr=1", "addr=4")),
+    "igb": ExactNic(
+        "igb",
+        "igb",
+        ("igb",),
+        r"_{0,2}igb_|enable_fqtss|set_(queue_mode|tx_desc)|reg_pattern_",
+        qemu=(8, 0),
+        properties=("addr=1", "addr=4"),
+    ),
     "virtio": ExactNic(
         "virtio_net",
         "virtio-net-pci",
         ("virtio_net",),
-        r"virtnet_|(__)?free_old_xmit|start_xmit$|receive_buf$|page_to_skb$|try_fill_recv$|refill_work$"
-        r"|put_xdp_frags$|skb_(recv|xmit)_done$|free_receive_page_frags$|(mergeable_)?buf_(free|to_xdp)$"
-        r"|xdp_linearize_page$|check_sq_full|enable_rx_mode_work$",
+        r"_?virtnet_|virtio_net_driver_|(__)?free_old_xmit|start_xmit$|receive_buf$|page_to_skb$|try_fill_recv$|refill_work$"
+        r"|put_xdp_frags$|skb_(recv|xmit)_done$|free_receive_page_frags$|mergeable_|buf_(free|to_xdp)$|remove_vq_common$"
+        r"|xdp_linearize_page$|xsk_(construct_skb|drop_follow)|check_sq_full|enable_rx_mode_work$",
         ("virtio_pci",),
         properties=(_VIRTIO, _VIRTIO),
     ),
@@ -226,14 +233,14 @@ NICS: Mapping[str, ExactNic] = {
         "macb",
         "cadence_gem",
         ("macb",),
-        r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)",
+        r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)|init_reset_optional|ptp_one_step_sync",
         ("of_mdio", "fixed_phy"),
     ),
     "genet": ExactNic(
         "bcmgenet",
         "genet",
         ("mdio_bcm_unimac", "bcm_phy_lib", "broadcom", "genet"),
-        r"(__)?bcmgenet_|unimac_mdio_|bcm54|bcm_phy_",
+        r"(__)?bcmgenet_|(init|reset)_umac$|umac_enable_|unimac_mdio_|bcm5|_{0,2}bcm_(phy|config|setup)_|brcm_fet_",
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
         windows=(*_CARD, "fault-padding"),
@@ -277,7 +284,7 @@ NICS: Mapping[str, ExactNic] = {
         "r8169",
         "rtl8125b",
         ("realtek", "r8169"),
-        r"r8169_|(__)?rtl_|rtl81|__r8168_|r8168|rtl821x_|rtl822x|rtlgen_",
+        r"_{0,2}rtl|r8169_|(__)?r8168|mac_mcu_|genphy_no_config_intr",
         ("pci_host_generic",),
         model=DeviceModel("r8169", _pci),
         windows=_CARD,
@@ -286,7 +293,7 @@ NICS: Mapping[str, ExactNic] = {
         "igc",
         "i226",
         ("igc",),
-        r"(__)?igc_",
+        r"(__)?igc_|reg_(pattern|set)_",
         ("pci_host_generic",),
         model=DeviceModel("igc", _pci),
         windows=_CARD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
+from pytest_pinet.builds.packed import unpacked
 from pytest_pinet.errors import BuildError, CapabilityError
 from pytest_pinet.exact import store
-from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.board import NICS, ExactBoard
 from pytest_pinet.exact.boot import boot
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.measure import ExactBench, stock_build
@@ -28,10 +30,10 @@ from pytest_pinet.exact.traffic import MORE
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, WindowChange, differs_beside_build, judge_exact
 from pytest_pinet.judge.exact_functions import Comparison
-from pytest_pinet.model.build import Build
+from pytest_pinet.model.build import Build, BuildFileRole
 from pytest_pinet.model.exact import BATCH, USER, ExactBoot, Function, MadeExactBoot
 from tests.support.build_files import write
-from tests.support.driver_builds import patched_module
+from tests.support.driver_builds import CROSS, patched_module
 
 # An ordinary user can run these tests.
 pytestmark = [
@@ -44,6 +46,12 @@ E1000E = BOARDS["e1000e"]
 SIZES = ("60-tx", "60-rx", "1514-tx", "1514-rx")
 WINDOWS = [f"{traffic}-{size}" for traffic in ("frame", "pktgen") for size in SIZES]
 WINDOWS += ["tcp-tx", "tcp-rx", "request-tx", "bulk-tx"]
+# In modules, beside the functions of the driver: copies of inlined helpers of the kernel, and trace points.
+HELPERS = re.compile(
+    r"arch_local_irq_|dma_map_single_attrs|kmalloc_array|netif_stop_queue|readl|clear_bit_unlock|put_page|usb_maxpacket"
+    r"|netdev_tx_sent_queue|irq_domain_create_linear|phy_module_(init|exit)|(init|cleanup)_module"
+    r"|(__)?(bpf_|perf_)?trace_|__(probestub|traceiter)_"
+)
 LINK, REPLUG = "link-tx", "replug-tx"
 
 
@@ -245,6 +253,24 @@ def test_four_instructions_more_are_counted(
     }
     # Every other function of the driver executes what it did before, to the last instruction.
     assert {name: change for name, change in changes.items() if change} == {function: 4.0}
+
+
+@pytest.mark.skipif(shutil.which(f"{CROSS}nm") is None, reason=f"{CROSS}nm is missing")
+@pytest.mark.parametrize("name", NICS)
+@pytest.mark.parametrize("kernel", ["stock", "newer"])
+def test_the_functions_of_a_driver_are_known_by_their_names(
+    kernel: str, name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Built into a kernel, they have no module. Copies of inlined helpers are no functions of the driver."""
+    build: Build = request.getfixturevalue(kernel)
+    (tree,) = build.of(BuildFileRole.MODULES)
+    for module in NICS[name].path:
+        file = write(tmp_path, {module: unpacked((Path(tree.path) / build.modules[module].path).read_bytes())}) / module
+        lines = subprocess.run([f"{CROSS}nm", file], capture_output=True, text=True, check=True).stdout.splitlines()
+        functions = {line.split()[-1].partition(".")[0] for line in lines if line.split()[-2] in "tT"} - {""}
+        own = {function for function in functions if not function.startswith("$") and HELPERS.match(function) is None}
+        assert len(own) > 5
+        assert {function for function in own if re.match(NICS[name].functions, function) is None} == set()
 
 
 def test_without_a_compiler_the_board_runs_without_functions(stock: Build) -> None:
