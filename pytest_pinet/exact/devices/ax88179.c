@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "device.h"
+#include "phy.h"
 #include "usb.h"
 #include "xhci.h"
 
@@ -43,19 +44,11 @@ enum { AX_ACCESS_MAC = 0x01, AX_ACCESS_PHY = 0x02, AX_ACCESS_EEPROM = 0x04, AX_A
 #define AX_COE_TCP 0x02
 #define AX_COE_UDP 0x04
 /* The PHY */
-#define PHY_REGISTERS 32
-enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_MMD_DATA = 14, MII_ESTATUS = 15 };
-#define BMCR_RESET_AND_RESTART 0x8200u
-#define BMSR_UP 0x796d
-#define BMSR_DOWN 0x7949
-#define ESTATUS_1000 0x3000
+#define PHY_ID 0x001cc916u
 #define GMII_PHY_PHYSR 17
 #define GMII_PHY_PHYSR_GIGA 0x8000
 #define GMII_PHY_PHYSR_FULL 0x2000
 #define GMII_PHY_PHYSR_LINK 0x0400
-static const u16 phy_after_reset[] = {
-    0x1140, BMSR_UP, 0x001c, 0xc916, 0x0de1, 0xcde1, 0x000d, 0x2001, 0, 0x0300, 0x3800,
-};
 /* The endpoint for interrupts. */
 #define INTERRUPT_SIZE 8
 #define AX_INT_PPLS_LINK (1u << 16)
@@ -80,7 +73,7 @@ static const u16 phy_after_reset[] = {
 struct ax88179 {
     struct usb_adapter usb;
     u8 mac[MAC_REGISTERS];
-    u16 phy[PHY_REGISTERS];
+    struct phy phy;
 };
 
 static void show_link(struct usb_adapter *a)
@@ -88,8 +81,9 @@ static void show_link(struct usb_adapter *a)
     struct ax88179 *ax = (struct ax88179 *)a;
     u8 message[INTERRUPT_SIZE] = {0};
 
-    ax->phy[MII_BMSR] = a->nic.link ? BMSR_UP : BMSR_DOWN;
-    ax->phy[GMII_PHY_PHYSR] = a->nic.link ? GMII_PHY_PHYSR_GIGA | GMII_PHY_PHYSR_FULL | GMII_PHY_PHYSR_LINK : 0;
+    phy_show_link(&ax->phy, a->nic.link);
+    ax->phy.registers[GMII_PHY_PHYSR] =
+        a->nic.link ? GMII_PHY_PHYSR_GIGA | GMII_PHY_PHYSR_FULL | GMII_PHY_PHYSR_LINK : 0;
     put32(message, a->nic.link ? AX_INT_PPLS_LINK : 0);
     report(a, message, sizeof(message));
 }
@@ -99,9 +93,7 @@ static void power_on_ax(struct usb_adapter *a)
     struct ax88179 *ax = (struct ax88179 *)a;
 
     memset(ax->mac, 0, sizeof(ax->mac));
-    memset(ax->phy, 0, sizeof(ax->phy));
-    memcpy(ax->phy, phy_after_reset, sizeof(phy_after_reset));
-    ax->phy[MII_ESTATUS] = ESTATUS_1000;
+    phy_power_on(&ax->phy, PHY_ID, true, a->nic.link);
     ax->mac[PHYSICAL_LINK_STATUS] = AX_USB_SS;
     memcpy(ax->mac + AX_NODE_ID, a->nic.mac, MAC_SIZE);
     show_link(a);
@@ -109,17 +101,13 @@ static void power_on_ax(struct usb_adapter *a)
 
 static int access_phy(struct ax88179 *ax, unsigned number, bool is_in, u8 *data)
 {
-    u16 value = (u16)get16(data);
-
     if (is_in) {
         /* The registers behind the window are those of EEE, which this chip then has not. */
-        put16(data, number == MII_MMD_DATA ? 0 : ax->phy[number]);
+        put16(data, number == MII_MMD_DATA ? 0 : ax->phy.registers[number]);
         return 2;
     }
-    if (number == MII_BMCR)
-        value &= (u16)~BMCR_RESET_AND_RESTART;
-    if (number != MII_BMSR && number != MII_PHYSID1 && number != MII_PHYSID2 && number != GMII_PHY_PHYSR)
-        ax->phy[number] = value;
+    if (number != GMII_PHY_PHYSR)
+        phy_write(&ax->phy, number, get16(data));
     return 0;
 }
 

@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "device.h"
+#include "phy.h"
 #include "usb.h"
 #include "xhci.h"
 
@@ -89,25 +90,14 @@ enum { REQUEST_WRITE_REGISTER = 0xa0, REQUEST_READ_REGISTER = 0xa1, REQUEST_GET_
 #define STATS_RX_DROPPED_FRAMES 6
 
 /* The PHY. */
-#define PHY_ADDRESS 1
-#define PHY_REGISTERS 32
-enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, MII_STAT1000 = 10 };
-enum { MII_MMD_DATA = 14, MII_ESTATUS = 15, LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31 };
-#define BMCR_RESET_AND_RESTART 0x8200u
-#define BMSR_UP 0x796d
-#define BMSR_DOWN 0x7949
-#define LPA_ALL 0xc5e1
-#define LPA_1000FULL 0x3800
-#define ESTATUS_1000 0x3000
+#define PHY_ID 0x0007c132u
+enum { LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31 };
 #define INT_MASK_MDINTPIN_EN 0x8000u
 #define INT_LINK_CHANGE 0x2000u
 #define INT_AUTONEG_DONE 0x0400u
 /* These registers exist once more on other pages. */
 #define FIRST_PAGED 16
 #define LAST_PAGED 30
-static const u16 phy_after_reset[] = {
-    0x1140, BMSR_UP, 0x0007, 0xc132, 0x01e1, LPA_ALL, 0x000d, 0x2001, 0, 0x0300, LPA_1000FULL,
-};
 
 /* In front of a sent frame: two words. */
 #define TX_CMD_SIZE 8
@@ -132,36 +122,29 @@ static const u16 phy_after_reset[] = {
 struct lan78xx {
     struct usb_adapter usb;
     u32 regs[REGISTERS_SIZE / 4], vhf[VHF_VLAN_LEN + VHF_HASH_LEN];
-    u16 phy[PHY_REGISTERS], paged[PHY_REGISTERS];
+    struct phy phy;
+    u16 paged[PHY_REGISTERS];
     bool told; /* the interrupt that is pending in the PHY */
 };
 
 static void phy_interrupt(struct lan78xx *l, u32 bits)
 {
+    u16 *status = &l->phy.registers[LAN88XX_INT_STS], mask = l->phy.registers[LAN88XX_INT_MASK];
     u8 message[4];
 
-    l->phy[LAN88XX_INT_STS] |= (u16)bits;
-    if (!(l->phy[LAN88XX_INT_STS] & l->phy[LAN88XX_INT_MASK]) || l->told)
-        return;
-    if (!(l->phy[LAN88XX_INT_MASK] & INT_MASK_MDINTPIN_EN) || !(l->regs[INT_EP_CTL / 4] & INT_EP_PHY_INT))
+    *status |= (u16)bits;
+    if (!(*status & mask) || !(mask & INT_MASK_MDINTPIN_EN) || !(l->regs[INT_EP_CTL / 4] & INT_EP_PHY_INT) || l->told)
         return;
     l->told = true;
     put32(message, INT_EP_PHY_INT);
     report(&l->usb, message, sizeof(message));
 }
 
-static void show_link(struct lan78xx *l)
-{
-    l->phy[MII_BMSR] = l->usb.nic.link ? BMSR_UP : BMSR_DOWN;
-    l->phy[MII_LPA] = l->usb.nic.link ? LPA_ALL : 0;
-    l->phy[MII_STAT1000] = l->usb.nic.link ? LPA_1000FULL : 0;
-}
-
 static void link_changed(struct usb_adapter *a)
 {
     struct lan78xx *l = (struct lan78xx *)a;
 
-    show_link(l);
+    phy_show_link(&l->phy, a->nic.link);
     phy_interrupt(l, INT_LINK_CHANGE);
 }
 
@@ -171,52 +154,40 @@ static void power_on_lan78xx(struct usb_adapter *a)
 
     memset(l->regs, 0, sizeof(l->regs));
     memset(l->vhf, 0, sizeof(l->vhf));
-    memset(l->phy, 0, sizeof(l->phy));
-    memcpy(l->phy, phy_after_reset, sizeof(phy_after_reset));
-    l->phy[MII_ESTATUS] = ESTATUS_1000;
+    memset(l->paged, 0, sizeof(l->paged));
+    phy_power_on(&l->phy, PHY_ID, true, a->nic.link);
     l->told = false;
     l->regs[ID_REV / 4] = ID_REV_LAN7800;
     l->regs[PMT_CTL / 4] = PMT_CTL_READY;
     l->regs[DP_SEL / 4] = DP_SEL_DPRDY;
     l->regs[RX_ADDRL / 4] = get32(a->nic.mac);
     l->regs[RX_ADDRH / 4] = get16(a->nic.mac + 4);
-    show_link(l);
 }
 
-static u16 *phy_register(struct lan78xx *l, unsigned number)
+static bool is_paged(struct lan78xx *l, unsigned number)
 {
-    bool is_paged = l->phy[LAN88XX_EXT_PAGE_ACCESS] && number >= FIRST_PAGED && number <= LAST_PAGED;
-
-    return is_paged ? &l->paged[number] : &l->phy[number];
+    return l->phy.registers[LAN88XX_EXT_PAGE_ACCESS] && number >= FIRST_PAGED && number <= LAST_PAGED;
 }
 
-static u32 phy_read(struct lan78xx *l, unsigned number)
+static u32 read_phy(struct lan78xx *l, unsigned number)
 {
-    u16 *own = phy_register(l, number), value = number == MII_MMD_DATA ? 0 : *own;
+    u32 value = number == MII_MMD_DATA ? 0 : l->phy.registers[number];
 
-    if (own == &l->phy[LAN88XX_INT_STS]) {
-        *own = 0;
+    if (is_paged(l, number))
+        return l->paged[number];
+    if (number == LAN88XX_INT_STS) {
+        l->phy.registers[LAN88XX_INT_STS] = 0;
         l->told = false;
     }
     return value;
 }
 
-static void phy_write(struct lan78xx *l, unsigned number, u32 value)
+static void write_phy(struct lan78xx *l, unsigned number, u32 value)
 {
-    u16 *own = phy_register(l, number);
-
-    switch (number) {
-    case MII_BMSR: case MII_PHYSID1: case MII_PHYSID2: case MII_LPA: case MII_STAT1000: case MII_ESTATUS: return;
-    case MII_BMCR:
-        *own = (u16)(value & ~BMCR_RESET_AND_RESTART);
-        if (value & BMCR_RESET_AND_RESTART)
-            phy_interrupt(l, INT_LINK_CHANGE | INT_AUTONEG_DONE);
-        return;
-    }
-    if (own == &l->phy[LAN88XX_INT_STS])
-        return;
-    *own = (u16)value;
-    phy_interrupt(l, 0);
+    if (is_paged(l, number))
+        l->paged[number] = (u16)value;
+    else if (number != LAN88XX_INT_STS)
+        phy_interrupt(l, phy_write(&l->phy, number, value) ? INT_LINK_CHANGE | INT_AUTONEG_DONE : 0);
 }
 
 static void access_phy(struct lan78xx *l, u32 value)
@@ -225,9 +196,9 @@ static void access_phy(struct lan78xx *l, u32 value)
     bool is_there = (value >> MII_ACC_PHY_ADDR_SHIFT & 31) == PHY_ADDRESS;
 
     if (!(value & MII_ACC_MII_WRITE))
-        l->regs[MII_DATA / 4] = is_there ? phy_read(l, number) : MII_DATA_MASK;
+        l->regs[MII_DATA / 4] = is_there ? read_phy(l, number) : MII_DATA_MASK;
     else if (is_there)
-        phy_write(l, number, l->regs[MII_DATA / 4] & MII_DATA_MASK);
+        write_phy(l, number, l->regs[MII_DATA / 4] & MII_DATA_MASK);
 }
 
 /* A part that is disabled says so. */

@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "device.h"
+#include "phy.h"
 #include "usb.h"
 #include "xhci.h"
 
@@ -70,22 +71,14 @@ enum { USB_UNIT, PLA_UNIT, OCP_UNIT, UNITS };
 #define BMU_RESET_EP_OUT 0x02
 /* OCP */
 #define OCP_BASE_MII 0xa400
-#define OCP_BMCR OCP_BASE_MII
-#define OCP_BMSR (OCP_BASE_MII + 2)
-#define BMCR_RESET_AND_RESTART 0x8200u
-#define BMSR_UP 0x796d
-#define BMSR_DOWN 0x7949
-#define OCP_ESTATUS 0xa41e
-#define ESTATUS_1000 0x2000
+#define OCP_MII_REGISTERS 16 /* those of clause 22 */
+#define PHY_ID 0x001cc916u
 #define OCP_PHY_STATUS 0xa420
 #define PHY_STAT_LAN_ON 3
 #define OCP_PHY_PATCH_STAT 0xb800
 #define PATCH_READY 0x40
 #define OCP_PHY_PATCH_CMD 0xb820
 #define PATCH_REQUEST 0x10
-static const u16 mii_after_reset[] = {
-    0x1140, BMSR_UP, 0x001c, 0xc916, 0x0de1, 0xcde1, 0x000d, 0x2001, 0, 0x0200, 0x3800,
-};
 /* The endpoint for interrupts. */
 #define INTR_LINK 0x0004
 #define INTR_SIZE 2
@@ -124,6 +117,7 @@ struct rtl_chip {
 struct rtl8152 {
     struct usb_adapter usb;
     const struct rtl_chip *chip;
+    struct phy phy;
     u8 units[UNITS][UNIT_SIZE];
 };
 
@@ -137,7 +131,7 @@ static void show_link(struct rtl8152 *r)
     u8 message[INTR_SIZE];
 
     put16(r->units[PLA_UNIT] + PLA_PHYSTATUS, r->usb.nic.link ? r->chip->speed : 0);
-    put16(r->units[OCP_UNIT] + OCP_BMSR, r->usb.nic.link ? BMSR_UP : BMSR_DOWN);
+    phy_show_link(&r->phy, r->usb.nic.link);
     put16(message, r->usb.nic.link ? INTR_LINK : 0);
     report(&r->usb, message, sizeof(message));
 }
@@ -160,7 +154,10 @@ static void settle(struct rtl8152 *r)
     put16(pla + PLA_TCR1, (get16(pla + PLA_TCR1) & ~VERSION_MASK) | r->chip->version);
     pla[PLA_BOOT_CTRL] |= AUTOLOAD_DONE;
     put16(pla + TALLY_RX_MISSED, r->usb.overruns);
-    put16(ocp + OCP_BMCR, get16(ocp + OCP_BMCR) & ~BMCR_RESET_AND_RESTART);
+    for (unsigned i = 0; i < OCP_MII_REGISTERS; i++) {
+        phy_write(&r->phy, i, get16(ocp + OCP_BASE_MII + 2 * i));
+        put16(ocp + OCP_BASE_MII + 2 * i, r->phy.registers[i]);
+    }
     put16(ocp + OCP_PHY_STATUS, PHY_STAT_LAN_ON);
     ocp[OCP_PHY_PATCH_STAT] = ocp[OCP_PHY_PATCH_CMD] & PATCH_REQUEST ? PATCH_READY : 0;
 }
@@ -172,9 +169,9 @@ static void power_on_rtl(struct usb_adapter *a)
 
     memset(r->units, 0, sizeof(r->units));
     r->units[USB_UNIT][USB_BMU_RESET] = BMU_RESET_EP_IN | BMU_RESET_EP_OUT;
-    for (unsigned i = 0; i < COUNT(mii_after_reset); i++)
-        put16(ocp + OCP_BASE_MII + 2 * i, mii_after_reset[i]);
-    put16(ocp + OCP_ESTATUS, ESTATUS_1000);
+    phy_power_on(&r->phy, PHY_ID, true, a->nic.link);
+    for (unsigned i = 0; i < OCP_MII_REGISTERS; i++)
+        put16(ocp + OCP_BASE_MII + 2 * i, r->phy.registers[i]);
     memcpy(r->units[PLA_UNIT] + PLA_IDR, a->nic.mac, MAC_SIZE);
     memcpy(r->units[PLA_UNIT] + PLA_BACKUP, a->nic.mac, MAC_SIZE);
     show_link(r);

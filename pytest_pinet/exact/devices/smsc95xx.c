@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "device.h"
+#include "phy.h"
 #include "usb.h"
 #include "xhci.h"
 
@@ -73,20 +74,13 @@ enum { REQUEST_WRITE_REGISTER = 0xa0, REQUEST_READ_REGISTER = 0xa1 };
 #define EEPROM_EMPTY 0xff
 
 /* The PHY. */
-#define PHY_ADDRESS 1
-#define PHY_REGISTERS 32
-enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, PHY_MODE_CTRL_STS = 17 };
-enum { PHY_INT_SRC = 29, PHY_INT_MASK = 30, PHY_SPECIAL = 31 };
-#define BMCR_RESET_AND_RESTART 0x8200u
-#define BMSR_UP 0x782d
-#define BMSR_DOWN 0x7809
-#define LPA_100FULL 0x45e1
+#define PHY_ID 0x0007c0c3u
+enum { PHY_MODE_CTRL_STS = 17, PHY_INT_SRC = 29, PHY_INT_MASK = 30, PHY_SPECIAL = 31 };
 #define MODE_CTRL_STS_ENERGYON 0x0002u
 #define PHY_INT_SRC_ENERGY_ON 0x0080u
 #define PHY_INT_SRC_ANEG_COMP 0x0040u
 #define PHY_INT_SRC_LINK_DOWN 0x0010u
 #define PHY_SPECIAL_100FULL 0x1058 /* and negotiated */
-static const u16 phy_after_reset[] = {0x3100, BMSR_UP, 0x0007, 0xc0c3, 0x01e1, LPA_100FULL, 0x0001};
 
 /* In front of a sent frame: two words, and one more with the places of the checksum. */
 #define TX_CMD_SIZE 8
@@ -107,16 +101,17 @@ static const u16 phy_after_reset[] = {0x3100, BMSR_UP, 0x0007, 0xc0c3, 0x01e1, L
 struct smsc95xx {
     struct usb_adapter usb;
     u32 regs[REGISTERS_SIZE / 4];
-    u16 phy[PHY_REGISTERS];
+    struct phy phy;
     bool told; /* the interrupt that is pending in the PHY */
 };
 
 static void phy_interrupt(struct smsc95xx *s, u32 bits)
 {
+    u16 *source = &s->phy.registers[PHY_INT_SRC];
     u8 message[4];
 
-    s->phy[PHY_INT_SRC] |= (u16)bits;
-    if (!(s->phy[PHY_INT_SRC] & s->phy[PHY_INT_MASK]) || s->told || !(s->regs[INT_EP_CTL / 4] & INT_EP_CTL_PHY_INT))
+    *source |= (u16)bits;
+    if (!(*source & s->phy.registers[PHY_INT_MASK]) || !(s->regs[INT_EP_CTL / 4] & INT_EP_CTL_PHY_INT) || s->told)
         return;
     s->told = true;
     put32(message, INT_EP_CTL_PHY_INT);
@@ -125,10 +120,11 @@ static void phy_interrupt(struct smsc95xx *s, u32 bits)
 
 static void show_link(struct smsc95xx *s)
 {
-    s->phy[MII_BMSR] = s->usb.nic.link ? BMSR_UP : BMSR_DOWN;
-    s->phy[MII_LPA] = s->usb.nic.link ? LPA_100FULL : 0;
-    s->phy[PHY_MODE_CTRL_STS] = s->usb.nic.link ? MODE_CTRL_STS_ENERGYON : 0;
-    s->phy[PHY_SPECIAL] = s->usb.nic.link ? PHY_SPECIAL_100FULL : 0;
+    u16 *energy = &s->phy.registers[PHY_MODE_CTRL_STS];
+
+    phy_show_link(&s->phy, s->usb.nic.link);
+    *energy = (u16)((*energy & ~MODE_CTRL_STS_ENERGYON) | (s->usb.nic.link ? MODE_CTRL_STS_ENERGYON : 0));
+    s->phy.registers[PHY_SPECIAL] = s->usb.nic.link ? PHY_SPECIAL_100FULL : 0;
 }
 
 static void link_changed(struct usb_adapter *a)
@@ -144,39 +140,30 @@ static void power_on_smsc95xx(struct usb_adapter *a)
     struct smsc95xx *s = (struct smsc95xx *)a;
 
     memset(s->regs, 0, sizeof(s->regs));
-    memset(s->phy, 0, sizeof(s->phy));
-    memcpy(s->phy, phy_after_reset, sizeof(phy_after_reset));
+    phy_power_on(&s->phy, PHY_ID, false, a->nic.link);
     s->told = false;
     s->regs[ID_REV / 4] = ID_REV_LAN9514;
     s->regs[PM_CTRL / 4] = PM_CTL_DEV_RDY;
     show_link(s);
 }
 
-static u32 phy_read(struct smsc95xx *s, unsigned number)
+static u32 read_phy(struct smsc95xx *s, unsigned number)
 {
-    u16 value = s->phy[number];
+    u16 value = s->phy.registers[number];
 
     if (number == PHY_INT_SRC) {
-        s->phy[PHY_INT_SRC] = 0;
+        s->phy.registers[PHY_INT_SRC] = 0;
         s->told = false;
     }
     return value;
 }
 
-static void phy_write(struct smsc95xx *s, unsigned number, u32 value)
+static void write_phy(struct smsc95xx *s, unsigned number, u32 value)
 {
-    switch (number) {
-    case MII_BMSR: case MII_PHYSID1: case MII_PHYSID2: case MII_LPA: case PHY_INT_SRC: case PHY_SPECIAL: return;
-    case MII_BMCR:
-        s->phy[MII_BMCR] = (u16)(value & ~BMCR_RESET_AND_RESTART);
-        if (value & BMCR_RESET_AND_RESTART)
-            phy_interrupt(s, PHY_INT_SRC_ENERGY_ON | PHY_INT_SRC_ANEG_COMP);
+    if (number == PHY_INT_SRC || number == PHY_SPECIAL)
         return;
-    case PHY_MODE_CTRL_STS:
-        value = (value & ~MODE_CTRL_STS_ENERGYON) | (s->phy[number] & MODE_CTRL_STS_ENERGYON);
-    }
-    s->phy[number] = (u16)value;
-    phy_interrupt(s, 0);
+    phy_interrupt(s, phy_write(&s->phy, number, value) ? PHY_INT_SRC_ENERGY_ON | PHY_INT_SRC_ANEG_COMP : 0);
+    show_link(s);
 }
 
 static void access_phy(struct smsc95xx *s, u32 value)
@@ -185,9 +172,9 @@ static void access_phy(struct smsc95xx *s, u32 value)
     bool is_there = (value >> MII_ADDR_PHY_SHIFT & 31) == PHY_ADDRESS;
 
     if (!(value & MII_WRITE))
-        s->regs[MII_DATA / 4] = is_there ? phy_read(s, number) : MII_DATA_MASK;
+        s->regs[MII_DATA / 4] = is_there ? read_phy(s, number) : MII_DATA_MASK;
     else if (is_there)
-        phy_write(s, number, s->regs[MII_DATA / 4] & MII_DATA_MASK);
+        write_phy(s, number, s->regs[MII_DATA / 4] & MII_DATA_MASK);
 }
 
 static u8 eeprom_octet(struct smsc95xx *s, u32 at)
