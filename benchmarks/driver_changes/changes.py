@@ -40,8 +40,20 @@ class Change:
         return (PATCHES / f"{self.patch}.patch").read_text().partition("\n")[0] if self.patch else self.text
 
 
-# The driver of each board that patches change.
-DRIVERS = {"e1000e": "e1000e", "igb": "igb", "virtio-net": "virtio_net", "macb": "macb"}
+# The module that patches change, by board.
+DRIVERS = {
+    "ax88179": "ax88179_178a",
+    "cdc": "usbnet",
+    "e1000e": "e1000e",
+    "genet": "genet",
+    "igb": "igb",
+    "lan78xx": "lan78xx",
+    "macb": "macb",
+    "r8152": "r8152",
+    "r8169": "r8169",
+    "smsc95xx": "smsc95xx",
+    "virtio-net": "virtio_net",
+}
 _FEW = "a few instructions of thousands are below its tolerance"
 _FEW_FRAMES = "a poll of the exact board handles one or two frames, so GRO merges little and only costs"
 _NO_MEMORY = "the time of a memory access is not emulated"
@@ -103,4 +115,14 @@ CHANGES = (
     Change("igb", "pages not used again", patch="igb-no-reuse"),
     Change("igb", "sent packets freed one by one", patch="igb-any-consume"),
     Change("igb", "no prefetch", patch="igb-no-prefetch", missed={"goodput": f"{_FEW}; {_NO_MEMORY}"}),
+    Change("genet", "short frames padded by software", patch="genet-software-padding"),
+    Change("r8169", "SG and TSO on", patch="r8169-tso"),
+    Change("r8169", "interrupts coalesced by software", patch="r8169-coalesce"),
+    Change("r8152", "received frames copied as a whole", patch="r8152-no-frags"),
+    Change("ax88179", "received frames are clones", patch="ax88179_178a-truesize"),
+    Change("lan78xx", "TSO off", patch="lan78xx-no-tso"),
+    Change("smsc95xx", "received frames are clones", patch="smsc95xx-truesize"),
+    Change("smsc95xx", "sent frames aligned", patch="smsc95xx-align"),
+    Change("smsc95xx", "one frame per transfer", options={"smsc95xx": {"turbo_mode": "0"}}),
+    Change("cdc", "byte queue limits", patch="usbnet-bql"),
 )

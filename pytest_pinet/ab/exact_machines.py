@@ -17,6 +17,10 @@ Say = Callable[[str], None]
 _PROOF = 2
 
 
+def _quiet(_: str) -> None:
+    pass
+
+
 class QemuMachines:
     """Implements ``ExactMachines``.
 
@@ -59,7 +63,8 @@ class QemuMachines:
 
         def make(number: int) -> MadeExactBoot:
             booted = bench.known_good if proves and not number else bench.measured
-            return booted(payload.vary(number), say, [self._stop])
+            # The reason for more boots stays on the line of progress.
+            return booted(payload.vary(number), _quiet if number else say, [self._stop])
 
         return PlannedExactBoot(boots, make)
 

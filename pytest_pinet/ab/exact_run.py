@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 
@@ -213,12 +213,13 @@ class ExactRun:
 
     def _result(self, nic: str, limits: ExactLimits) -> Judged:
         """Wait for the boots of a NIC. Raises what they raised."""
-        future = self._judged[nic, limits]
-        while not future.done():
-            try:
-                self._session.progress.show(self._said.get(timeout=_POLL_S))
-            except Empty:
-                continue
+        future, said = self._judged[nic, limits], ""
+        while not (future.done() and self._said.empty()):
+            with suppress(Empty):
+                said = self._said.get(timeout=_POLL_S)
+            # Also again: without a terminal, only a line each ten seconds is shown.
+            if said:
+                self._session.progress.show(said)
         try:
             return future.result()
         except (BuildError, UnsupportedError):

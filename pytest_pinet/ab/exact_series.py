@@ -71,12 +71,10 @@ class ExactSeries:
             return found
 
     def _why(self, found: ExactChange, more: int) -> str:
-        names = [one.b.name for one in found.uncertain]
-        windows = f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
-        return (
-            f"{self._nic}: {windows} differ{'s' if len(names) == 1 else ''} by more than the limit; up to {more} more "
-            "boots, each with another meaningless change, show whether the build is the reason"
-        )
+        """Return why both builds boot again, in a sentence that fits in one line of progress."""
+        first, *others = (one.b.name for one in found.uncertain)
+        windows = f"{first} and {len(others)} more" if others else first
+        return f"{self._nic}: {windows} beyond the limit; up to {more} more boots decide"
 
     def _make(self, turns: Sequence[Turn]) -> None:
         """Make these boots at the same time, unless they were made before."""

@@ -108,6 +108,7 @@ class ABOptions:
             sysctls=tuple(f"{name}={value}" for name, value in build.sysctls),
             rps=build.rps or None,
             irq=build.irq or None,
+            features=tuple(f"{name}={value}" for name, value in build.features) or None,
             source=self._source(side, build),
         )
 
@@ -143,7 +144,7 @@ def _contents(build: Build) -> str:
     counts |= {"line for config.txt": len(build.config), "word for cmdline.txt": len(build.cmdline)}
     counts |= {"option": len(build.options), "sysctl": len(build.sysctls)}
     words += [f"{count} {name if count == 1 else _plural(name)}" for name, count in counts.items() if count]
-    words += [f"{key}: {value}" for key, value in (("rps", build.rps), ("irq", build.irq)) if value]
+    words += [f"{key}: {value}" for key, value in (("rps", build.rps), ("irq", build.irq), *build.features) if value]
     return ", ".join(words)
 
 

@@ -60,6 +60,7 @@ class BuildContents:
     sysctls: list[tuple[str, str]] = field(default_factory=list)
     rps: str = ""
     irq: str = ""
+    features: list[tuple[str, str]] = field(default_factory=list)
     source: BuildSource | None = None
     left_out: list[str] = field(default_factory=list)
 

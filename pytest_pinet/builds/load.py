@@ -32,7 +32,8 @@ from pytest_pinet.execution.names import is_url, shown
 from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
 from pytest_pinet.model.forms import BUILD_NAME
-from pytest_pinet.tuning.values import cpus
+from pytest_pinet.tuning.offloads import kernel_feature
+from pytest_pinet.tuning.values import cpus, switch
 
 FILE = "build.yaml"
 WHAT = "a build (build.yaml, a folder or URL, a package or archive, Image,modules.tar.xz or module.ko)"
@@ -41,6 +42,7 @@ _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 # Python and YAML read these numbers, the kernel refuses them.
 _UNDERSCORES = re.compile(r"[-+]?(?:0x[0-9a-f]*(?:_[0-9a-f]*)+|[0-9]+(?:_[0-9]*)+)", re.IGNORECASE)
 _CONFIG_FORM = "a list of lines for config.txt such as 'dtparam=eee=off'"
+_FEATURE_FORM = "a mapping such as 'tso: on' or 'tx-udp-segmentation: off'"
 _SYSCTL_FORM = "a mapping such as 'net.ipv4.tcp_sack: 0'"
 
 
@@ -116,6 +118,15 @@ def _option(value: object) -> str:
     return text
 
 
+def _features(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected {_FEATURE_FORM}, got {shown(value)}")
+    for name in value:
+        if kernel_feature(str(name)) is None:
+            raise ValueError(f"expected {_FEATURE_FORM}, with names of ethtool -K, got {shown(name)}")
+    return {str(name): switch(one) for name, one in value.items()}
+
+
 def _cpu(value: object) -> str:
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,4}", str(value)):
         raise ValueError(f"expected one CPU such as 1, got {shown(value)}")
@@ -161,6 +172,9 @@ class BuildSection(BaseModel):
     sysctls: Annotated[dict[str, Setting], BeforeValidator(_sysctl_names)] = {}
     rps: Annotated[str, PlainValidator(cpus)] = Field("", description="CPUs for received packets, on exact boards")
     irq: Annotated[str, PlainValidator(_cpu)] = Field("", description="CPU for interrupts, on exact boards")
+    features: Annotated[dict[str, str], PlainValidator(_features)] = Field(
+        {}, description="features of the NIC, as of ethtool -K, on exact boards"
+    )
     source: SourceSection | None = None
 
 
@@ -231,6 +245,7 @@ def _of_yaml(path: Path) -> Build:
     parts.sysctls += list(section.sysctls.items())
     parts.rps = section.rps
     parts.irq = section.irq
+    parts.features += list(section.features.items())
     return validate_build(parts)
 
 

@@ -35,7 +35,8 @@ _MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
 
 def validate_build(parts: BuildContents) -> Build:
     """Return the build of these parts. Raises ConfigError: one sentence with the faulty file or its line."""
-    if not any((parts.files, parts.config, parts.cmdline, parts.options, parts.sysctls, parts.rps, parts.irq)):
+    settings = parts.config, parts.cmdline, parts.options, parts.sysctls, parts.rps, parts.irq, parts.features
+    if not parts.files and not any(settings):
         raise ConfigError("this build is empty; name at least one file or setting", parts.where)
     builds = {name: _build(own, kernel) for name, (own, kernel) in split_by_kernel(parts).items()}
     first = next(iter(builds.values()))
@@ -63,6 +64,7 @@ def _build(parts: BuildContents, kernel: KernelId | None) -> Build:
         sysctls=tuple(parts.sysctls),
         rps=parts.rps,
         irq=parts.irq,
+        features=tuple(parts.features),
         source=parts.source,
         left_out=tuple(dict.fromkeys(parts.left_out)),
     )

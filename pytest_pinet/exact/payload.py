@@ -23,6 +23,7 @@ from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_c
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import VLAN
+from pytest_pinet.tuning.offloads import kernel_feature
 from pytest_pinet.tuning.values import mask_of, write_mask
 
 # A boot takes 5 to 40 virtual seconds after the start of the traffic program.
@@ -105,14 +106,17 @@ def make_payload(
             "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
         )
     steering = _steering(board, build)
+    features = _features(board, build)
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
+    nic, driver = board.nic, board.nic.path[-1]
+    # The bus of a model has a driver, too.
+    missing = [name for name in (*(nic.modules if nic.model else ()), driver) if name not in names]
     # Without a list of modules, the image shows whether the driver is built in: each driver has its name as a text.
-    driver = board.nic.driver
-    if board.nic.path[-1] not in names and (known or f"{driver}\0".encode() not in image):
+    if missing and (known or f"{nic.driver}\0".encode() not in image):
         what = "a build" if known else "a kernel without modules (Image,modules.tar.xz names both), and"
-        raise UnfitBuildError(f"{build} has no driver {driver}", f"{what} without a driver of a board", driver)
+        raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
     used = names.intersection(optional)
     sender = PKTGEN if PKTGEN in used else SENDER
     amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
@@ -135,6 +139,7 @@ def make_payload(
     traffic = ["counter"] if board.machine.processors == 1 else []
     traffic += [f"pair {' '.join(MACS)}", *steering]
     traffic += [f"write {_path(name)} {value}" for name, value in build.sysctls]
+    traffic += features
     traffic.append(f"distance {board.nic.distance_us}")
     traffic += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
 
@@ -211,6 +216,16 @@ def _steering(board: ExactBoard, build: Build) -> list[str]:
             raise ConfigError(f"{what} has only the processors 0 to {count - 1}")
         commands.append(f"{command} {write_mask(mask) or '0'}")
     return commands
+
+
+def _features(board: ExactBoard, build: Build) -> list[str]:
+    """Return the commands that set features of the NIC. Raises CapabilityError."""
+    if build.features and board.machine.slot:
+        raise CapabilityError(
+            f"{build} sets features, but the exact board {board.name} unplugs its NIC, which loses these settings; "
+            "choose a board without a slot"
+        )
+    return [f"feature {kernel_feature(name)} {value}" for name, value in build.features]
 
 
 def _path(sysctl: str) -> str:

@@ -195,7 +195,10 @@ class _Comparison:
                 faster &= _faster(one)
             note = f"; these two of {len(self._a)} + {len(self._b)} boots differ least" if len(every) > 1 else ""
         result = Relation.SLOWER if slower else Relation.FASTER if faster else Relation.SAME
-        reasons = f": {', and '.join(slower.values())}" if slower else ""
+        # One function is enough for a sentence. The list of functions has the others.
+        rest = [what for what in slower if what not in (INSTRUCTIONS, GOODPUT)][1:]
+        texts = [text for what, text in slower.items() if what not in rest]
+        reasons = f": {', and '.join(texts)}" if texts else ""
         why = f"{_facts(shown, result, slower)}{note}{reasons}"
         # A function that misses its limit in these two boots only misses none.
         functions = [one if str(one.function) in slower else replace(one, missed="") for one in shown.functions]
@@ -249,7 +252,7 @@ def _slower(found: WindowChange) -> dict[str, str]:
 def _faster(found: WindowChange) -> set[str]:
     """Return what is better with B by more than the limit would allow it to be worse."""
     fewer = found.sum_a is not None and -found.judged > found.limit.bound.most(found.sum_a)
-    return {INSTRUCTIONS} if fewer else {GOODPUT} if found.change > found.tolerance else set()
+    return ({INSTRUCTIONS} if fewer else set()) | ({GOODPUT} if found.change > found.tolerance else set())
 
 
 def _exact(found: WindowChange) -> set[str]:

@@ -111,8 +111,9 @@ class Build:
 
     ``config`` are lines to add to config.txt, ``cmdline`` words to add to cmdline.txt. ``options`` are (module,
     parameter, value), ``sysctls`` are (name, value). ``rps`` are the CPUs that handle received packets, in the form of
-    the tuning, ``irq`` is the CPU that handles interrupts; both are empty if the build leaves them. ``modules`` are all
-    modules of the build, by name. ``source`` is None if nothing is known of it; it is no part of the key.
+    the tuning, ``irq`` is the CPU that handles interrupts; both are empty if the build leaves them. ``features`` are
+    (name, ``on`` or ``off``), features of the NIC in the order in which they are set. ``modules`` are all modules of
+    the build, by name. ``source`` is None if nothing is known of it; it is no part of the key.
 
     A build with several kernels has a build for each in ``variants``, by the kernel's name on a card of Raspberry Pi OS
     (``kernel8.img``). The build itself is the first of them. ``left_out`` are files that were found and are no part.
@@ -128,6 +129,7 @@ class Build:
     sysctls: tuple[tuple[str, str], ...] = ()
     rps: str = ""
     irq: str = ""
+    features: tuple[tuple[str, str], ...] = ()
     source: BuildSource | None = None
     variants: Mapping[str, Build] = field(default_factory=dict, compare=False, repr=False)
     left_out: tuple[str, ...] = field(default=(), compare=False)
@@ -139,6 +141,7 @@ class Build:
         parts: list[object] = [files, self.config, self.cmdline, sorted(self.options), sorted(self.sysctls)]
         parts += [self.rps] if self.rps else []
         parts += [f"irq={self.irq}"] if self.irq else []
+        parts += [{"features": self.features}] if self.features else []
         parts += [variant.key for variant in self.variants.values()]
         whole = json.dumps(parts)
         return hashlib.sha256(whole.encode()).hexdigest()[:12]

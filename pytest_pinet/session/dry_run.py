@@ -168,7 +168,8 @@ class DryRun:
         if self._boots:
             boots = sum(self._boots.values())
             plural = "" if boots == 1 else "s"
-            return [*self._lines, "", f"total: {boots} boot{plural} of exact boards ({', '.join(self._boots)})"]
+            total = f"total: {boots} boot{plural} of exact boards ({', '.join(self._boots)})"
+            return [*self._lines, "", *wrap(f"{total}, and more for a NIC whose values differ", hanging="  ")]
         each = " in each turn" if self._turns is not None else ""
         total = (
             f"total: {self._count} measurement{'s' if self._count > 1 else ''} on {len(self._nodes)} nodes "

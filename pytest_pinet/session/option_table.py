@@ -245,7 +245,8 @@ SETTINGS = (
     RunSetting(
         "exact",
         None,
-        "count the instructions of both builds in emulated machines, without a lab; one boot of each, or five",
+        "count the instructions of both builds in emulated machines, without a lab; one boot of each build, or five if "
+        "they differ",
         _switch,
         repeated=True,
     ),

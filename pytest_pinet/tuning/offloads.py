@@ -28,6 +28,20 @@ _SHORT = {
     "ntuple-filters": "ntuple",
     "receive-hashing": "rxhash",
 }
+# The kernel's names of these lines. A line may stand for several features.
+_OF_KERNEL = {
+    "rx-checksumming": "rx-checksum",
+    "tx-checksumming": "tx-checksum-*",
+    "scatter-gather": "tx-scatter-gather*",
+    "tcp-segmentation-offload": "tx-tcp*-segmentation",
+    "generic-segmentation-offload": "tx-generic-segmentation",
+    "generic-receive-offload": "rx-gro",
+    "large-receive-offload": "rx-lro",
+    "rx-vlan-offload": "rx-vlan-hw-parse",
+    "tx-vlan-offload": "tx-vlan-hw-insert",
+    "ntuple-filters": "rx-ntuple-filter",
+    "receive-hashing": "rx-hashing",
+}
 # The line of ``ethtool -k`` for each name in ``tuning=``.
 OFFLOADS = {
     "tso": "tcp-segmentation-offload",
@@ -39,6 +53,15 @@ OFFLOADS = {
     "tx_checksum": "tx-checksumming",
     "rx_hash": "receive-hashing",
 }
+
+
+def kernel_feature(name: str) -> str | None:
+    """Return the kernel's name of a feature that ``ethtool -K`` knows, short or long; None if there is no such feature.
+
+    It has a ``*`` if the name stands for several features.
+    """
+    line = next((line for line, short in _SHORT.items() if name == short), name)
+    return _OF_KERNEL.get(line, name if re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", name) else None)
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class _Tree:
         makefile.write_text(makefile.read_text().replace("/usr/src/", f"{self._base}/usr/src/"))
         _run("dpkg-deb", "-x", source, root / "source")
         (archive,) = (root / "source" / "usr" / "src").glob("linux-source-*.tar.xz")
-        # Several drivers are in one folder.
+        # tar finds a place only once.
         places = sorted({f"linux-source-{series}/{place}" for place, _ in SOURCES.values()})
         _run("tar", "-C", root, "--strip-components=1", "-xJf", archive, *places)
         shutil.rmtree(root / "source")

@@ -2,7 +2,8 @@
 
 The name of a build is the name of its boots: a value of ``BOOTS``, ``lacking`` for a kernel that no board can run,
 ``meeting`` for a build that boots only if both NICs do at the same time, or ``error KIND`` for a build that breaks. A
-build without a boot of its own, and the stock kernel, are the known-good boot.
+build without a boot of its own, and the stock kernel, are the known-good boot. ``heavier`` has a
+function of the kernel with more instructions, ``moved`` has it only without a meaningless change.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ BOOTS: Mapping[str, ExactBoot] = {
         ),
         macb_start_xmit=324.0,
     ),
+    "heavier": _both_ways(boot(window({**RECEIVE, "skb_release_data": 4300.0}), identity=with_module("macb"))),
     "qemu10": replace(GOOD, identity=replace(GOOD.identity, qemu="10.0.2")),
 }
 
@@ -81,7 +83,8 @@ class RecordedMachines:
             if name.startswith("error "):
                 kind = name.removeprefix("error ")
                 raise BuildError(f"kernel 6.1.0-56-arm64 on the exact board {nic}: {kind}", kind, "the last line")
-            return MadeExactBoot(BOOTS.get(name, GOOD), 42.0, cached=not boots)
+            own = "heavier" if name == "moved" and not number else name
+            return MadeExactBoot(BOOTS.get(own, GOOD), 42.0, cached=not boots)
 
         return PlannedExactBoot(lambda number: boots if number == 0 else min(boots, 1), make)
 

@@ -26,7 +26,9 @@
 #define TCP_FLAGS 13
 #define TCP_CHECKSUM 16
 #define TCP_FIN_PUSH 0x09
+#define UDP_LENGTH 4
 #define UDP_CHECKSUM 6
+#define UDP_HEAD 8
 enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17 };
 
 /*
@@ -199,21 +201,21 @@ static inline void send_frame(struct nic *from, u8 *frame, size_t size)
     to->receive(to, frame, size);
 }
 
-/* Sends a large TCP segment as frames of at most `mss` octets of payload, with right heads (TSO). */
+/* Sends a large TCP segment or UDP datagram as frames of at most `mss` octets of payload, with right heads. */
 static inline void send_segments(struct nic *from, const u8 *large, size_t size, size_t mss)
 {
     struct heads heads = heads_of(large, size);
+    bool tcp = heads.protocol == PROTOCOL_TCP;
     size_t head, payload, at = 0;
 
-    if (heads.protocol != PROTOCOL_TCP || !mss)
+    if ((!tcp && heads.protocol != PROTOCOL_UDP) || !mss)
         return;
-    head = heads.transport + (large[heads.transport + TCP_OFFSET] >> 4) * 4u;
+    head = heads.transport + (tcp ? (large[heads.transport + TCP_OFFSET] >> 4) * 4u : UDP_HEAD);
     if (head > size || head + mss > FRAME_MOST)
         return;
     for (payload = size - head; at < payload; at += mss) {
         size_t now = payload - at < mss ? payload - at : mss;
-        u8 frame[FRAME_MOST], *network = frame + heads.network, *tcp = frame + heads.transport;
-        u32 sequence;
+        u8 frame[FRAME_MOST], *network = frame + heads.network, *transport = frame + heads.transport;
 
         memcpy(frame, large, head);
         memcpy(frame + head, large + head + at, now);
@@ -221,11 +223,17 @@ static inline void send_segments(struct nic *from, const u8 *large, size_t size,
         put_be16(network + IPV4_ID, get_be16(network + IPV4_ID) + (u32)(at / mss));
         put16(network + IPV4_CHECKSUM, 0);
         put16(network + IPV4_CHECKSUM, ~sum_of(network, heads.transport - heads.network, 0) & 0xffff);
-        sequence = (get_be16(tcp + TCP_SEQUENCE) << 16 | get_be16(tcp + TCP_SEQUENCE + 2)) + (u32)at;
-        put_be16(tcp + TCP_SEQUENCE, sequence >> 16);
-        put_be16(tcp + TCP_SEQUENCE + 2, sequence);
-        if (at + now < payload)
-            tcp[TCP_FLAGS] &= (u8)~TCP_FIN_PUSH;
+        if (tcp) {
+            u8 *number = transport + TCP_SEQUENCE;
+            u32 sequence = (get_be16(number) << 16 | get_be16(number + 2)) + (u32)at;
+
+            put_be16(number, sequence >> 16);
+            put_be16(number + 2, sequence);
+            if (at + now < payload)
+                transport[TCP_FLAGS] &= (u8)~TCP_FIN_PUSH;
+        } else {
+            put_be16(transport + UDP_LENGTH, (u32)(UDP_HEAD + now));
+        }
         find_and_put_checksum(frame, head + now);
         send_frame(from, frame, head + now);
     }

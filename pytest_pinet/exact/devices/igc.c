@@ -131,7 +131,7 @@ enum { IGC_RSS_TYPE_NO_HASH = 0, IGC_RSS_TYPE_HASH_TCP_IPV4 = 1, IGC_RSS_TYPE_HA
 #define IGC_RXD_STAT_UDPCS 0x10u
 #define IGC_RXD_STAT_TCPCS 0x20u
 #define IGC_RXDEXT_STATERR_L4E 0x20000000u
-#define LARGE_MOST 0x10000u
+#define LARGE_MOST 0x10100u
 
 /* The PHY: registers of IEEE 802.3 clause 22, and those of clause 45 behind two of them. */
 enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, MII_STAT1000 = 10, MII_ESTATUS = 15 };

@@ -97,7 +97,7 @@ enum {
 #define RxVlanTag (1u << 16)
 #define VLAN_TAG_SWAPPED 0xffffu
 #define FRAME_CHECK 4
-#define LARGE_MOST 0x10000u
+#define LARGE_MOST 0x10100u
 
 /* The PHY, by the numbers of its registers in the window: those of IEEE 802.3 clause 22 from OCP_STD_PHY_BASE on. */
 #define OCP_STD_PHY_BASE 0xa400u

@@ -87,6 +87,8 @@ enum { PHY_MODE_CTRL_STS = 17, PHY_INT_SRC = 29, PHY_INT_MASK = 30, PHY_SPECIAL 
 #define TX_CHECKSUM_SIZE 4
 #define TX_ALIGN 4
 #define TX_CMD_A_BUF_SIZE 0x7ffu
+#define TX_CMD_A_DATA_OFFSET 0x001f0000u /* octets between the commands and the frame */
+#define TX_CMD_A_DATA_OFFSET_SHIFT 16
 #define TX_CMD_B_CSUM_ENABLE 0x00004000u
 /* In front of a received frame: one word. Behind it: its check sequence, and the sum of its octets. */
 #define RX_STS_SIZE 4
@@ -271,11 +273,13 @@ static void send_described(struct usb_adapter *a, u8 *frame, size_t size, u32 co
 static void send_transfer(struct usb_adapter *a, u8 *data, size_t size)
 {
     while (size >= TX_CMD_SIZE + ETHERNET_HEAD) {
-        size_t length = get32(data) & TX_CMD_A_BUF_SIZE, step = rounded_up(TX_CMD_SIZE + length, TX_ALIGN);
+        u32 command_a = get32(data);
+        size_t begin = TX_CMD_SIZE + ((command_a & TX_CMD_A_DATA_OFFSET) >> TX_CMD_A_DATA_OFFSET_SHIFT);
+        size_t length = command_a & TX_CMD_A_BUF_SIZE, step = rounded_up(begin + length, TX_ALIGN);
 
-        if (length < ETHERNET_HEAD || TX_CMD_SIZE + length > size)
+        if (length < ETHERNET_HEAD || begin + length > size)
             return;
-        send_described(a, data + TX_CMD_SIZE, length, get32(data + 4));
+        send_described(a, data + begin, length, get32(data + 4));
         if (step >= size)
             return;
         data += step;

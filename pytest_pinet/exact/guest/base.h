@@ -46,6 +46,12 @@ typedef uint64_t u64;
 #define IFF_LOOPBACK 8
 #define IFF_RUNNING 0x40
 #define ETHTOOL_GDRVINFO 3
+#define ETHTOOL_GSTRINGS 0x1b
+#define ETHTOOL_GSSET_INFO 0x37
+#define ETHTOOL_GFEATURES 0x3a
+#define ETHTOOL_SFEATURES 0x3b
+#define ETH_SS_FEATURES 4
+#define ETH_GSTRING_LEN 32
 #define ATF_COM 2
 #define ENODEV 19
 #define ATF_PERM 4
@@ -72,6 +78,26 @@ struct arpreq {
 struct ethtool_drvinfo {
     uint32_t cmd;
     char driver[32], more[160];
+};
+
+/* Features are bits of blocks of 32 bits. */
+#define FEATURE_BLOCKS 8
+struct ethtool_names {
+    uint32_t cmd, set, count;
+    char names[32 * FEATURE_BLOCKS][ETH_GSTRING_LEN];
+};
+struct ethtool_set_info {
+    uint32_t cmd, reserved;
+    uint64_t sets;
+    uint32_t count;
+};
+struct ethtool_features {
+    uint32_t cmd, blocks;
+    struct { uint32_t available, requested, active, never_changed; } at[FEATURE_BLOCKS];
+};
+struct ethtool_wanted_features {
+    uint32_t cmd, blocks;
+    struct { uint32_t valid, requested; } at[FEATURE_BLOCKS];
 };
 
 /* The system calls of arm64. */
@@ -328,6 +354,13 @@ static void first_interval(u64 interval)
 {
     next_interval(interval);
     late = 0;
+}
+
+/* Sleeps within a window. */
+static void pause_ns(u64 ns)
+{
+    sleep_ns(ns);
+    interval_began = ticks();
 }
 
 /* Ends the board if work of one interval went on in the next one: then frames did not come one by one. */

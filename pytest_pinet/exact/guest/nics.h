@@ -360,6 +360,76 @@ static void first_queue(int which)
     }
 }
 
+static long ethtool(void *data)
+{
+    struct ifreq request = request_for(0);
+    long sock, code;
+
+    enter(0);
+    sock = udp_socket();
+    request.ifr_data = data;
+    code = sys(ioctl, sock, SIOCETHTOOL, &request);
+    sys(close, sock);
+    return code;
+}
+
+/* Whether a name is this pattern, which may have one `*`. */
+static int matches(const char *name, const char *pattern)
+{
+    size_t size = strlen(name), before = 0, after;
+
+    while (pattern[before] && pattern[before] != '*')
+        before++;
+    if (!pattern[before])
+        return equal(name, pattern);
+    after = strlen(pattern + before + 1);
+    for (size_t n = 0; n < before; n++)
+        if (name[n] != pattern[n])
+            return 0;
+    return size >= before + after && equal(name + size - after, pattern + before + 1);
+}
+
+/* Switches features of the NIC under test on or off, as `ethtool -K` does, and reads them back. */
+static void feature(char **words)
+{
+    static struct ethtool_names names = {.cmd = ETHTOOL_GSTRINGS, .set = ETH_SS_FEATURES};
+    static struct ethtool_features now = {.cmd = ETHTOOL_GFEATURES};
+    static struct ethtool_wanted_features wanted = {.cmd = ETHTOOL_SFEATURES};
+    struct ethtool_set_info info = {.cmd = ETHTOOL_GSSET_INFO, .sets = 1 << ETH_SS_FEATURES};
+    int on = equal(words[2], "on"), known = 0, active = 0;
+
+    must(ethtool(&info), "the kernel has no list of features");
+    names.count = info.count;
+    now.blocks = wanted.blocks = (info.count + 31) / 32;
+    if (now.blocks > FEATURE_BLOCKS)
+        fail("the kernel has too many features", 0);
+    must(ethtool(&names), "the kernel has no list of features");
+    must(ethtool(&now), "the features of the NIC cannot be read");
+    memset(wanted.at, 0, sizeof(wanted.at));
+    for (uint32_t i = 0; i < info.count; i++) {
+        uint32_t bit = 1u << i % 32;
+
+        if (!matches(names.names[i], words[1]))
+            continue;
+        known = 1;
+        if (!(now.at[i / 32].available & ~now.at[i / 32].never_changed & bit))
+            continue;
+        wanted.at[i / 32].valid |= bit;
+        wanted.at[i / 32].requested |= on ? bit : 0;
+    }
+    if (!known)
+        fail("the kernel knows no such feature", 0);
+    must(ethtool(&wanted), "the NIC refuses the feature");
+    must(ethtool(&now), "the features of the NIC cannot be read");
+    for (uint32_t i = 0; i < info.count; i++)
+        active |= matches(names.names[i], words[1]) && now.at[i / 32].active >> i % 32 & 1;
+    if (active != on)
+        fail(on ? "the NIC leaves the feature off; tso needs sg, and sg needs tx" : "the NIC leaves the feature on", 0);
+    /* Some drivers begin again with other features. */
+    carrier(0);
+    settle();
+}
+
 /* Moves the interrupts of both NICs, and all others that the kernel can move. */
 static void interrupts(char **words)
 {

@@ -10,6 +10,7 @@
  *   interrupts MASK          let a processor of this mask handle the interrupts
  *   rps MASK                 let the processors of this mask handle what the first NIC receives (RPS)
  *   write PATH VALUE         set a parameter of the kernel, in both namespaces
+ *   feature NAME on|off      switch a feature of the first NIC; `*` in its name stands for any text
  *   distance US              send single frames at this distance in microseconds, which must fit between the kernel's
  *                            ticks; requests at 4 times, large requests at 16 times this distance
  *   frame tx|rx SIZE N       send N frames of SIZE octets, each when the NIC has been idle for a while
@@ -142,6 +143,8 @@ static void run(char *line)
         rps(words);
     else if (equal(words[0], "write"))
         set(words);
+    else if (equal(words[0], "feature"))
+        feature(words);
     else if (equal(words[0], "distance"))
         distance_ns = number_in(words[1]) * 1000;
     else if (equal(words[0], "frame") || begins(words[0], "fault-"))

@@ -84,10 +84,11 @@ class Deployment:
         Raises UnsupportedError if it cannot, ConfigError if the build contradicts the board, BuildError if it is for
         another processor; the message is one sentence.
         """
-        if key := "rps" if build.rps else "irq" if build.irq else "":
+        if key := "rps" if build.rps else "irq" if build.irq else "features" if build.features else "":
+            tuning = "'tso': 'on'" if key == "features" else f"'{key}': ..."
             raise UnsupportedError(
                 f"{build} sets {key}, which works on exact boards only (pinet gate --exact); in a lab, it is a tuning "
-                f"of the test: tuning={{'{key}': ...}}"
+                f"of the test: tuning={{{tuning}}}"
             )
         self._check_board()
         build = self._of_board(build)

@@ -43,7 +43,8 @@ class BuildSourceRecord(Record):
 class BuildRecord(SparseRecord):
     """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build.
 
-    Only some builds have ``rps``, the CPUs that handle received packets, and ``irq``, the CPU that handles interrupts.
+    Only some builds have ``rps``, the CPUs that handle received packets, ``irq``, the CPU that handles interrupts, and
+    ``features`` of the NIC, such as ``tso=on``.
     """
 
     name: str
@@ -56,6 +57,7 @@ class BuildRecord(SparseRecord):
     sysctls: tuple[str, ...]
     rps: Rare[str] = None
     irq: Rare[str] = None
+    features: Rare[tuple[str, ...]] = None
     source: Rare[BuildSourceRecord] = None
 
     @property
@@ -63,7 +65,7 @@ class BuildRecord(SparseRecord):
         """All settings of the build, one text each."""
         steering = {"rps": self.rps, "irq": self.irq}
         words = [f"{name}={value}" for name, value in steering.items() if value is not None]
-        return (*self.config, *self.cmdline, *self.options, *self.sysctls, *words)
+        return (*self.config, *self.cmdline, *self.options, *self.sysctls, *words, *(self.features or ()))
 
 
 class RanRecord(Record):

@@ -221,10 +221,14 @@ def test_a_sysctl_that_the_kernel_does_not_have_is_an_error_of_the_build(
         Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
 
 
-@pytest.mark.parametrize("key", ["rps", "irq"])
-def test_steering_of_a_build_is_refused_in_a_lab(shared: NamespaceBoard, tmp_path: Path, key: str) -> None:
-    (tmp_path / "build.yaml").write_text(f"name: new\n{key}: 1\n")
-    message = rf"^build new sets {key}, which works on exact boards only .* a tuning of the test: tuning={{'{key}'"
+@pytest.mark.parametrize(
+    ("key", "value", "tuning"), [("rps", "1", "rps"), ("irq", "1", "irq"), ("features", "{tso: on}", "tso")]
+)
+def test_steering_and_features_of_a_build_are_refused_in_a_lab(
+    shared: NamespaceBoard, tmp_path: Path, key: str, value: str, tuning: str
+) -> None:
+    (tmp_path / "build.yaml").write_text(f"name: new\n{key}: {value}\n")
+    message = rf"^build new sets {key}, which works on exact boards only .* a tuning of the test: tuning={{'{tuning}'"
     with pytest.raises(UnsupportedError, match=message):
         Deployment(shared).check(load_build(str(tmp_path / "build.yaml")))
 

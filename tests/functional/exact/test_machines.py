@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
+from pytest_pinet.builds.packed import unpacked
 from pytest_pinet.errors import BuildError, CapabilityError
 from pytest_pinet.exact import store
-from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.board import NICS, ExactBoard
 from pytest_pinet.exact.boot import boot
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.measure import ExactBench, stock_build
@@ -26,11 +28,12 @@ from pytest_pinet.exact.payload import make_payload
 from pytest_pinet.exact.qemu import PROGRAM, VARIABLE, Plugin, build_plugin, find_qemu, unpacked_folder
 from pytest_pinet.exact.traffic import MORE
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.exact import ExactLimits, WindowChange, judge_exact
-from pytest_pinet.model.build import Build
+from pytest_pinet.judge.exact import ExactLimits, WindowChange, differs_beside_build, judge_exact
+from pytest_pinet.judge.exact_functions import Comparison
+from pytest_pinet.model.build import Build, BuildFileRole
 from pytest_pinet.model.exact import BATCH, USER, ExactBoot, Function, MadeExactBoot
 from tests.support.build_files import write
-from tests.support.driver_builds import patched_module
+from tests.support.driver_builds import CROSS, patched_module
 
 # An ordinary user can run these tests.
 pytestmark = [
@@ -43,6 +46,12 @@ E1000E = BOARDS["e1000e"]
 SIZES = ("60-tx", "60-rx", "1514-tx", "1514-rx")
 WINDOWS = [f"{traffic}-{size}" for traffic in ("frame", "pktgen") for size in SIZES]
 WINDOWS += ["tcp-tx", "tcp-rx", "request-tx", "bulk-tx"]
+# In modules, beside the functions of the driver: copies of inlined helpers of the kernel, and trace points.
+HELPERS = re.compile(
+    r"arch_local_irq_|dma_map_single_attrs|kmalloc_array|netif_stop_queue|readl|clear_bit_unlock|put_page|usb_maxpacket"
+    r"|netdev_tx_sent_queue|irq_domain_create_linear|phy_module_(init|exit)|(init|cleanup)_module"
+    r"|(__)?(bpf_|perf_)?trace_|__(probestub|traceiter)_"
+)
 LINK, REPLUG = "link-tx", "replug-tx"
 
 
@@ -186,6 +195,24 @@ def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
     assert found.identity.kernel.startswith("6.12")
 
 
+@pytest.mark.parametrize("kernel", ["stock", "newer"])
+def test_a_meaningless_change_moves_no_instruction_of_the_driver(
+    board: ExactBoard, kernel: str, request: pytest.FixtureRequest
+) -> None:
+    """The kernel also takes modules that have padding and no debug information."""
+    bench = ExactBench(board)
+    payload = bench.payload(request.getfixturevalue(kernel))
+    a, b = (bench.measured(payload.vary(number), print).boot for number in (0, 3))
+    assert [window.name for window in b.windows] == [window.name for window in a.windows]
+    assert differs_beside_build(a.identity, b.identity) == ""
+    found = judge_exact(a, b, ExactLimits())
+    assert found.modules == ()
+    # It moves other counts, as any other binary does.
+    assert any(one.functions for one in found.windows)
+    single = [function for one in found.windows if one.a.one_by_one for function in one.functions]
+    assert [function.text for function in single if function.comparison is Comparison.DRIVER] == []
+
+
 @pytest.mark.parametrize(
     ("name", "driver", "patch", "window", "function"),
     [
@@ -193,7 +220,7 @@ def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
         ("genet", "genet", "four-instructions-genet-rx", "frame-1514-rx", "bcmgenet_rx_poll"),
         ("genet", "genet", "four-instructions-genet-tx", "frame-1514-tx", "bcmgenet_xmit"),
         ("igc", "igc", "four-instructions-igc-rx", "frame-1514-rx", "igc_poll"),
-        ("igc", "igc", "four-instructions-igc-tx", "frame-1514-tx", "igc_xmit_frame_ring"),
+        ("igc", "igc", "four-instructions-igc-tx", "frame-1514-tx", "igc_xmit_frame"),
         ("r8169", "r8169", "four-instructions-r8169-rx", "frame-1514-rx", "rtl8169_poll"),
         ("r8169", "r8169", "four-instructions-r8169-tx", "frame-1514-tx", "rtl8169_start_xmit"),
         ("r8152", "r8152", "four-instructions-r8152-rx", "frame-1514-rx", "r8152_poll"),
@@ -226,6 +253,24 @@ def test_four_instructions_more_are_counted(
     }
     # Every other function of the driver executes what it did before, to the last instruction.
     assert {name: change for name, change in changes.items() if change} == {function: 4.0}
+
+
+@pytest.mark.skipif(shutil.which(f"{CROSS}nm") is None, reason=f"{CROSS}nm is missing")
+@pytest.mark.parametrize("name", NICS)
+@pytest.mark.parametrize("kernel", ["stock", "newer"])
+def test_the_functions_of_a_driver_are_known_by_their_names(
+    kernel: str, name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Built into a kernel, they have no module. Copies of inlined helpers are no functions of the driver."""
+    build: Build = request.getfixturevalue(kernel)
+    (tree,) = build.of(BuildFileRole.MODULES)
+    for module in NICS[name].path:
+        file = write(tmp_path, {module: unpacked((Path(tree.path) / build.modules[module].path).read_bytes())}) / module
+        lines = subprocess.run([f"{CROSS}nm", file], capture_output=True, text=True, check=True).stdout.splitlines()
+        functions = {line.split()[-1].partition(".")[0] for line in lines if line.split()[-2] in "tT"} - {""}
+        own = {function for function in functions if not function.startswith("$") and HELPERS.match(function) is None}
+        assert len(own) > 5
+        assert {function for function in own if re.match(NICS[name].functions, function) is None} == set()
 
 
 def test_without_a_compiler_the_board_runs_without_functions(stock: Build) -> None:
@@ -272,6 +317,27 @@ def test_a_build_that_fails_is_one_sentence(stock: Build, tmp_path: Path, text: 
     assert "\n" not in raised.value.message
     assert raised.value.excerpt
     assert not list((tmp_path / "exact" / "boots").glob("*/boot.json.gz"))
+
+
+def test_features_of_a_build_are_set_and_read_back(stock: Build, tmp_path: Path) -> None:
+    """r8169 leaves segmentation off for this chip: the network stack makes each frame."""
+
+    def build(features: str) -> Build:
+        return load_build(str(write(tmp_path / features, {"build.yaml": f"features: {{{features}}}".encode()})))
+
+    r8169 = board_or_skip("r8169")
+    a, b = (measured(r8169, stock, one).window("tcp-tx") for one in (None, build("sg: on, tso: on")))
+    assert a is not None
+    assert b is not None
+    # From 8,003 to 5,208 instructions for each segment.
+    assert sum(b.functions.values()) < 0.8 * sum(a.functions.values())
+    alone = r"tx-tcp\*-segmentation on`: the NIC leaves the feature off; tso needs sg, and sg needs tx$"
+    for features, message in (
+        ("tso: on", alone),
+        ("rx-none: on", "`feature rx-none on`: the kernel knows no such feature$"),
+    ):
+        with pytest.raises(BuildError, match=message):
+            measured(r8169, stock, build(features))
 
 
 def test_frames_that_come_faster_than_they_are_handled_are_no_measurement(stock: Build) -> None:

@@ -28,11 +28,13 @@ def test_the_contents_and_what_is_left_out(tmp_path: Path) -> None:
 
 
 def test_the_contents_of_both_builds(tmp_path: Path) -> None:
-    (tmp_path / "old.yaml").write_text("config: dtparam=eee=off\ncmdline: quiet loglevel=3\nrps: '1'\n")
+    (tmp_path / "old.yaml").write_text(
+        "config: dtparam=eee=off\ncmdline: quiet loglevel=3\nrps: '1'\nfeatures: {tso: on}\n"
+    )
     (tmp_path / "r8169.ko").write_bytes(made.module("r8169"))
     options = ABOptions(load_build(str(tmp_path / "r8169.ko")), load_build(str(tmp_path / "old.yaml")))
     assert options.contents() == [
-        "A: old: 1 line for config.txt, 2 words for cmdline.txt, rps: 1",
+        "A: old: 1 line for config.txt, 2 words for cmdline.txt, rps: 1, tso: on",
         "B: r8169.ko: 1 module",
     ]
     assert options.left_out() == []

@@ -189,6 +189,22 @@ def test_a_build_yaml_with_all_keys(tmp_path: Path) -> None:
     assert (build.rps, build.irq) == ("0-1", "1")
 
 
+FEATURES = "a mapping such as 'tso: on' or 'tx-udp-segmentation: off'"
+
+
+def test_features_alone_are_a_build_and_part_of_its_key(tmp_path: Path) -> None:
+    texts = ("{sg: on, tso: on}", "{tso: on, sg: on}", "{sg: on, tso: off}", "{rx-gro-list: 'on'}")
+    builds = [of_yaml(tmp_path, f"features: {text}\n") for text in texts]
+    assert [build.features for build in builds] == [
+        (("sg", "on"), ("tso", "on")),
+        (("tso", "on"), ("sg", "on")),
+        (("sg", "on"), ("tso", "off")),
+        (("rx-gro-list", "on"),),
+    ]
+    assert len({build.key for build in builds}) == 4
+    assert not any(build.needs_boot for build in builds)
+
+
 def test_steering_alone_is_a_build_and_part_of_its_key(tmp_path: Path) -> None:
     texts = ("rps: 1\n", "rps: off\n", "rps: 0\n", "irq: 1\n", "irq: '0'\n", "rps: 1\nirq: 1\n")
     builds = [of_yaml(tmp_path, text) for text in texts]
@@ -462,6 +478,9 @@ def test_hexadecimal_and_octal_values_and_names_with_underscores_stay_as_they_ar
         ("irq: 0-1\n", "1: irq: expected one CPU such as 1, got '0-1'"),
         ("irq: true\n", "1: irq: expected one CPU such as 1, got 'true'"),
         ("rps: true\n", "1: rps: 'true' is not 'all', 'off'"),
+        ("features: tso\n", f"1: features: expected {FEATURES}, got 'tso'"),
+        ("features: {tsoo: on}\n", f"1: features: expected {FEATURES}, with names of ethtool -K, got 'tsoo'"),
+        ("features: {tso: 1}\n", "1: features: 1 is not 'on' or 'off'"),
         ("cmdline: pinet.build=1\n", "1: cmdline: pinet.build is reserved: pinet sets it when it deploys the build"),
         ("cmdline: " + "x" * 1100 + "\n", "1: cmdline: longer than 1024 characters, which the firmware does not pass"),
         ("firmware: {../../etc/passwd: build.yaml}\n", "1: firmware '../../etc/passwd' must be a path below"),

@@ -218,9 +218,10 @@ def test_the_record_of_a_build() -> None:
     assert (record.options, record.sysctls) == (("e1000e.debug=1",), ("net.core.rmem_max=1",))
     assert record.key == build.key != BUILD.key
     assert "rps" not in record.dump()
-    steered = ABOptions(replace(build, rps="1", irq="0"), None).record(Side.B)
+    assert "features" not in record.dump()
+    steered = ABOptions(replace(build, rps="1", irq="0", features=(("tso", "on"),)), None).record(Side.B)
     assert (steered.dump()["rps"], steered.dump()["irq"]) == ("1", "0")
-    assert steered.settings == ("e1000e.debug=1", "net.core.rmem_max=1", "rps=1", "irq=0")
+    assert steered.settings == ("e1000e.debug=1", "net.core.rmem_max=1", "rps=1", "irq=0", "tso=on")
 
 
 X86 = b"\0" * 0x202 + b"HdrS"

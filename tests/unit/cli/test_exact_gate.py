@@ -32,7 +32,7 @@ def test_receive_path(exact_gate):
     exact_gate()
 """
 QUIET = ("-p", "no:cacheprovider", "--import-mode=importlib")
-BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "meeting", "error panic")
+BUILDS = ("good", "nops", "slow", "qemu10", "unsteady", "lacking", "meeting", "moved", "heavier", "error panic")
 
 
 Gate = Callable[..., tuple[int, str]]
@@ -128,11 +128,29 @@ def test_all_nics_boot_at_the_same_time(gate: Gate) -> None:
     assert "4 unchanged" in out
 
 
+@pytest.mark.parametrize(
+    ("build", "verdict", "boots"),
+    [("nops", "pass", 1), ("slow", "fail", 1), ("moved", "pass", 2), ("heavier", "fail", 5)],
+)
+def test_more_boots_decide_if_the_first_ones_differ_outside_of_the_driver(
+    gate: Gate, build: str, verdict: str, boots: int
+) -> None:
+    code, out = gate(f"{build}.yaml")
+    assert code == (1 if verdict == "fail" else 0), out
+    assert f"; {2 * boots} boots\n" in out
+    (received,) = (one for one in results()["results"] if one["id"].endswith("frame-60-rx"))
+    assert received["verdict"] == verdict
+    turns = [(one["side"], one["variation"], one["seconds"]) for one in received["change"]["turns"]]
+    assert turns == [(side, number, 42.0) for number in range(boots) for side in "AB"]
+    sides = received["exact"]
+    assert (sides["a"]["variation"], sides["b"]["variation"]) == ((0, 1) if build == "moved" else (0, 0))
+
+
 def test_a_dry_run_lists_the_boots(gate: Gate) -> None:
     code, out = gate("nops.yaml", "--pinet-dry-run")
     assert code == 0, out
     assert "test_exact[macb]\n  macb: A stock kernel, 2 boots\n  macb: B nops, 1 boot\n" in out
-    assert "total: 3 boots of exact boards (macb)" in out
+    assert "\ntotal: 3 boots of exact boards (macb), and more for a NIC whose values differ\n" in out
     assert "\nB: nops: " in out
     assert "1 skipped, 1 planned" in out
     assert not Path(".pinet/latest").exists()
@@ -186,14 +204,22 @@ def test_workers_run_nics_side_by_side(tmp_path: Path, monkeypatch: pytest.Monke
     assert with_workers("--pinet-nic=igb", "--bisect")[0] == 131
 
 
-@pytest.fixture
-def qemu_gate(gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Gate:
-    """Return ``pinet gate --exact`` with the real machines, an old QEMU and the known-good build ``good``."""
-    qemu = tmp_path / "qemu-system-aarch64"
+@pytest.fixture(scope="module")
+def old_qemu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a QEMU that only says its version, in the folder of a cache."""
+    qemu = tmp_path_factory.mktemp("qemu") / "qemu-system-aarch64"
     qemu.write_text("#!/bin/sh\necho QEMU emulator version 7.2.22\n")
     qemu.chmod(0o755)
-    monkeypatch.setenv("PINET_QEMU", str(qemu))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return qemu
+
+
+@pytest.fixture
+def qemu_gate(
+    gate: Gate, old_qemu: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Gate:
+    """Return ``pinet gate --exact`` with the real machines, an old QEMU and the known-good build ``good``."""
+    monkeypatch.setenv("PINET_QEMU", str(old_qemu))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(old_qemu.parent))
     drivers = {name: module(name) for name in ("e1000e", "igb", "macb", "virtio_net", "pktgen", "af_packet")}
     write(tmp_path / "good", {"Image": image(), **tree(RELEASE, **drivers)})
 
@@ -261,7 +287,7 @@ def test_a_mistake_in_the_build_is_one_sentence_before_the_first_boot(
 ) -> None:
     files, build, text = WRONG[what]
     write(tmp_path, files)
-    for words in ((), ("--dry-run",), ("-n2",)):
+    for words in ((), ("--dry-run",), *([("-n2",)] if what == "a module of no board" else [])):
         code, out = qemu_gate(build, "--against=good", *words)
         assert code == 4, out
         (error,) = [line for line in out.splitlines() if "ERROR" in line or "FAILED" in line]

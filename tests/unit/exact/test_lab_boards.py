@@ -39,6 +39,7 @@ def test_the_packaged_lab_has_the_default_boards() -> None:
         "cdc": (VIRT, "cdc_ether"),
         "r8169": (VIRT, "r8169"),
         "igc": (VIRT, "igc"),
+        "aqc": (VIRT, "atlantic"),
     }
 
 

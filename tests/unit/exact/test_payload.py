@@ -242,6 +242,23 @@ def test_without_pktgen_our_own_sender_sends_the_frames(tmp_path: Path) -> None:
     assert [*payload.modules] == ["af_packet", "e1000e"]
 
 
+def test_features_have_the_names_of_the_kernel(base: Build, tmp_path: Path) -> None:
+    text = b"features: {scatter-gather: on, tso: on, gro: off, tx-udp-segmentation: off}"
+    build = load_build(str(write(tmp_path / "b", {"build.yaml": text})))
+    lines = script(make_payload(E1000E, base, build).initramfs)
+    begin = lines.index("distance 500") - 4
+    assert lines[begin : begin + 4] == [
+        "feature tx-scatter-gather* on",
+        "feature tx-tcp*-segmentation on",
+        "feature rx-gro off",
+        "feature tx-udp-segmentation off",
+    ]
+    with pytest.raises(
+        CapabilityError, match="sets features, but the exact board virtio-net-slot unplugs its NIC, which"
+    ):
+        make_payload(BOARDS["virtio-net-slot"], base, build)
+
+
 def test_traffic_in_a_vlan_needs_its_module(tmp_path: Path) -> None:
     own = {"genet": module("genet"), "8021q": module("8021q", depends="mrp"), "mrp": module("mrp")}
     base = build_of(tmp_path / "a", **own, pktgen=module("pktgen"))

@@ -47,6 +47,14 @@ def test_a_limit_of_one_function_is_exact() -> None:
     assert judged(FOUR_NOPS, limits=limited({"macb_poll": "0"})).result is Relation.SAME
 
 
+def test_a_sentence_names_one_of_the_functions_that_miss_a_limit() -> None:
+    other = {**RECEIVE, "gem_rx [macb]": 152.0, "macb_poll [macb]": 63.0}
+    found = judged(boot(window(other), identity=with_module("macb")), limits=limited({"*": "0"}))
+    assert found.why.endswith("unchanged: macb_poll [macb] grows by more than 0 instructions (the marker)")
+    assert found.why.startswith("macb_poll [macb] 60.00 -> 63.00")
+    assert [one.missed for one in found.functions] == ["0 instructions (the marker)"] * 2
+
+
 def test_a_limit_of_the_sum_does_not_count_what_shifts_with_any_binary() -> None:
     assert judged(FOUR_NOPS, limits=limited("5")).result is Relation.SAME
     found = judged(FOUR_NOPS, limits=limited("3"))
