@@ -385,12 +385,9 @@ static void store(void *device, u64 at, u64 value, unsigned size)
 
 static struct nic *make_nic(unsigned which)
 {
-    struct aqc *a = calloc(1, sizeof(*a));
+    struct aqc *a = new_nic(which, sizeof(*a));
 
-    if (!a)
-        fatal("out of memory");
     a->nic.receive = receive;
-    mac_argument(which ? "mac1" : "mac0", a->nic.mac);
     for (unsigned i = 0; i < MAC_SIZE; i++)
         a->memory[FW_EFUSE + EFUSE_MAC + (i ^ 3)] = a->nic.mac[i];
     put32(a->memory + FW_MBOX + MBOX_SETTING_ADDRESS, FW_SETTINGS);

@@ -44,7 +44,7 @@ enum { AX_ACCESS_MAC = 0x01, AX_ACCESS_PHY = 0x02, AX_ACCESS_EEPROM = 0x04, AX_A
 #define AX_COE_TCP 0x02
 #define AX_COE_UDP 0x04
 /* The PHY */
-#define PHY_ID 0x001cc916u
+#define PHY_ID_RTL8211 0x001cc916u
 #define GMII_PHY_PHYSR 17
 #define GMII_PHY_PHYSR_GIGA 0x8000
 #define GMII_PHY_PHYSR_FULL 0x2000
@@ -73,7 +73,7 @@ enum { AX_ACCESS_MAC = 0x01, AX_ACCESS_PHY = 0x02, AX_ACCESS_EEPROM = 0x04, AX_A
 struct ax88179 {
     struct usb_adapter usb;
     u8 mac[MAC_REGISTERS];
-    struct phy phy;
+    u16 phy[PHY_REGISTERS];
 };
 
 static void show_link(struct usb_adapter *a)
@@ -81,9 +81,8 @@ static void show_link(struct usb_adapter *a)
     struct ax88179 *ax = (struct ax88179 *)a;
     u8 message[INTERRUPT_SIZE] = {0};
 
-    phy_show_link(&ax->phy, a->nic.link);
-    ax->phy.registers[GMII_PHY_PHYSR] =
-        a->nic.link ? GMII_PHY_PHYSR_GIGA | GMII_PHY_PHYSR_FULL | GMII_PHY_PHYSR_LINK : 0;
+    phy_show_link(ax->phy, a->nic.link);
+    ax->phy[GMII_PHY_PHYSR] = a->nic.link ? GMII_PHY_PHYSR_GIGA | GMII_PHY_PHYSR_FULL | GMII_PHY_PHYSR_LINK : 0;
     put32(message, a->nic.link ? AX_INT_PPLS_LINK : 0);
     report(a, message, sizeof(message));
 }
@@ -93,7 +92,7 @@ static void power_on_ax(struct usb_adapter *a)
     struct ax88179 *ax = (struct ax88179 *)a;
 
     memset(ax->mac, 0, sizeof(ax->mac));
-    phy_power_on(&ax->phy, PHY_ID, true, a->nic.link);
+    phy_power_on(ax->phy, PHY_ID_RTL8211, true, a->nic.link);
     ax->mac[PHYSICAL_LINK_STATUS] = AX_USB_SS;
     memcpy(ax->mac + AX_NODE_ID, a->nic.mac, MAC_SIZE);
     show_link(a);
@@ -103,11 +102,11 @@ static int access_phy(struct ax88179 *ax, unsigned number, bool is_in, u8 *data)
 {
     if (is_in) {
         /* The registers behind the window are those of EEE, which this chip then has not. */
-        put16(data, number == MII_MMD_DATA ? 0 : ax->phy.registers[number]);
+        put16(data, number == MII_MMD_DATA ? 0 : ax->phy[number]);
         return 2;
     }
     if (number != GMII_PHY_PHYSR)
-        phy_write(&ax->phy, number, get16(data));
+        phy_write(ax->phy, number, get16(data));
     return 0;
 }
 
@@ -227,9 +226,7 @@ static struct nic *make_nic(unsigned which)
         .status_interval = 11, .marks_lost = true, .power_on = power_on_ax, .request = request, .send = send_transfer,
         .accepts = accepts, .pack = pack, .listens = show_link, .link_changed = show_link,
     };
-    struct ax88179 *ax = calloc(1, sizeof(*ax));
+    struct ax88179 *ax = new_nic(which, sizeof(*ax));
 
-    if (!ax)
-        fatal("out of memory");
     return plug_adapter(which, &ax->usb, &kind);
 }

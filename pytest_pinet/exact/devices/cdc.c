@@ -134,9 +134,7 @@ static struct nic *make_nic(unsigned which)
         .request = request, .send = send_transfer, .accepts = accepts, .pack = pack, .listens = show_link,
         .link_changed = show_link, .interfaces = interfaces,
     };
-    struct cdc *cdc = calloc(1, sizeof(*cdc));
+    struct cdc *cdc = new_nic(which, sizeof(*cdc));
 
-    if (!cdc)
-        fatal("out of memory");
     return plug_adapter(which, &cdc->usb, &kind);
 }

@@ -243,6 +243,20 @@ static inline void put_be16(u8 *at, u32 value)
 
 static struct nic *make_nic(unsigned which);
 
+/* Returns a device that begins with a struct nic. All is 0, except for the address of NIC `which`, and its link. */
+static inline void *new_nic(unsigned which, size_t size)
+{
+    const char *text = argument(which ? "mac1" : "mac0");
+    struct nic *nic = calloc(1, size);
+
+    if (!nic)
+        fatal("out of memory");
+    for (int i = 0; i < MAC_SIZE && text; i++)
+        nic->mac[i] = (u8)strtoul(text + 3 * i, NULL, 16);
+    nic->link = true;
+    return nic;
+}
+
 /* ---- Commands of the host, one line each. The answer is "ok", or a sentence. */
 
 static struct nic *nics[2];
@@ -314,24 +328,14 @@ static inline void *read_commands(void *data)
     return data;
 }
 
-static inline void mac_argument(const char *name, u8 *mac)
-{
-    const char *text = argument(name);
-
-    for (int i = 0; i < MAC_SIZE; i++)
-        mac[i] = text && strlen(text) == 3 * MAC_SIZE - 1 ? (u8)strtoul(text + 3 * i, NULL, 16) : 0;
-}
-
 static inline void machine_done(struct notifier *notifier, void *data)
 {
     pthread_t thread;
     sigset_t all, before;
 
     (void)notifier, (void)data;
-    for (unsigned which = 0; which < 2; which++) {
+    for (unsigned which = 0; which < 2; which++)
         nics[which] = make_nic(which);
-        nics[which]->link = true;
-    }
     nics[0]->peer = nics[1];
     nics[1]->peer = nics[0];
     if (!argument("control"))

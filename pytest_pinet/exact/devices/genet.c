@@ -113,8 +113,7 @@ struct genet {
     struct registers registers;
     void *irq[2];
     u32 regs[GENET_SIZE / 4], status[2], mask[2];
-    struct phy phy;
-    u16 shadow[32], auxiliary[8], expansion[256];
+    u16 phy[PHY_REGISTERS], shadow[32], auxiliary[8], expansion[256];
 };
 
 static u32 *ring_of(struct genet *g, u32 dma, unsigned number)
@@ -275,10 +274,10 @@ static void transmit(struct genet *g, unsigned number)
 
 static u32 mdio_read(struct genet *g, unsigned number)
 {
-    u32 own = g->phy.registers[number];
+    u32 own = g->phy[number];
 
     switch (number) {
-    case BCM54XX_EXP_DATA: return g->expansion[g->phy.registers[BCM54XX_EXP_SEL] & 0xff];
+    case BCM54XX_EXP_DATA: return g->expansion[g->phy[BCM54XX_EXP_SEL] & 0xff];
     case BCM54XX_AUX_CTL: return g->auxiliary[own >> AUX_READ_SHIFT & AUX_SELECT];
     case BCM54XX_SHD: return (own & ~SHADOW_DATA) | g->shadow[own >> SHADOW_SHIFT & 31];
     default: return own;
@@ -287,9 +286,9 @@ static u32 mdio_read(struct genet *g, unsigned number)
 
 static void mdio_write(struct genet *g, unsigned number, u32 value)
 {
-    phy_write(&g->phy, number, value);
+    phy_write(g->phy, number, value);
     if (number == BCM54XX_EXP_DATA)
-        g->expansion[g->phy.registers[BCM54XX_EXP_SEL] & 0xff] = (u16)value;
+        g->expansion[g->phy[BCM54XX_EXP_SEL] & 0xff] = (u16)value;
     if (number == BCM54XX_AUX_CTL)
         g->auxiliary[value & AUX_SELECT] = (u16)value;
     if (number == BCM54XX_SHD && value & SHADOW_WRITE)
@@ -315,7 +314,7 @@ static u32 mdio(struct genet *g, u32 command)
 /* The driver has no interrupt for it: phylib asks the PHY once a second. */
 static void link_changed(struct nic *nic)
 {
-    phy_show_link(&((struct genet *)nic)->phy, nic->link);
+    phy_show_link(((struct genet *)nic)->phy, nic->link);
 }
 
 static u64 load(void *device, u64 at, unsigned size)
@@ -366,15 +365,13 @@ static void store(void *device, u64 at, u64 value, unsigned size)
 
 static struct nic *make_nic(unsigned which)
 {
-    struct genet *g = calloc(1, sizeof(*g));
+    struct genet *g = new_nic(which, sizeof(*g));
 
-    if (!g)
-        fatal("out of memory");
     g->nic.receive = receive;
     g->nic.link_changed = link_changed;
     g->regs[SYS_REV_CTRL / 4] = SYS_REV_V5;
     g->mask[0] = g->mask[1] = ~0u;
-    phy_power_on(&g->phy, PHY_ID_BCM54213PE, true, true);
+    phy_power_on(g->phy, PHY_ID_BCM54213PE, true, true);
     for (unsigned line = 0; line < 2; line++)
         g->irq[line] = interrupt_of(which, line);
     map_registers(&g->registers, "genet", place_of(which), GENET_SIZE, 4, 4, load, store, g);

@@ -13,6 +13,7 @@
  */
 #include "device.h"
 #include "pci.h"
+#include "phy.h"
 
 #define IGC_SIZE 0x100000u
 static const struct pci_identity i226 = {
@@ -134,19 +135,8 @@ enum { IGC_RSS_TYPE_NO_HASH = 0, IGC_RSS_TYPE_HASH_TCP_IPV4 = 1, IGC_RSS_TYPE_HA
 #define LARGE_MOST 0x10100u
 
 /* The PHY: registers of IEEE 802.3 clause 22, and those of clause 45 behind two of them. */
-enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, MII_STAT1000 = 10, MII_ESTATUS = 15 };
-enum { IGC_MMDAC = 13, IGC_MMDAAD = 14 };
+#define PHY_ID_I226 0x67c9dcc0u
 #define IGC_MMDAC_FUNC_DATA 0x4000u
-#define BMCR_RESET_AND_RESTART 0x8200u
-#define BMSR_UP 0x796du
-#define BMSR_DOWN 0x7949u
-#define LPA_ALL 0xcde1u
-#define LPA_1000FULL 0x3800u
-static const u16 phy_after_reset[] = {
-    [MII_BMCR] = 0x1140, [MII_BMSR] = BMSR_UP, [MII_PHYSID1] = 0x67c9, [MII_PHYSID2] = 0xdcc0, 0x0de1,
-    [MII_LPA] = LPA_ALL, 0x000d, 0x2001, 0, 0x0200, [MII_STAT1000] = LPA_1000FULL, [MII_ESTATUS] = 0x2000,
-};
-#define PHY_REGISTERS 32
 #define MMD_REGISTERS 256
 #define IGC_MDIC_REG_SHIFT 16
 #define IGC_MDIC_OP_WRITE 0x04000000u
@@ -341,9 +331,9 @@ static void transmit(struct igc *g)
 /* A register of the PHY, which may be a window to others. */
 static u16 *phy_register(struct igc *g, u32 number)
 {
-    u16 access = g->phy[IGC_MMDAC];
+    u16 access = g->phy[MII_MMD_CTRL];
 
-    if (number != IGC_MMDAAD)
+    if (number != MII_MMD_DATA)
         return &g->phy[number];
     if (!(access & IGC_MMDAC_FUNC_DATA))
         return &g->mmd_address;
@@ -354,16 +344,13 @@ static u16 *phy_register(struct igc *g, u32 number)
 static u32 mdio(struct igc *g, u32 command)
 {
     u32 number = command >> IGC_MDIC_REG_SHIFT & (PHY_REGISTERS - 1);
-    u16 value = (u16)command;
 
     if (!(command & IGC_MDIC_OP_WRITE))
         return (command & 0xffff0000) | *phy_register(g, number) | IGC_MDIC_READY;
-    if (number == MII_BMCR && value & BMCR_RESET_AND_RESTART) {
-        value &= (u16)~BMCR_RESET_AND_RESTART;
+    if (number == MII_MMD_DATA)
+        *phy_register(g, number) = (u16)command;
+    else if (phy_write(g->phy, number, command & 0xffff))
         interrupt(g, IGC_ICR_LSC);
-    }
-    if (number != MII_BMSR && number != MII_PHYSID1 && number != MII_PHYSID2)
-        *phy_register(g, number) = value;
     return command | IGC_MDIC_READY;
 }
 
@@ -371,9 +358,7 @@ static void link_changed(struct nic *nic)
 {
     struct igc *g = (struct igc *)nic;
 
-    g->phy[MII_BMSR] = nic->link ? BMSR_UP : BMSR_DOWN;
-    g->phy[MII_LPA] = nic->link ? LPA_ALL : 0;
-    g->phy[MII_STAT1000] = nic->link ? LPA_1000FULL : 0;
+    phy_show_link(g->phy, nic->link);
     interrupt(g, IGC_ICR_LSC);
 }
 
@@ -447,19 +432,16 @@ static void store(void *device, u64 at, u64 value, unsigned size)
 
 static struct nic *make_nic(unsigned which)
 {
-    struct igc *g = calloc(1, sizeof(*g));
+    struct igc *g = new_nic(which, sizeof(*g));
     u32 sum = 0;
 
-    if (!g)
-        fatal("out of memory");
     g->nic.receive = receive;
     g->nic.link_changed = link_changed;
-    mac_argument(which ? "mac1" : "mac0", g->nic.mac);
     memcpy(g->nvm, g->nic.mac, MAC_SIZE);
     for (unsigned i = 0; i < NVM_CHECKSUM_REG; i++)
         sum += g->nvm[i];
     g->nvm[NVM_CHECKSUM_REG] = (u16)(NVM_SUM - sum);
-    memcpy(g->phy, phy_after_reset, sizeof(phy_after_reset));
+    phy_power_on(g->phy, PHY_ID_I226, true, true);
     make_pci(&g->pci, which, &i226, load, store, g);
     reset(g);
     return &g->nic;

@@ -90,7 +90,7 @@ enum { REQUEST_WRITE_REGISTER = 0xa0, REQUEST_READ_REGISTER = 0xa1, REQUEST_GET_
 #define STATS_RX_DROPPED_FRAMES 6
 
 /* The PHY. */
-#define PHY_ID 0x0007c132u
+#define PHY_ID_LAN88XX 0x0007c132u
 enum { LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31 };
 #define INT_MASK_MDINTPIN_EN 0x8000u
 #define INT_LINK_CHANGE 0x2000u
@@ -98,7 +98,6 @@ enum { LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31
 /* These registers exist once more on other pages. */
 #define FIRST_PAGED 16
 #define LAST_PAGED 30
-
 /* In front of a sent frame: two words. */
 #define TX_CMD_SIZE 8
 #define TX_ALIGN 4
@@ -122,18 +121,18 @@ enum { LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31
 struct lan78xx {
     struct usb_adapter usb;
     u32 regs[REGISTERS_SIZE / 4], vhf[VHF_VLAN_LEN + VHF_HASH_LEN];
-    struct phy phy;
-    u16 paged[PHY_REGISTERS];
+    u16 phy[PHY_REGISTERS], paged[PHY_REGISTERS];
     bool told; /* the interrupt that is pending in the PHY */
 };
 
 static void phy_interrupt(struct lan78xx *l, u32 bits)
 {
-    u16 *status = &l->phy.registers[LAN88XX_INT_STS], mask = l->phy.registers[LAN88XX_INT_MASK];
     u8 message[4];
 
-    *status |= (u16)bits;
-    if (!(*status & mask) || !(mask & INT_MASK_MDINTPIN_EN) || !(l->regs[INT_EP_CTL / 4] & INT_EP_PHY_INT) || l->told)
+    l->phy[LAN88XX_INT_STS] |= (u16)bits;
+    if (!(l->phy[LAN88XX_INT_STS] & l->phy[LAN88XX_INT_MASK]) || l->told)
+        return;
+    if (!(l->phy[LAN88XX_INT_MASK] & INT_MASK_MDINTPIN_EN) || !(l->regs[INT_EP_CTL / 4] & INT_EP_PHY_INT))
         return;
     l->told = true;
     put32(message, INT_EP_PHY_INT);
@@ -144,7 +143,7 @@ static void link_changed(struct usb_adapter *a)
 {
     struct lan78xx *l = (struct lan78xx *)a;
 
-    phy_show_link(&l->phy, a->nic.link);
+    phy_show_link(l->phy, a->nic.link);
     phy_interrupt(l, INT_LINK_CHANGE);
 }
 
@@ -155,7 +154,7 @@ static void power_on_lan78xx(struct usb_adapter *a)
     memset(l->regs, 0, sizeof(l->regs));
     memset(l->vhf, 0, sizeof(l->vhf));
     memset(l->paged, 0, sizeof(l->paged));
-    phy_power_on(&l->phy, PHY_ID, true, a->nic.link);
+    phy_power_on(l->phy, PHY_ID_LAN88XX, true, a->nic.link);
     l->told = false;
     l->regs[ID_REV / 4] = ID_REV_LAN7800;
     l->regs[PMT_CTL / 4] = PMT_CTL_READY;
@@ -164,30 +163,35 @@ static void power_on_lan78xx(struct usb_adapter *a)
     l->regs[RX_ADDRH / 4] = get16(a->nic.mac + 4);
 }
 
-static bool is_paged(struct lan78xx *l, unsigned number)
+static u16 *phy_register(struct lan78xx *l, unsigned number)
 {
-    return l->phy.registers[LAN88XX_EXT_PAGE_ACCESS] && number >= FIRST_PAGED && number <= LAST_PAGED;
+    bool is_paged = l->phy[LAN88XX_EXT_PAGE_ACCESS] && number >= FIRST_PAGED && number <= LAST_PAGED;
+
+    return is_paged ? &l->paged[number] : &l->phy[number];
 }
 
-static u32 read_phy(struct lan78xx *l, unsigned number)
+static u32 mii_read(struct lan78xx *l, unsigned number)
 {
-    u32 value = number == MII_MMD_DATA ? 0 : l->phy.registers[number];
+    u16 *own = phy_register(l, number), value = number == MII_MMD_DATA ? 0 : *own;
 
-    if (is_paged(l, number))
-        return l->paged[number];
-    if (number == LAN88XX_INT_STS) {
-        l->phy.registers[LAN88XX_INT_STS] = 0;
+    if (own == &l->phy[LAN88XX_INT_STS]) {
+        *own = 0;
         l->told = false;
     }
     return value;
 }
 
-static void write_phy(struct lan78xx *l, unsigned number, u32 value)
+static void mii_write(struct lan78xx *l, unsigned number, u32 value)
 {
-    if (is_paged(l, number))
-        l->paged[number] = (u16)value;
-    else if (number != LAN88XX_INT_STS)
-        phy_interrupt(l, phy_write(&l->phy, number, value) ? INT_LINK_CHANGE | INT_AUTONEG_DONE : 0);
+    u16 *own = phy_register(l, number);
+
+    if (own == &l->phy[LAN88XX_INT_STS])
+        return;
+    if (own != &l->phy[number])
+        *own = (u16)value;
+    else if (phy_write(l->phy, number, value))
+        l->phy[LAN88XX_INT_STS] |= INT_LINK_CHANGE | INT_AUTONEG_DONE;
+    phy_interrupt(l, 0);
 }
 
 static void access_phy(struct lan78xx *l, u32 value)
@@ -196,9 +200,9 @@ static void access_phy(struct lan78xx *l, u32 value)
     bool is_there = (value >> MII_ACC_PHY_ADDR_SHIFT & 31) == PHY_ADDRESS;
 
     if (!(value & MII_ACC_MII_WRITE))
-        l->regs[MII_DATA / 4] = is_there ? read_phy(l, number) : MII_DATA_MASK;
+        l->regs[MII_DATA / 4] = is_there ? mii_read(l, number) : MII_DATA_MASK;
     else if (is_there)
-        write_phy(l, number, l->regs[MII_DATA / 4] & MII_DATA_MASK);
+        mii_write(l, number, l->regs[MII_DATA / 4] & MII_DATA_MASK);
 }
 
 /* A part that is disabled says so. */
@@ -395,9 +399,7 @@ static struct nic *make_nic(unsigned which)
         .power_on = power_on_lan78xx, .request = request, .send = send_transfer, .accepts = accepts, .pack = pack,
         .link_changed = link_changed,
     };
-    struct lan78xx *l = calloc(1, sizeof(*l));
+    struct lan78xx *l = new_nic(which, sizeof(*l));
 
-    if (!l)
-        fatal("out of memory");
     return plug_adapter(which, &l->usb, &kind);
 }

@@ -41,28 +41,21 @@ enum {
 #define STAT1000_FULL_AND_BOTH_OK 0x3800u
 #define ESTATUS_1000_TFULL 0x2000u
 
-struct phy {
-    bool is_gigabit;
-    u16 registers[PHY_REGISTERS];
-};
-
-static inline void phy_show_link(struct phy *phy, bool link)
+static inline void phy_show_link(u16 *mii, bool link)
 {
-    u16 *mii = phy->registers;
+    bool is_gigabit = mii[MII_ESTATUS];
 
     mii[MII_BMSR] = BMSR_100_AND_10 | BMSR_NO_PREAMBLE | BMSR_ANEGCAPABLE | BMSR_ERCAP;
-    mii[MII_BMSR] |= phy->is_gigabit ? BMSR_ESTATEN : 0;
+    mii[MII_BMSR] |= is_gigabit ? BMSR_ESTATEN : 0;
     mii[MII_BMSR] |= link ? BMSR_ANEGCOMPLETE | BMSR_LSTATUS : 0;
-    mii[MII_LPA] = link ? ADVERTISE_ALL_AND_PAUSE | LPA_LPACK | (phy->is_gigabit ? LPA_NPAGE : 0) : 0;
-    mii[MII_STAT1000] = link && phy->is_gigabit ? STAT1000_FULL_AND_BOTH_OK : 0;
+    mii[MII_LPA] = link ? ADVERTISE_ALL_AND_PAUSE | LPA_LPACK | (is_gigabit ? LPA_NPAGE : 0) : 0;
+    mii[MII_STAT1000] = link && is_gigabit ? STAT1000_FULL_AND_BOTH_OK : 0;
 }
 
-/* Gives the PHY its registers as after a reset. `id` are the registers 2 and 3. */
-static inline void phy_power_on(struct phy *phy, u32 id, bool is_gigabit, bool link)
+/* Gives the registers their values after a reset. `id` are the registers 2 and 3. */
+static inline void phy_power_on(u16 *mii, u32 id, bool is_gigabit, bool link)
 {
-    u16 *mii = phy->registers;
-
-    *phy = (struct phy){.is_gigabit = is_gigabit};
+    memset(mii, 0, PHY_REGISTERS * sizeof(*mii));
     mii[MII_BMCR] = BMCR_ANENABLE;
     mii[MII_PHYSID1] = (u16)(id >> 16);
     mii[MII_PHYSID2] = (u16)id;
@@ -70,16 +63,16 @@ static inline void phy_power_on(struct phy *phy, u32 id, bool is_gigabit, bool l
     mii[MII_EXPANSION] = EXPANSION_ALL;
     mii[MII_CTRL1000] = is_gigabit ? CTRL1000_FULL : 0;
     mii[MII_ESTATUS] = is_gigabit ? ESTATUS_1000_TFULL : 0;
-    phy_show_link(phy, link);
+    phy_show_link(mii, link);
 }
 
 /* Writes a register that a driver may change. Returns whether a reset or a negotiation was asked for. */
-static inline bool phy_write(struct phy *phy, unsigned number, u32 value)
+static inline bool phy_write(u16 *mii, unsigned number, u32 value)
 {
     switch (number) {
     case MII_BMSR: case MII_PHYSID1: case MII_PHYSID2: case MII_LPA: case MII_STAT1000: case MII_ESTATUS: return false;
-    case MII_BMCR: phy->registers[MII_BMCR] = (u16)(value & ~(BMCR_RESET | BMCR_ANRESTART)); break;
-    default: phy->registers[number] = (u16)value;
+    case MII_BMCR: mii[MII_BMCR] = (u16)(value & ~(BMCR_RESET | BMCR_ANRESTART)); break;
+    default: mii[number] = (u16)value;
     }
     return number == MII_BMCR && value & (BMCR_RESET | BMCR_ANRESTART);
 }

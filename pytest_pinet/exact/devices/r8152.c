@@ -71,8 +71,8 @@ enum { USB_UNIT, PLA_UNIT, OCP_UNIT, UNITS };
 #define BMU_RESET_EP_OUT 0x02
 /* OCP */
 #define OCP_BASE_MII 0xa400
-#define OCP_MII_REGISTERS 16 /* those of clause 22 */
-#define PHY_ID 0x001cc916u
+#define OCP_MII_REGISTERS 16 /* of the PHY, by clause 22; behind them are others */
+#define PHY_ID_RTL8153 0x001cc916u
 #define OCP_PHY_STATUS 0xa420
 #define PHY_STAT_LAN_ON 3
 #define OCP_PHY_PATCH_STAT 0xb800
@@ -117,8 +117,8 @@ struct rtl_chip {
 struct rtl8152 {
     struct usb_adapter usb;
     const struct rtl_chip *chip;
-    struct phy phy;
     u8 units[UNITS][UNIT_SIZE];
+    u16 mii[PHY_REGISTERS];
 };
 
 static u16 swapped(u32 value)
@@ -131,7 +131,8 @@ static void show_link(struct rtl8152 *r)
     u8 message[INTR_SIZE];
 
     put16(r->units[PLA_UNIT] + PLA_PHYSTATUS, r->usb.nic.link ? r->chip->speed : 0);
-    phy_show_link(&r->phy, r->usb.nic.link);
+    phy_show_link(r->mii, r->usb.nic.link);
+    memcpy(r->units[OCP_UNIT] + OCP_BASE_MII, r->mii, OCP_MII_REGISTERS * sizeof(*r->mii));
     put16(message, r->usb.nic.link ? INTR_LINK : 0);
     report(&r->usb, message, sizeof(message));
 }
@@ -154,10 +155,9 @@ static void settle(struct rtl8152 *r)
     put16(pla + PLA_TCR1, (get16(pla + PLA_TCR1) & ~VERSION_MASK) | r->chip->version);
     pla[PLA_BOOT_CTRL] |= AUTOLOAD_DONE;
     put16(pla + TALLY_RX_MISSED, r->usb.overruns);
-    for (unsigned i = 0; i < OCP_MII_REGISTERS; i++) {
-        phy_write(&r->phy, i, get16(ocp + OCP_BASE_MII + 2 * i));
-        put16(ocp + OCP_BASE_MII + 2 * i, r->phy.registers[i]);
-    }
+    for (unsigned number = 0; number < OCP_MII_REGISTERS; number++)
+        phy_write(r->mii, number, get16(ocp + OCP_BASE_MII + 2 * number));
+    memcpy(ocp + OCP_BASE_MII, r->mii, OCP_MII_REGISTERS * sizeof(*r->mii));
     put16(ocp + OCP_PHY_STATUS, PHY_STAT_LAN_ON);
     ocp[OCP_PHY_PATCH_STAT] = ocp[OCP_PHY_PATCH_CMD] & PATCH_REQUEST ? PATCH_READY : 0;
 }
@@ -165,13 +165,10 @@ static void settle(struct rtl8152 *r)
 static void power_on_rtl(struct usb_adapter *a)
 {
     struct rtl8152 *r = (struct rtl8152 *)a;
-    u8 *ocp = r->units[OCP_UNIT];
 
     memset(r->units, 0, sizeof(r->units));
     r->units[USB_UNIT][USB_BMU_RESET] = BMU_RESET_EP_IN | BMU_RESET_EP_OUT;
-    phy_power_on(&r->phy, PHY_ID, true, a->nic.link);
-    for (unsigned i = 0; i < OCP_MII_REGISTERS; i++)
-        put16(ocp + OCP_BASE_MII + 2 * i, r->phy.registers[i]);
+    phy_power_on(r->mii, PHY_ID_RTL8153, true, a->nic.link);
     memcpy(r->units[PLA_UNIT] + PLA_IDR, a->nic.mac, MAC_SIZE);
     memcpy(r->units[PLA_UNIT] + PLA_BACKUP, a->nic.mac, MAC_SIZE);
     show_link(r);
@@ -325,10 +322,8 @@ static struct nic *make_nic(unsigned which)
         {RTL_KIND("RTL8156B", 0x8156, 0x3104), 0x7410, PHY_2500BPS | LINK_STATUS | FULL_DUP, 8, PLA_RCR1, OUTER_VLAN},
     };
     const char *chip = argument("chip");
-    struct rtl8152 *r = calloc(1, sizeof(*r));
+    struct rtl8152 *r = new_nic(which, sizeof(*r));
 
-    if (!r)
-        fatal("out of memory");
     r->chip = &chips[chip && !strcmp(chip, "rtl8156b")];
     return plug_adapter(which, &r->usb, &r->chip->kind);
 }

@@ -12,6 +12,7 @@
  */
 #include "device.h"
 #include "pci.h"
+#include "phy.h"
 
 static const struct pci_identity rtl8125b = {
     .vendor = 0x10ec, .device = 0x8125, .subsystem_vendor = 0x10ec, .subsystem = 0x0123, .revision = 5,
@@ -101,16 +102,7 @@ enum {
 
 /* The PHY, by the numbers of its registers in the window: those of IEEE 802.3 clause 22 from OCP_STD_PHY_BASE on. */
 #define OCP_STD_PHY_BASE 0xa400u
-enum { MII_BMCR = 0, MII_BMSR = 1, MII_PHYSID1 = 2, MII_PHYSID2 = 3, MII_LPA = 5, MII_STAT1000 = 10, MII_ESTATUS = 15 };
-#define BMCR_RESET_AND_RESTART 0x8200u
-#define BMSR_UP 0x796du
-#define BMSR_DOWN 0x7949u
-#define LPA_ALL 0xcde1u
-#define LPA_1000FULL 0x3800u
-static const u16 phy_after_reset[] = {
-    [MII_BMCR] = 0x1140, [MII_BMSR] = BMSR_UP, [MII_PHYSID1] = 0x001c, [MII_PHYSID2] = 0xc840, 0x0de1,
-    [MII_LPA] = LPA_ALL, 0x000d, 0x2001, 0, 0x0200, [MII_STAT1000] = LPA_1000FULL, [MII_ESTATUS] = 0x2000,
-};
+#define PHY_ID_RTL8125B 0x001cc840u
 /* Of the pages 0xa43, 0xa5d and 0xa61: a register n of page p is 16 p + 2 (n - 16). */
 #define PHY_SPEED 0xa434u /* RTLGEN_SPEED_MASK */
 #define SPEED_2500FULL 0x0210u
@@ -251,25 +243,19 @@ static void transmit(struct r8169 *r)
 
 static void write_phy(struct r8169 *r, u32 number, u32 value)
 {
-    if (number >= OCP_STD_PHY_BASE + 2 * MII_BMSR && number <= OCP_STD_PHY_BASE + 2 * MII_PHYSID2)
-        return;
-    if (number != OCP_STD_PHY_BASE + 2 * MII_BMCR) {
+    u32 mii = (number - OCP_STD_PHY_BASE) / 2;
+
+    if (mii >= PHY_REGISTERS)
         r->phy[number / 2] = (u16)value;
-        return;
-    }
-    r->phy[number / 2] = (u16)(value & ~BMCR_RESET_AND_RESTART);
-    if (value & BMCR_RESET_AND_RESTART)
+    else if (phy_write(r->phy + OCP_STD_PHY_BASE / 2, mii, value))
         interrupt(r, LinkChg);
 }
 
 static void link_changed(struct nic *nic)
 {
     struct r8169 *r = (struct r8169 *)nic;
-    u16 *mii = r->phy + OCP_STD_PHY_BASE / 2;
 
-    mii[MII_BMSR] = nic->link ? BMSR_UP : BMSR_DOWN;
-    mii[MII_LPA] = nic->link ? LPA_ALL : 0;
-    mii[MII_STAT1000] = nic->link ? LPA_1000FULL : 0;
+    phy_show_link(r->phy + OCP_STD_PHY_BASE / 2, nic->link);
     r->phy[PHY_LPA_2500 / 2] = nic->link ? RTL_LPADV_2500FULL : 0;
     interrupt(r, LinkChg);
 }
@@ -348,17 +334,14 @@ static void store(void *device, u64 at, u64 value, unsigned size)
 
 static struct nic *make_nic(unsigned which)
 {
-    struct r8169 *r = calloc(1, sizeof(*r));
+    struct r8169 *r = new_nic(which, sizeof(*r));
 
-    if (!r)
-        fatal("out of memory");
     r->nic.receive = receive;
     r->nic.link_changed = link_changed;
-    mac_argument(which ? "mac1" : "mac0", r->nic.mac);
     memcpy(r->regs + MAC0, r->nic.mac, MAC_SIZE);
     memcpy(r->regs + MAC0_BKP, r->nic.mac, MAC_SIZE);
     put32(r->regs + TxConfig, XID_RTL8125B);
-    memcpy(r->phy + OCP_STD_PHY_BASE / 2, phy_after_reset, sizeof(phy_after_reset));
+    phy_power_on(r->phy + OCP_STD_PHY_BASE / 2, PHY_ID_RTL8125B, true, true);
     r->phy[PHY_SPEED / 2] = SPEED_2500FULL;
     r->phy[PHY_LPA_2500 / 2] = RTL_LPADV_2500FULL;
     r->phy[PHY_ABILITY / 2] = RTL_SUPPORTS_2500FULL;

@@ -81,10 +81,8 @@ static void in_loop(void *data)
 
 static struct nic *make_nic(unsigned which)
 {
-    struct self *self = calloc(1, sizeof(*self));
+    struct self *self = new_nic(which, sizeof(*self));
 
-    if (!self)
-        fatal("out of memory");
     if (which == 0) {
         under_test = self;
         self->at = place_of(which);

@@ -74,14 +74,14 @@ enum { REQUEST_WRITE_REGISTER = 0xa0, REQUEST_READ_REGISTER = 0xa1 };
 #define EEPROM_EMPTY 0xff
 
 /* The PHY. */
-#define PHY_ID 0x0007c0c3u
-enum { PHY_MODE_CTRL_STS = 17, PHY_INT_SRC = 29, PHY_INT_MASK = 30, PHY_SPECIAL = 31 };
+#define PHY_ID_LAN9514 0x0007c0c3u
+#define PHY_MODE_CTRL_STS 17
+enum { PHY_INT_SRC = 29, PHY_INT_MASK = 30, PHY_SPECIAL = 31 };
 #define MODE_CTRL_STS_ENERGYON 0x0002u
 #define PHY_INT_SRC_ENERGY_ON 0x0080u
 #define PHY_INT_SRC_ANEG_COMP 0x0040u
 #define PHY_INT_SRC_LINK_DOWN 0x0010u
 #define PHY_SPECIAL_100FULL 0x1058 /* and negotiated */
-
 /* In front of a sent frame: two words, and one more with the places of the checksum. */
 #define TX_CMD_SIZE 8
 #define TX_CHECKSUM_SIZE 4
@@ -103,17 +103,16 @@ enum { PHY_MODE_CTRL_STS = 17, PHY_INT_SRC = 29, PHY_INT_MASK = 30, PHY_SPECIAL 
 struct smsc95xx {
     struct usb_adapter usb;
     u32 regs[REGISTERS_SIZE / 4];
-    struct phy phy;
+    u16 phy[PHY_REGISTERS];
     bool told; /* the interrupt that is pending in the PHY */
 };
 
 static void phy_interrupt(struct smsc95xx *s, u32 bits)
 {
-    u16 *source = &s->phy.registers[PHY_INT_SRC];
     u8 message[4];
 
-    *source |= (u16)bits;
-    if (!(*source & s->phy.registers[PHY_INT_MASK]) || !(s->regs[INT_EP_CTL / 4] & INT_EP_CTL_PHY_INT) || s->told)
+    s->phy[PHY_INT_SRC] |= (u16)bits;
+    if (!(s->phy[PHY_INT_SRC] & s->phy[PHY_INT_MASK]) || s->told || !(s->regs[INT_EP_CTL / 4] & INT_EP_CTL_PHY_INT))
         return;
     s->told = true;
     put32(message, INT_EP_CTL_PHY_INT);
@@ -122,11 +121,9 @@ static void phy_interrupt(struct smsc95xx *s, u32 bits)
 
 static void show_link(struct smsc95xx *s)
 {
-    u16 *energy = &s->phy.registers[PHY_MODE_CTRL_STS];
-
-    phy_show_link(&s->phy, s->usb.nic.link);
-    *energy = (u16)((*energy & ~MODE_CTRL_STS_ENERGYON) | (s->usb.nic.link ? MODE_CTRL_STS_ENERGYON : 0));
-    s->phy.registers[PHY_SPECIAL] = s->usb.nic.link ? PHY_SPECIAL_100FULL : 0;
+    phy_show_link(s->phy, s->usb.nic.link);
+    s->phy[PHY_MODE_CTRL_STS] = s->usb.nic.link ? MODE_CTRL_STS_ENERGYON : 0;
+    s->phy[PHY_SPECIAL] = s->usb.nic.link ? PHY_SPECIAL_100FULL : 0;
 }
 
 static void link_changed(struct usb_adapter *a)
@@ -142,30 +139,33 @@ static void power_on_smsc95xx(struct usb_adapter *a)
     struct smsc95xx *s = (struct smsc95xx *)a;
 
     memset(s->regs, 0, sizeof(s->regs));
-    phy_power_on(&s->phy, PHY_ID, false, a->nic.link);
+    phy_power_on(s->phy, PHY_ID_LAN9514, false, a->nic.link);
     s->told = false;
     s->regs[ID_REV / 4] = ID_REV_LAN9514;
     s->regs[PM_CTRL / 4] = PM_CTL_DEV_RDY;
     show_link(s);
 }
 
-static u32 read_phy(struct smsc95xx *s, unsigned number)
+static u32 mii_read(struct smsc95xx *s, unsigned number)
 {
-    u16 value = s->phy.registers[number];
+    u16 value = s->phy[number];
 
     if (number == PHY_INT_SRC) {
-        s->phy.registers[PHY_INT_SRC] = 0;
+        s->phy[PHY_INT_SRC] = 0;
         s->told = false;
     }
     return value;
 }
 
-static void write_phy(struct smsc95xx *s, unsigned number, u32 value)
+static void mii_write(struct smsc95xx *s, unsigned number, u32 value)
 {
     if (number == PHY_INT_SRC || number == PHY_SPECIAL)
         return;
-    phy_interrupt(s, phy_write(&s->phy, number, value) ? PHY_INT_SRC_ENERGY_ON | PHY_INT_SRC_ANEG_COMP : 0);
-    show_link(s);
+    if (number == PHY_MODE_CTRL_STS)
+        value = (value & ~MODE_CTRL_STS_ENERGYON) | (s->phy[number] & MODE_CTRL_STS_ENERGYON);
+    if (phy_write(s->phy, number, value))
+        s->phy[PHY_INT_SRC] |= PHY_INT_SRC_ENERGY_ON | PHY_INT_SRC_ANEG_COMP;
+    phy_interrupt(s, 0);
 }
 
 static void access_phy(struct smsc95xx *s, u32 value)
@@ -174,9 +174,9 @@ static void access_phy(struct smsc95xx *s, u32 value)
     bool is_there = (value >> MII_ADDR_PHY_SHIFT & 31) == PHY_ADDRESS;
 
     if (!(value & MII_WRITE))
-        s->regs[MII_DATA / 4] = is_there ? read_phy(s, number) : MII_DATA_MASK;
+        s->regs[MII_DATA / 4] = is_there ? mii_read(s, number) : MII_DATA_MASK;
     else if (is_there)
-        write_phy(s, number, s->regs[MII_DATA / 4] & MII_DATA_MASK);
+        mii_write(s, number, s->regs[MII_DATA / 4] & MII_DATA_MASK);
 }
 
 static u8 eeprom_octet(struct smsc95xx *s, u32 at)
@@ -327,9 +327,7 @@ static struct nic *make_nic(unsigned which)
         .power_on = power_on_smsc95xx, .request = request, .send = send_transfer, .accepts = accepts, .pack = pack,
         .link_changed = link_changed,
     };
-    struct smsc95xx *s = calloc(1, sizeof(*s));
+    struct smsc95xx *s = new_nic(which, sizeof(*s));
 
-    if (!s)
-        fatal("out of memory");
     return plug_adapter(which, &s->usb, &kind);
 }

@@ -840,12 +840,10 @@ static inline struct nic *plug_adapter(unsigned which, struct usb_adapter *a, co
     a->kind = kind;
     a->which = which;
     a->port = which + (kind->speed == USB_SPEED_SUPER ? XHCI_ADAPTERS : 0);
-    a->nic.link = true;
     a->nic.receive = receive_frame;
     a->nic.received = adapter_received;
     a->nic.link_changed = adapter_link_changed;
     a->nic.plug = plug;
-    mac_argument(which ? "mac1" : "mac0", a->nic.mac);
     power_on(a);
     a->host->adapters[which] = a;
     reset_xhci(a->host);
