@@ -66,8 +66,9 @@ MORE = (
     *(Amount(BATCH, direction, 1514, 6, 3) for direction in (Direction.TX, Direction.RX)),
     *(Amount(VLAN, direction, 60, 64, 3) for direction in (Direction.TX, Direction.RX)),
     Amount(MULTICAST, Direction.RX, 60, 8, 3),
-    # Shorter frames than the shortest on the cable get padding.
-    *(Amount(fault, Direction.RX, 46, 64, 3) for fault in FAULTS),
+    # Shorter frames than the shortest on the cable get padding. An odd number of octets once was a trap of the kernel:
+    # "hw csum failure" of 4.14.71 to 4.19 on a Raspberry Pi 3 (docs/explanation/exact.md).
+    *(Amount(fault, Direction.RX, 47, 64, 3) for fault in FAULTS),
     *(Amount(event, Direction.TX, 64, 1, 3) for event in (DOWN_UP, LINK, REPLUG)),
 )
 
