@@ -265,7 +265,7 @@ def _modules(build: Build) -> dict[str, Path]:
 
 
 def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Sequence[str]) -> list[ModuleId]:
-    """Return the modules that the board loads, each after the modules that it depends on, also those for ``traffic``."""
+    """Return the modules that the board and the traffic need, each after the modules that it depends on."""
     order: dict[str, ModuleId] = {}
 
     def add(name: str, needed_by: Sequence[str]) -> None:
