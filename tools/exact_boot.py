@@ -1,4 +1,4 @@
-"""Boots an exact board and shows what it counts: for people who write a device model (docs/how-to/add-an-exact-nic.md).
+"""Boots an exact board and shows what it counts, for people who write a device model.
 
 python -m tools.exact_boot genet                      what each window executes, and the part of the driver
 python -m tools.exact_boot genet --twice              boot twice at once, and name the first difference

@@ -54,13 +54,13 @@ DEVICES_AT, PLACE = 0x0B000000, 0x100000
 DEVICES_SPI, LINES = 176, 4
 # In a device tree: an interrupt of the GIC that is shared by all processors, and is high while it lasts.
 _SPI, _LEVEL_HIGH = 0, 4
-# A range of a PCI bridge: memory with addresses of 32 bits that may not be prefetched.
+# A range of a PCI bridge: memory with addresses of 32 bits, not prefetchable.
 _PCI_MEMORY_32 = 0x02000000
 
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """A model of a NIC that is added to QEMU: ``devices/SOURCE.c``. ``words`` are what the model is told.
+    """A model of a NIC that is added to QEMU: ``devices/SOURCE.c``. ``words`` stand behind its path.
 
     ``nodes`` returns what the device tree gets, from the tree that QEMU makes. An existing node gets more properties.
     """
@@ -75,7 +75,7 @@ class ExactNic:
     """A NIC whose driver executes the same instructions in each boot: of QEMU itself, or a model that is added to it.
 
     ``driver`` is the driver's name, ``path`` are the modules whose functions are the driver's: the last one is the
-    driver itself, before it those of its PHY and of the drivers that it is built on. ``functions`` matches the names of
+    driver itself, before it are its PHY's and the drivers that it is built on. ``functions`` matches the names of
     these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
     are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
     device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its

@@ -109,7 +109,7 @@ def _tree(board: ExactBoard, qemu: Qemu) -> bytes:
     """Return QEMU's own device tree for this machine, with the nodes of the model."""
     assert board.nic.model is not None
     machine, *more = machine_arguments(board.machine)
-    # QEMU writes a file beside the one that it is told, so it cannot be told a file in memory.
+    # QEMU first writes to another file of this folder, so this cannot be a file in memory.
     with TemporaryDirectory(prefix="pinet-") as folder:
         file = Path(folder) / "qemu.dtb"
         argv = [*qemu.command, "-machine", f"{machine},dumpdtb={file}", *more]

@@ -82,8 +82,8 @@ def make_payload(
 ) -> Payload:
     """Return what the board boots with ``build``, or with ``base`` if it is None.
 
-    All traffic must end within ``limit_s`` of virtual time. Of the modules in ``optional``, traffic uses those that the
-    build has: without pktgen, our own sender sends frames; without 8021q, VLANs are left out. A build without a kernel
+    All traffic must end within ``limit_s`` of virtual time. Traffic uses the modules in ``optional`` if the build has
+    them: without pktgen, our own sender sends frames; without 8021q, VLANs are left out. A build without a kernel
     consists of modules, which replace modules of ``base``. Raises ConfigError for a build that no exact board can run,
     UnfitBuildError for a build that does not concern this board, CapabilityError for a kernel that lacks what an exact
     board needs.
@@ -265,7 +265,7 @@ def _modules(build: Build) -> dict[str, Path]:
 
 
 def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Sequence[str]) -> list[ModuleId]:
-    """Return the modules that the board loads, each after those that it depends on; ``traffic`` needs some of them."""
+    """Return the modules that the board and the traffic need, each after the modules that it depends on."""
     order: dict[str, ModuleId] = {}
 
     def add(name: str, needed_by: Sequence[str]) -> None:

@@ -32,8 +32,8 @@ FAULTS = tuple(f"{FAULT}{name}" for name in ("checksum", "padding", "overrun", "
 class Amount:
     """One fixed amount of traffic: ``count`` frames of ``octets``, ``octets`` over TCP, or ``count`` requests.
 
-    FRAME frames come one by one, to an idle driver, and so do those of VLAN, MULTICAST and FAULTS; PKTGEN frames come
-    as fast as they can be sent. Of BATCH, ``count`` times 32 frames come at once. LINK, REPLUG and DOWN_UP are one
+    Frames of FRAME, VLAN, MULTICAST and FAULTS come one by one, to an idle driver; PKTGEN frames come as fast as they
+    can be sent. Of BATCH, ``count`` times 32 frames come at once. LINK, REPLUG and DOWN_UP are one
     ping, from the moment at which the link is switched on again, the NIC is plugged in again, or the guest closes the
     NIC to open it again.
 
@@ -60,13 +60,13 @@ AMOUNTS = (
     Amount(REQUEST, Direction.TX, 64, 64, 3),
     Amount(BULK, Direction.TX, 16384, 16, 3),
 )
-# What only some boards measure: those whose NIC has it in ``windows``. Events come last: they show that the NIC works
+# What only some boards measure, if their NIC has it in ``windows``. Events come last: they show that the NIC works
 # after a fault.
 MORE = (
     *(Amount(BATCH, direction, 1514, 6, 3) for direction in (Direction.TX, Direction.RX)),
     *(Amount(VLAN, direction, 60, 64, 3) for direction in (Direction.TX, Direction.RX)),
     Amount(MULTICAST, Direction.RX, 60, 8, 3),
-    # Shorter frames than the shortest on the cable get padding. Their odd number of octets once was a trap of the kernel
+    # Shorter frames than the shortest on the cable get padding. Their odd number of octets was once a trap
     # ("hw csum failure" of 4.14.71 to 4.19 on a Raspberry Pi 3; docs/explanation/exact.md).
     *(Amount(fault, Direction.RX, 47, 64, 3) for fault in FAULTS),
     *(Amount(event, Direction.TX, 64, 1, 3) for event in (DOWN_UP, LINK, REPLUG)),

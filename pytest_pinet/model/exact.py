@@ -117,8 +117,8 @@ class ExactIdentity:
     """What ran. Values of two boots are comparable if all is equal except what the build brings.
 
     ``board`` is the board's name, ``driver`` the driver of both NICs as the guest reports it, ``nic`` QEMU's device or
-    the chip of a device model. ``driver_modules`` are the modules whose functions are the driver's (its own, and those
-    of its PHY and of the drivers that it is built on), ``driver_functions`` is a regular expression that matches the
+    the chip of a device model. ``driver_modules`` are the modules whose functions are the driver's (its own, its
+    PHY's, and the drivers that it is built on), ``driver_functions`` is a regular expression that matches the
     begin of their names where they are built into the kernel.
     ``model`` is the hash of the NIC's device model (sources, compiler flags, device tree), empty if QEMU has the NIC.
     ``plugin_api`` is the version of QEMU's plugin interface, None without a plugin; ``no_functions`` is then the

@@ -90,7 +90,7 @@ enum { REQUEST_WRITE_REGISTER = 0xa0, REQUEST_READ_REGISTER = 0xa1, REQUEST_GET_
 #define STATS_RX_DROPPED_FRAMES 6
 
 /* The PHY. */
-#define PHY_ID_LAN8835 0x0007c132u
+#define PHY_ID_LAN88XX 0x0007c132u
 enum { LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31 };
 #define INT_MASK_MDINTPIN_EN 0x8000u
 #define INT_LINK_CHANGE 0x2000u
@@ -153,7 +153,8 @@ static void power_on_lan78xx(struct usb_adapter *a)
 
     memset(l->regs, 0, sizeof(l->regs));
     memset(l->vhf, 0, sizeof(l->vhf));
-    phy_power_on(l->phy, PHY_ID_LAN8835, true, a->nic.link);
+    memset(l->paged, 0, sizeof(l->paged));
+    phy_power_on(l->phy, PHY_ID_LAN88XX, true, a->nic.link);
     l->told = false;
     l->regs[ID_REV / 4] = ID_REV_LAN7800;
     l->regs[PMT_CTL / 4] = PMT_CTL_READY;

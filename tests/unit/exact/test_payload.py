@@ -260,16 +260,17 @@ def test_features_have_the_names_of_the_kernel(base: Build, tmp_path: Path) -> N
 
 
 def test_traffic_in_a_vlan_needs_its_module(tmp_path: Path) -> None:
-    own = {"genet": module("genet"), "8021q": module("8021q", depends="mrp"), "mrp": module("mrp")}
-    base = build_of(tmp_path / "a", **own, pktgen=module("pktgen"))
+    of_board = {name: module(name) for name in (*GENET.nic.modules, *GENET.nic.path)}
+    own = {"8021q": module("8021q", depends="mrp"), "mrp": module("mrp"), "pktgen": module("pktgen")}
+    base = build_of(tmp_path / "a", **of_board, **own)
     amounts = amounts_of(GENET, (7, 2))
     payload = make_payload(GENET, base, None, amounts=amounts)
-    assert [*payload.modules] == ["pktgen", "mrp", "8021q", "genet"]
+    assert [*payload.modules] == [*GENET.nic.modules, "pktgen", "mrp", "8021q", *GENET.nic.path]
     lines = script(payload.initramfs)
     assert lines.count("vlan rx 60 64") == 3
     # The other build has no such module.
     without = make_payload(GENET, base, None, amounts=amounts, optional=["pktgen"])
-    assert [*without.modules] == ["pktgen", "genet"]
+    assert [*without.modules] == [*GENET.nic.modules, "pktgen", *GENET.nic.path]
     assert script(without.initramfs) == [
         line for line in lines if not line.startswith("vlan") and "8021q" not in line and "mrp" not in line
     ]
