@@ -30,8 +30,8 @@ Gate = Callable[..., tuple[int, str]]
 LONGER = {
     "genet": ("genet", "four-instructions-genet-rx", "bcmgenet_rx_poll"),
     "r8152": ("r8152", "four-instructions-r8152-rx", "r8152_poll"),
-    "macb": ("macb", "four-instructions-other-drivers", "gem_rx"),
-    "e1000e": ("e1000e", "four-instructions", "e1000_receive_skb"),
+    "macb": ("macb", "four-instructions-macb-rx", "gem_rx"),
+    "e1000e": ("e1000e", "four-instructions-e1000e-rx", "e1000_receive_skb"),
 }
 
 
@@ -93,7 +93,7 @@ def test_four_more_instructions_in_the_receive_path_are_found_and_named(gate: Ga
 
 def test_no_other_function_of_the_driver_changes(gate: Gate, tmp_path: Path) -> None:
     plain = patched_module(None, tmp_path / "plain")
-    longer = patched_module("four-instructions", tmp_path / "longer")
+    longer = patched_module("four-instructions-e1000e-rx", tmp_path / "longer")
     words = "--pinet-instructions=e1000*=0", "--pinet-instructions=e1000_receive_skb=4"
     code, out = gate(longer, f"--against={plain}", "--pinet-nic=e1000e", *words)
     assert code == 0, out
