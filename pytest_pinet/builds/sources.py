@@ -10,10 +10,21 @@ from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
 
 # What a packet and the measurement of an exact gate can execute. The rest of a kernel tree has ten times as many files.
-_PARTS = ("net", "mm", "kernel", "lib", "drivers/net", "drivers/dma", "drivers/iommu", "drivers/virtio", "arch/arm64")
+_PARTS = (
+    "net",
+    "mm",
+    "kernel",
+    "lib",
+    "drivers/net",
+    "drivers/dma",
+    "drivers/iommu",
+    "drivers/usb",
+    "drivers/virtio",
+    "arch/arm64",
+)
 _LARGEST = 2 << 20
 # A definition begins at the first column. A type may stand before the name, or on the line above.
-_DEFINITION = r"^(?:[A-Za-z_][\w \t*]*[ \t*])?({names})\((?![^;{{]*\);)"
+_DEFINITION = r"^(?:[A-Za-z_][\w \t*]*[ \t*])?({names}) ?\((?![^;{{]*\);)"
 
 
 def sources_of(build: Build) -> list[Path]:

@@ -51,6 +51,12 @@ def test_functions_of_a_kernel_tree_have_its_paths(tree: Path) -> None:
     }
 
 
+def test_a_space_may_stand_before_the_parameters(tmp_path: Path) -> None:
+    """As in drivers/net/usb/usbnet.c."""
+    (tmp_path / "usbnet.c").write_text("void rx_submit (struct urb *urb);\nvoid rx_submit (struct urb *urb)\n{\n}\n")
+    assert find_functions([tmp_path], ["rx_submit"]) == {"rx_submit": "usbnet.c:2"}
+
+
 def test_a_module_has_the_files_beside_it(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(MAIN)
     build = Build("module", (a_file(BuildFileRole.MODULE, tmp_path / "macb.ko"),))
