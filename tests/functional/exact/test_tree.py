@@ -46,6 +46,8 @@ LONGER = {
     "usbnet": ("usbnet_skb_return", "drivers/net/usb/usbnet.c"),
     "virtio_net": ("receive_buf", "drivers/net/virtio_net.c"),
 }
+# Around the four, gcc 12 places other instructions of these functions in another way.
+OTHERWISE = {"lan78xx": "+3.00", "smsc95xx": "+5.00"}
 
 
 def run(*argv: str | Path, timeout_s: float = BUILD_TIMEOUT_S) -> None:
@@ -112,8 +114,8 @@ def test_the_folder_of_make_is_gated_on_all_boards_and_longer_functions_are_name
     for driver, (function, file) in LONGER.items():
         if driver == "igb" and not unpacked_folder().is_dir():
             continue
-        # Around the four, a compiler may place other instructions in another way.
-        changed = re.search(rf"^{function} \[{driver}\] .* \+[3-6]\.00\n *(\S+)$", out, re.MULTILINE)
+        grown = re.escape(OTHERWISE.get(driver, "+4.00"))
+        changed = re.search(rf"^{function} \[{driver}\] .* {grown}\n *(\S+)$", out, re.MULTILINE)
         assert changed is not None, out
         path, _, line = changed[1].partition(":")
         assert path == file
