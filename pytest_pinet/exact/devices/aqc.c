@@ -287,7 +287,7 @@ static void transmit(struct aqc *a)
 
     if (!(*reg(a, HW_ATL_TPB_TX_BUF) & BUFFER_EN) || !(ring & DESCDEN) || !pci_is_master(&a->pci))
         return;
-    while (*head != *reg(a, HW_ATL_TX_DMA_DESC_TAIL_PTR)) {
+    for (unsigned n = 0; *head != *reg(a, HW_ATL_TX_DMA_DESC_TAIL_PTR) && n < DESCRIPTORS_MOST; n++) {
         u8 descriptor[DESCRIPTOR_SIZE];
         u32 control, now;
 

@@ -21,11 +21,13 @@
 #define IPV4_PROTOCOL 9
 #define IPV4_CHECKSUM 10
 #define IPV4_ADDRESSES 12
+#define IPV4_HEAD 20
 #define TCP_SEQUENCE 4
 #define TCP_OFFSET 12
 #define TCP_FLAGS 13
 #define TCP_CHECKSUM 16
 #define TCP_FIN_PUSH 0x09
+#define TCP_HEAD 20
 #define UDP_LENGTH 4
 #define UDP_CHECKSUM 6
 #define UDP_HEAD 8
@@ -91,7 +93,7 @@ static inline u32 sum_of(const u8 *at, size_t size, u64 sum)
     return (u32)sum;
 }
 
-/* Where IPv4 and its content begin; `protocol` is 0 if the frame is no whole IPv4 packet. */
+/* Where IPv4 and its content begin; `protocol` is 0 if the frame, of ETHERNET_HEAD octets or more, is no whole packet. */
 struct heads { size_t network, transport, end; u8 protocol; };
 
 static inline struct heads heads_of(const u8 *frame, size_t size)
@@ -99,14 +101,16 @@ static inline struct heads heads_of(const u8 *frame, size_t size)
     struct heads found = {.network = ETHERNET_HEAD};
     u32 type = get_be16(frame + ETHERNET_TYPE);
 
-    if (type == TYPE_VLAN) {
+    if (type == TYPE_VLAN && size >= ETHERNET_HEAD + VLAN_TAG) {
         type = get_be16(frame + ETHERNET_TYPE + VLAN_TAG);
         found.network += VLAN_TAG;
     }
-    if (type != TYPE_IPV4 || size < found.network + 20)
+    if (type != TYPE_IPV4 || size < found.network + IPV4_HEAD)
         return found;
     found.transport = found.network + (frame[found.network] & 15) * 4u;
     found.end = found.network + get_be16(frame + found.network + IPV4_LENGTH);
+    if (found.transport < found.network + IPV4_HEAD)
+        return found;
     if (found.end <= size && found.transport <= found.end)
         found.protocol = frame[found.network + IPV4_PROTOCOL];
     return found;
@@ -176,10 +180,11 @@ static inline void release_frames(struct nic *nic)
 static inline void send_frame(struct nic *from, u8 *frame, size_t size)
 {
     struct nic *to = from->peer;
-    size_t place = to->fault == FAULT_CHECKSUM ? checksum_place(heads_of(frame, size)) : 0;
+    size_t place;
 
     if (!from->link || !to->link || size > FRAME_MOST || size < ETHERNET_HEAD)
         return;
+    place = to->fault == FAULT_CHECKSUM ? checksum_place(heads_of(frame, size)) : 0;
     if (place)
         frame[place] ^= 0xff;
     if (size < FRAME_LEAST) {
@@ -206,12 +211,12 @@ static inline void send_segments(struct nic *from, const u8 *large, size_t size,
 {
     struct heads heads = heads_of(large, size);
     bool tcp = heads.protocol == PROTOCOL_TCP;
-    size_t head, payload, at = 0;
+    size_t least = tcp ? TCP_HEAD : UDP_HEAD, head, payload, at = 0;
 
-    if ((!tcp && heads.protocol != PROTOCOL_UDP) || !mss)
+    if ((!tcp && heads.protocol != PROTOCOL_UDP) || !mss || heads.transport + least > size)
         return;
     head = heads.transport + (tcp ? (large[heads.transport + TCP_OFFSET] >> 4) * 4u : UDP_HEAD);
-    if (head > size || head + mss > FRAME_MOST)
+    if (head < heads.transport + least || head > size || head + mss > FRAME_MOST)
         return;
     for (payload = size - head; at < payload; at += mss) {
         size_t now = payload - at < mss ? payload - at : mss;

@@ -4,7 +4,7 @@
  * A model is one file that includes this one and defines make_nic(). It is compiled to a plugin, which QEMU loads with
  * -plugin. A plugin may call all functions that QEMU's program exports; Debian's exports every one, because it is built
  * with --enable-modules (plugins/meson.build of QEMU). Only functions with the same prototype in QEMU 7.2 and 10.0 are
- * used; selftest.c proves them before the first boot. pytest_pinet/exact/devices.py builds and checks a model:
+ * used; selftest.c proves them before the first boot. pytest_pinet/exact/device_models.py builds and checks models:
  *
  *   cc -shared -fPIC -pthread -O2 -Wall -Wextra -DAPI=1 -o genet.so genet.c      (-DAPI: see plugin/count.c)
  *   qemu-system-aarch64 -plugin ./genet.so,at=184549376,spi=176,mac0=...,mac1=...,control=7 -dtb ...
@@ -103,13 +103,15 @@ static inline u64 number_argument(const char *name)
 /* Octets between the registers of both NICs, and the interrupt lines of each. */
 #define PLACE 0x100000u
 #define LINES 4
+/* No model follows a ring of descriptors further at once: a broken driver may give a ring that has no end. */
+#define DESCRIPTORS_MOST 65536u
 
 struct registers {
     const char *name;
     u64 (*read)(void *device, u64 at, unsigned size);
     void (*write)(void *device, u64 at, u64 value, unsigned size);
     void *device;
-    bool traced;
+    bool traced, busy;
     struct region_operations operations;
     _Alignas(64) u8 region[REGION_ROOM];
 };
@@ -119,11 +121,20 @@ static inline u64 place_of(unsigned which)
     return number_argument("at") + (u64)which * PLACE;
 }
 
+/*
+ * A broken driver may give the address of a register as that of a buffer. Then the DMA of a device would use registers of
+ * the device while it handles another access, without end. Such an access does nothing.
+ */
 static inline u64 read_register(void *data, u64 at, unsigned size)
 {
     struct registers *registers = data;
-    u64 value = registers->read(registers->device, at, size);
+    u64 value;
 
+    if (registers->busy)
+        return ~(u64)0;
+    registers->busy = true;
+    value = registers->read(registers->device, at, size);
+    registers->busy = false;
     if (registers->traced)
         fprintf(stderr, "%s: read %04llx/%u = %llx\n", registers->name, (unsigned long long)at, size,
                 (unsigned long long)value);
@@ -137,7 +148,11 @@ static inline void write_register(void *data, u64 at, u64 value, unsigned size)
     if (registers->traced)
         fprintf(stderr, "%s: write %04llx/%u = %llx\n", registers->name, (unsigned long long)at, size,
                 (unsigned long long)value);
+    if (registers->busy)
+        return;
+    registers->busy = true;
     registers->write(registers->device, at, value, size);
+    registers->busy = false;
 }
 
 /*

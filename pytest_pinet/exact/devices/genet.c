@@ -6,7 +6,8 @@
  * and drivers/net/phy/bcm-phy-lib.c of Linux 6.1 and 6.6 (Raspberry Pi), whose names the registers have here.
  * Modelled: both interrupt controllers, all rings with their descriptors, the status block of 64 octets with checksums in
  * both directions, the filters by address (MDF) and by content (HFB), MDIO, the link as the PHY reports it.
- * Not modelled: wake-on-LAN, EEE, pause frames, MIB counters, coalescing by time, the order of DMA.
+ * Not modelled: wake-on-LAN, EEE, pause frames, MIB counters, coalescing (each frame is an interrupt), the priority of
+ * rings, frames above the size of a buffer, the order of DMA.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -57,7 +58,8 @@ enum {
 #define RDMA 0x2000
 #define TDMA 0x4000
 #define DESCRIPTOR_SIZE 12
-#define DMA_RINGS 0x0c00 /* behind 256 descriptors */
+#define TOTAL_DESC 256
+#define DMA_RINGS (TOTAL_DESC * DESCRIPTOR_SIZE)
 #define DMA_RING_SIZE 0x40
 #define DMA_CTRL 0x1044
 #define DMA_EN (1u << 0)
@@ -66,7 +68,7 @@ enum {
 #define DMA_DISABLED (1u << 0)
 #define DMA_INDEX2RING_0 0x10b0
 #define DESC_INDEX 16 /* the default ring */
-/* Registers of a ring, in words. The first two are PROD, CONS for received and CONS, PROD for sent frames. */
+/* Registers of a ring, in words. Both indexes are PROD and CONS for received frames, CONS and PROD for sent ones. */
 enum { RING_POINTER = 0, RING_INDEX = 2, RING_OTHER_INDEX = 3, RING_BUF_SIZE = 4, RING_START = 5, RING_END = 7 };
 #define DMA_RING_SIZE_SHIFT 16
 #define DMA_INDEX_MASK 0xffffu
@@ -182,6 +184,12 @@ static unsigned receive_ring(struct genet *g, const u8 *frame, size_t size)
     return DESC_INDEX;
 }
 
+/* The descriptor at the pointer of a ring, which a driver may have set to anything. */
+static u32 *descriptor_of(struct genet *g, u32 dma, const u32 *ring)
+{
+    return g->regs + dma / 4 + ring[RING_POINTER] % (TOTAL_DESC * DESCRIPTOR_SIZE / 4);
+}
+
 static void next_descriptor(u32 *ring)
 {
     ring[RING_POINTER] += DESCRIPTOR_SIZE / 4;
@@ -207,7 +215,7 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
         ring[RING_INDEX] += 1u << DMA_P_INDEX_DISCARD_CNT_SHIFT;
         return;
     }
-    descriptor = g->regs + RDMA / 4 + ring[RING_POINTER];
+    descriptor = descriptor_of(g, RDMA, ring);
     if (head && g->regs[RBUF_CHK_CTRL / 4] & RBUF_RXCHK_EN)
         put_be16(buffer + STATUS_RX_CSUM, sum_of(frame + ETHERNET_HEAD, size - ETHERNET_HEAD, 0));
     if (g->regs[RBUF_CTRL / 4] & RBUF_ALIGN_2B)
@@ -252,7 +260,7 @@ static void transmit(struct genet *g, unsigned number)
     bool any = false;
 
     while ((ring[RING_INDEX] ^ ring[RING_OTHER_INDEX]) & DMA_INDEX_MASK) {
-        u32 *descriptor = g->regs + TDMA / 4 + ring[RING_POINTER], one = descriptor[0];
+        u32 *descriptor = descriptor_of(g, TDMA, ring), one = descriptor[0];
         size_t now = one >> DMA_BUFLENGTH_SHIFT & DMA_BUFLENGTH_MASK;
 
         if (one & DMA_SOP)

@@ -299,7 +299,7 @@ static void transmit(struct igc *g)
 
     if (!(*reg(g, IGC_TCTL) & IGC_TCTL_EN) || !(*reg(g, IGC_TXDCTL) & IGC_QUEUE_ENABLE) || !pci_is_master(&g->pci))
         return;
-    while (*head != *reg(g, IGC_TDT)) {
+    for (unsigned count = 0; *head != *reg(g, IGC_TDT) && count < DESCRIPTORS_MOST; count++) {
         u64 at = descriptor_at(g, IGC_TDBAL, *head);
         u8 descriptor[DESCRIPTOR_SIZE];
         u32 command;

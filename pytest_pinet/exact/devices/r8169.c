@@ -14,11 +14,11 @@
 #include "pci.h"
 #include "phy.h"
 
+#define REGISTERS_SIZE 0x10000u
 static const struct pci_identity rtl8125b = {
     .vendor = 0x10ec, .device = 0x8125, .subsystem_vendor = 0x10ec, .subsystem = 0x0123, .revision = 5,
-    .bar = 2, .size = 0x10000,
+    .bar = 2, .size = REGISTERS_SIZE,
 };
-#define REGISTERS_SIZE 0x10000u
 enum {
     MAC0 = 0x00,
     MAR0 = 0x08,
@@ -214,7 +214,9 @@ static void transmit(struct r8169 *r)
     size_t size = 0;
     bool any = false;
 
-    while (r->regs[ChipCmd] & CmdTxEnb && pci_is_master(&r->pci)) {
+    if (!(r->regs[ChipCmd] & CmdTxEnb) || !pci_is_master(&r->pci))
+        return;
+    for (unsigned count = 0; count < DESCRIPTORS_MOST; count++) {
         u64 at = ring + DESCRIPTOR_SIZE * r->tx;
         u8 descriptor[DESCRIPTOR_SIZE];
         u32 flags;

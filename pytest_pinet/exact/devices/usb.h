@@ -42,6 +42,10 @@ enum {
 #define USB_DT_DEVICE_SIZE 18
 #define USB_DT_CONFIG_SIZE 9
 #define USB_DT_INTERFACE_SIZE 9
+#define USB_DT_ENDPOINT_SIZE 7
+#define USB_DT_SS_EP_COMP_SIZE 6
+/* Of a bulk endpoint, the octets of a packet. */
+enum { BULK_PACKET_HIGH = 512, BULK_PACKET_SUPER = 1024 };
 #define USB_LANGUAGE_ENGLISH 0x0409
 /* Indices of strings. */
 enum { STRING_LANGUAGES = 0, STRING_VENDOR = 1, STRING_PRODUCT = 2, STRING_SERIAL = 3, STRING_MAC = 4 };
@@ -131,10 +135,11 @@ static inline void receive_frame(struct nic *nic, u8 *octets, size_t size)
     struct usb_adapter *a = (struct usb_adapter *)nic;
     unsigned place = (a->first + a->waiting) % ADAPTER_FRAMES;
     bool is_full = a->waiting == ADAPTER_FRAMES;
-    bool is_overrun = is_full || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0);
+    bool is_overrun;
 
     if (!a->plugged || !a->kind->accepts(a, octets))
         return;
+    is_overrun = is_full || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0);
     a->overruns += is_overrun;
     if (is_full || (is_overrun && !a->kind->marks_lost))
         return;
@@ -209,14 +214,14 @@ static inline size_t put_endpoint(struct usb_adapter *a, u8 *at, u8 address)
 {
     const struct usb_kind *k = a->kind;
     bool is_status = address == k->status_in, is_super = k->speed == USB_SPEED_SUPER;
-    u16 size = is_status ? k->status_size : is_super ? 1024 : 512;
+    u16 size = is_status ? k->status_size : is_super ? BULK_PACKET_SUPER : BULK_PACKET_HIGH;
     const u8 octets[] = {
-        7, USB_DT_ENDPOINT, address, is_status ? USB_ENDPOINT_XFER_INT : USB_ENDPOINT_XFER_BULK,
+        USB_DT_ENDPOINT_SIZE, USB_DT_ENDPOINT, address, is_status ? USB_ENDPOINT_XFER_INT : USB_ENDPOINT_XFER_BULK,
         (u8)size, (u8)(size >> 8), is_status ? k->status_interval : 0,
         /* Bursts of four packets; an endpoint for interrupts has no bursts, and says how much it gives at once. */
-        6, USB_DT_SS_ENDPOINT_COMP, is_status ? 0 : 3, 0, is_status ? k->status_size : 0, 0,
+        USB_DT_SS_EP_COMP_SIZE, USB_DT_SS_ENDPOINT_COMP, is_status ? 0 : 3, 0, is_status ? k->status_size : 0, 0,
     };
-    size_t length = is_super ? sizeof(octets) : octets[0];
+    size_t length = is_super ? sizeof(octets) : USB_DT_ENDPOINT_SIZE;
 
     memcpy(at, octets, length);
     return length;

@@ -158,6 +158,7 @@ struct trb {
 struct xhci_ring {
     u64 at;
     u32 cycle, state;
+    unsigned passed; /* TRBs, since the driver has put new ones */
 };
 struct xhci_slot {
     bool enabled;
@@ -240,7 +241,7 @@ static inline u32 type_of(const struct trb *trb)
 
 /*
  * Reads the next TRB of a ring, behind links and what the driver has cancelled. Returns false if the driver has put no
- * more.
+ * more. A ring of a broken driver may have no end, as a link to itself.
  */
 static inline bool next_trb(struct xhci_ring *ring, struct trb *trb)
 {
@@ -248,6 +249,8 @@ static inline bool next_trb(struct xhci_ring *ring, struct trb *trb)
         dma_read(ring->at, trb, sizeof(*trb));
         if ((trb->control & TRB_CYCLE) != ring->cycle)
             return false;
+        if (++ring->passed > DESCRIPTORS_MOST)
+            fatal("a ring of the xHCI has no end");
         if (type_of(trb) == TRB_LINK) {
             if (trb->control & TRB_TOGGLE_CYCLE)
                 ring->cycle ^= TRB_CYCLE;
@@ -302,7 +305,7 @@ static inline void take_endpoint(struct xhci *x, unsigned slot, unsigned dci, u6
     dma_read(input + CONTEXT_SIZE * (dci + 1), context, sizeof(context));
     dma_write(context_of(x, slot, dci), context, sizeof(context));
     place = get64(context + CONTEXT_POINTER);
-    x->slots[slot].rings[dci] = (struct xhci_ring){place & TRB_POINTER, place & TRB_CYCLE, 0};
+    x->slots[slot].rings[dci] = (struct xhci_ring){.at = place & TRB_POINTER, .cycle = place & TRB_CYCLE};
     set_endpoint(x, slot, dci, EP_RUNNING);
 }
 
@@ -503,6 +506,7 @@ static inline void ring_doorbell(struct xhci *x, unsigned slot, unsigned dci)
 
     if (!s->enabled || !a || dci < DCI_CONTROL || dci >= XHCI_ENDPOINTS || !(x->regs[USBCMD / 4] & USBCMD_RS))
         return;
+    s->rings[dci].passed = 0;
     if (s->rings[dci].state == EP_STOPPED)
         set_endpoint(x, slot, dci, EP_RUNNING);
     if (s->rings[dci].state != EP_RUNNING)
@@ -648,6 +652,7 @@ static inline void run_command_ring(struct xhci *x)
 {
     struct trb trb;
 
+    x->commands.passed = 0;
     while (next_trb(&x->commands, &trb)) {
         unsigned slot = trb.control >> TRB_SLOT_SHIFT;
         u64 at = x->commands.at;
@@ -778,7 +783,8 @@ static inline void xhci_store(void *device, u64 at, u64 value64, unsigned size)
         *own = value;
         /* The driver writes the lower half of an address first. */
         if (at == CRCR + 4)
-            x->commands = (struct xhci_ring){xhci_register64(x, CRCR) & CRCR_POINTER, x->regs[CRCR / 4] & CRCR_RCS, 0};
+            x->commands = (struct xhci_ring){.at = xhci_register64(x, CRCR) & CRCR_POINTER,
+                                             .cycle = x->regs[CRCR / 4] & CRCR_RCS};
         if (at == ERSTBA + 4)
             take_event_ring(x);
     }
