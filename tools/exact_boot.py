@@ -49,7 +49,7 @@ def _boot(given: argparse.Namespace) -> int:
     if given.trace and model is not None:
         model = replace(model, words=f"{model.words},trace=1")
     if given.console:
-        payload = replace(payload, cmdline=f"{payload.cmdline} loglevel=8")
+        payload = replace(payload, words=f"{payload.words} loglevel=8")
     print(f"QEMU {bench.qemu.version_text}, kernel {payload.release}, modules: {', '.join(payload.modules)}")
     before, show = os.times(), print if given.console else None
     difference = None
