@@ -23,6 +23,8 @@ from pytest_pinet.errors import LabError
 PATCHES = Path(__file__).parent / "drivers"
 # The sources of each driver in the kernel's tree, and the Kbuild file for it. Empty: the tree's own.
 SOURCES: Mapping[str, tuple[str, str]] = {
+    # Its own Makefile finds headers only in the kernel's tree.
+    "atlantic": ("drivers/net/ethernet/aquantia/atlantic", "ccflags-y += -I$(src)\ninclude $(src)/Makefile\n"),
     "ax88179_178a": ("drivers/net/usb", "obj-m := ax88179_178a.o\n"),
     "e1000e": ("drivers/net/ethernet/intel/e1000e", ""),
     # Its headers are in the folder above.

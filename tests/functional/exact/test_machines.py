@@ -216,6 +216,8 @@ def test_a_meaningless_change_moves_no_instruction_of_the_driver(
 @pytest.mark.parametrize(
     ("name", "driver", "patch", "window", "function"),
     [
+        ("aqc", "atlantic", "four-instructions-atlantic-rx", "frame-1514-rx", "aq_ring_rx_clean"),
+        ("aqc", "atlantic", "four-instructions-atlantic-tx", "frame-1514-tx", "hw_atl_b0_hw_ring_tx_xmit"),
         ("e1000e", "e1000e", "four-instructions", "frame-1514-rx", "e1000_receive_skb"),
         ("genet", "genet", "four-instructions-genet-rx", "frame-1514-rx", "bcmgenet_rx_poll"),
         ("genet", "genet", "four-instructions-genet-tx", "frame-1514-tx", "bcmgenet_xmit"),
