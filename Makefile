@@ -3,7 +3,7 @@
 # man: the man pages of all commands, from their help
 # slow: tests that take too long for CI                 soak: statements about many repetitions
 # fuzz: mangled files for every reader, for an hour
-# exact: a kernel against itself, and a driver with four more instructions, on an exact board
+# exact: a kernel against itself, and four drivers with four more instructions, on exact boards
 # emulated: gate kernels on boards in QEMU; ARGS goes to pytest; EMULATED_TESTS are its tests
 # versions: try the wheel with each Python from 3.11 to 3.14 that this machine has, or uv can download
 # site: build the documentation as a web site in .pinet/site/
@@ -59,7 +59,7 @@ emulated: .venv/user
 	test $$status = 1 || { echo "make emulated: the slower kernel must exit with status 1, not $$status" >&2; exit $$((status + 1)); }
 	@echo "Both results are right: the unchanged kernel passed, and the slower kernel failed."
 
-# Both judged to the instruction, in under 4 minutes: equal to the last digit; the longer function is found and named.
+# One driver of each family, judged to the instruction: equal to the last digit; the longer function is found and named.
 # It is part of `smoke`: without that mark, it finds no test and fails.
 exact: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages

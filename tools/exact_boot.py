@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import KERNEL
-from pytest_pinet.errors import PinetError
+from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.lab_boards import DEFAULT, exact_boards
 from pytest_pinet.exact.measure import ExactBench, stock_build
@@ -42,14 +42,17 @@ def main() -> int:
 
 
 def _boot(given: argparse.Namespace) -> int:
-    bench = ExactBench(exact_boards(given.lab)[given.board])
+    boards = exact_boards(given.lab)
+    if given.board not in boards:
+        raise ConfigError(f"there is no exact board '{given.board}'; accepted: {', '.join(boards)}")
+    bench = ExactBench(boards[given.board])
     base = stock_build(print, given.kernel)
     payload = bench.payload(base, load_build(given.build) if given.build else None)
     model = bench.model
     if given.trace and model is not None:
         model = replace(model, words=f"{model.words},trace=1")
     if given.console:
-        payload = replace(payload, cmdline=f"{payload.cmdline} loglevel=8")
+        payload = replace(payload, words=f"{payload.words} loglevel=8")
     print(f"QEMU {bench.qemu.version_text}, kernel {payload.release}, modules: {', '.join(payload.modules)}")
     before, show = os.times(), print if given.console else None
     difference = None

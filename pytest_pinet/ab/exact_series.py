@@ -77,25 +77,28 @@ class ExactSeries:
         return f"{self._nic}: {windows} beyond the limit; up to {more} more boots decide"
 
     def _make(self, turns: Sequence[Turn]) -> None:
-        """Make these boots at the same time, unless they were made before."""
-        wanted = [turn for turn in turns if turn not in self._boots]
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            for turn, made in zip(wanted, threads.map(self._made, wanted), strict=True):
-                self._boots[turn] = made
+        """Make these boots at the same time, unless they were made before.
 
-    def _made(self, turn: Turn) -> MadeExactBoot:
-        number, side = turn
-        try:
-            return self._plans[side].make(number)
-        except UnsupportedError as error:
-            self._broken = error
-            raise
-        except BuildError as error:
-            if side is Side.B:
+        If both builds fail, the known-good build, which comes first, is to blame.
+        """
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            boots = {
+                (number, side): threads.submit(self._plans[side].make, number)
+                for number, side in turns
+                if (number, side) not in self._boots
+            }
+        for (number, side), made in boots.items():
+            try:
+                self._boots[number, side] = made.result()
+            except UnsupportedError as error:
                 self._broken = error
                 raise
-            self._broken = known_good_error(error, self._name_of_a)
-            raise self._broken from error
+            except BuildError as error:
+                if side is Side.B:
+                    self._broken = error
+                    raise
+                self._broken = known_good_error(error, self._name_of_a)
+                raise self._broken from error
 
     def _judged(self, limits: ExactLimits) -> ExactChange:
         a, b = ({number: made.boot for (number, own), made in self.boots.items() if own is side} for side in Side)

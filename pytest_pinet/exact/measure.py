@@ -1,6 +1,6 @@
 """Measures builds on an exact board: the known-good build with proof that the board is exact, any build from the cache.
 
-bench = ExactBench(boards_of(load("exact"))["e1000e"])
+bench = ExactBench(exact_boards()["e1000e"])
 kernel = stock_build(print)
 a = bench.known_good(bench.payload(kernel), print)
 b = bench.measured(bench.payload(kernel, load_build("e1000e.ko")), print)

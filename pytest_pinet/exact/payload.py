@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
@@ -45,26 +46,77 @@ _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 class Payload:
     """What a board boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
-    ``modules`` are the hashes of the modules by name, ``traffic`` is the hash of the traffic program, ``sender`` is
-    ``pktgen`` or ``sender``. ``events`` are what the host does while the guest runs, in this order. ``vary`` returns
-    the same with the meaningless change of this number: what surrounds the build, not the build. It moves memory and
-    timers as another binary does.
+    ``words`` are the command line without a meaningless change. ``files`` are the modules by name in the order in which
+    they are loaded, and ``options`` the parameters of some of them. ``is_signed``: the kernel takes only modules with
+    their signature, so nothing is added to them. ``script`` is what the traffic program does when the modules are
+    loaded, within ``limit_s`` of virtual time. ``sender`` is ``pktgen`` or ``sender``. ``events`` are what the host
+    does while the guest runs, in this order. ``variation`` is the number of the meaningless change; 0 is none.
     """
 
     build: str
     release: str
     image: bytes
-    initramfs: bytes
-    cmdline: str
-    modules: Mapping[str, str]
-    traffic: str
+    words: str
+    files: Mapping[str, bytes]
+    options: Mapping[str, Sequence[str]]
+    is_signed: bool
+    script: tuple[str, ...]
     sender: str
     events: tuple[Event, ...]
-    vary: Callable[[int], Payload]
+    limit_s: int = LIMIT_S
+    variation: int = 0
+
+    def vary(self, number: int) -> Payload:
+        """Return the same with the meaningless change of this number.
+
+        It changes what surrounds the build, not the build. It moves memory and timers as another binary does.
+        """
+        return replace(self, variation=number)
+
+    @property
+    def cmdline(self) -> str:
+        """The command line of the kernel."""
+        return f"{self.words} pinet.variation={'x' * (self.variation * _LETTERS)}" if self.variation else self.words
 
     @property
     def image_hash(self) -> str:
+        """The hash of the kernel image."""
         return hashlib.sha256(self.image).hexdigest()
+
+    @property
+    def modules(self) -> Mapping[str, str]:
+        """The hashes of the modules by name, without a meaningless change."""
+        return {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
+
+    @property
+    def traffic(self) -> str:
+        """The hash of the traffic program."""
+        return hashlib.sha256(traffic_program()).hexdigest()[:16]
+
+    @cached_property
+    def initramfs(self) -> bytes:
+        """The archive with the modules, the traffic program and its script."""
+        script, archive = [f"limit {self.limit_s}"], Archive()
+        for folder in ("proc", "sys", "dev"):
+            archive.add(folder, stat.S_IFDIR | 0o755)
+        archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
+        archive.add("dev/random", stat.S_IFCHR | 0o600, device=(1, 8))
+        archive.add("init", _PROGRAM, traffic_program())
+        for name, data in self._varied_files():
+            archive.add(f"modules/{name}.ko", _FILE, data)
+            script.append(" ".join(["module", f"/modules/{name}.ko", *self.options.get(name, ())]))
+        archive.add("script", _FILE, "".join(f"{line}\n" for line in (*script, *self.script, "symbols")).encode())
+        if self.variation:
+            archive.add("filling", _FILE, bytes(self.variation * _FILLING))
+        return archive.packed()
+
+    def _varied_files(self) -> Iterator[tuple[str, bytes]]:
+        """Return the modules as they are loaded, in this order."""
+        # No module depends on the sender of frames, so its place is free.
+        for name in sorted(self.files, key=lambda name: bool(self.variation % 2 and name in _SENDERS)):
+            data = self.files[name]
+            padding = 0 if self.is_signed else self.variation * _PADDING
+            yield name, loaded_part(data, padding) if padding else data
 
 
 def traffic_program() -> bytes:
@@ -90,88 +142,51 @@ def make_payload(
     """
     build = build or base
     kernel_of = build if build.kernel is not None else base
-    for one in (kernel_of, build):
-        if one.arch not in ("arm64", None):
-            raise ConfigError(
-                f"{one} is for {one.arch}, but exact boards are arm64; build it with ARCH=arm64 and "
-                "CROSS_COMPILE=aarch64-linux-gnu-"
-            )
+    _check_processor(kernel_of, build)
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     if build is not kernel_of:
         _check_fit(build, kernel_of, paths)
     image = _image(kernel_of)
-    if (pages := page_kib(image)) not in (4, None):
-        raise CapabilityError(
-            f"{kernel_of} has pages of {pages} KiB, but exact boards need pages of 4 KiB: build it with "
-            "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
-        )
-    steering = _steering(board, build)
-    features = _features(board, build)
+    settings = [*_steering(board, build), *_sysctls(build), *_features(board, build)]
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
-    known = {**kernel_of.modules, **build.modules}
     names = module_names(base, build)
-    nic, driver = board.nic, board.nic.path[-1]
-    # The bus of a model has a driver, too.
-    missing = [name for name in (*(nic.modules if nic.model else ()), driver) if name not in names]
-    # Without a list of modules, the image shows whether the driver is built in: each driver has its name as a text.
-    if missing and (known or f"{nic.driver}\0".encode() not in image):
-        what = "a build" if known else "a kernel without modules (Image,modules.tar.xz names both), and"
-        raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
+    _check_driver(board, kernel_of, build, names, image)
     used = names.intersection(optional)
-    sender = PKTGEN if PKTGEN in used else SENDER
     amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
     # The packet socket of our own sender is a module of Debian's kernels.
     of_traffic = [PKTGEN if PKTGEN in used else "af_packet"]
     of_traffic += [VLAN_MODULE] if any(amount.traffic == VLAN for amount in amounts) else []
-    order = _load_order(board, known, of_traffic)
-    if build.kernel is None and build.modules and not any(module.name in build.modules for module in order):
-        first, more = sorted(build.modules)[:_NAMED], len(build.modules) - _NAMED
-        changed = f"{', '.join(first)}{f' and {more} more' if more > 0 else ''}"
-        raise UnfitBuildError(
-            f"{build} changes no module of this board", f"a build that changes only {changed}", driver
-        )
-    options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in known}
-    loaded = {module.name for module in order}
-    words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in loaded)]
-    signed = _needs_signatures(kernel_config(kernel_of, image), words)
-    modules = {module.name: _read(paths[module.name], signed) for module in order}
-    program = traffic_program()
-    traffic = ["counter"] if board.machine.processors == 1 else []
-    traffic += [f"pair {' '.join(MACS)}", *steering]
-    traffic += [f"write {_path(name)} {value}" for name, value in build.sysctls]
-    traffic += features
-    traffic.append(f"distance {board.nic.distance_us}")
-    traffic += [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
+    order = _load_order(board, {**kernel_of.modules, **build.modules}, of_traffic)
+    _check_change(board, build, order)
+    options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in order}
+    words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in order)]
+    is_signed = _needs_signatures(kernel_config(kernel_of, image), words)
+    sender = PKTGEN if PKTGEN in used else SENDER
+    counter = ["counter"] if board.machine.processors == 1 else []
+    traffic = [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
+    return Payload(
+        build=str(build),
+        release=kernel_of.release or "",
+        image=image,
+        words=cmdline(board, tuple(words)),
+        files={name: _read(paths[name], is_signed) for name in order},
+        options=options,
+        is_signed=is_signed,
+        script=(*counter, f"pair {' '.join(MACS)}", *settings, f"distance {board.nic.distance_us}", *traffic),
+        sender=sender,
+        events=tuple(event for amount in amounts for event in events_of(amount)),
+        limit_s=limit_s,
+    )
 
-    def vary(number: int) -> Payload:
-        script, archive = [f"limit {limit_s}"], Archive()
-        for folder in ("proc", "sys", "dev"):
-            archive.add(folder, stat.S_IFDIR | 0o755)
-        archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
-        archive.add("dev/random", stat.S_IFCHR | 0o600, device=(1, 8))
-        archive.add("init", _PROGRAM, program)
-        # No module depends on the sender of frames, so its place is free.
-        for name in sorted(modules, key=lambda name: bool(number % 2 and name in _SENDERS)):
-            data = loaded_part(modules[name], number * _PADDING) if number and not signed else modules[name]
-            archive.add(f"modules/{name}.ko", _FILE, data)
-            script.append(" ".join(["module", f"/modules/{name}.ko", *options.get(name, [])]))
-        archive.add("script", _FILE, "".join(f"{line}\n" for line in [*script, *traffic, "symbols"]).encode())
-        if number:
-            archive.add("filling", _FILE, bytes(number * _FILLING))
-        return Payload(
-            build=str(build),
-            release=kernel_of.release or "",
-            image=image,
-            initramfs=archive.packed(),
-            cmdline=cmdline(board, (*words, *([f"pinet.variation={'x' * (number * _LETTERS)}"] if number else []))),
-            modules={name: hashlib.sha256(data).hexdigest() for name, data in modules.items()},
-            traffic=hashlib.sha256(program).hexdigest()[:16],
-            sender=sender,
-            events=tuple(event for amount in amounts for event in events_of(amount)),
-            vary=vary,
-        )
 
-    return vary(0)
+def _check_processor(*builds: Build) -> None:
+    """Raise ConfigError if a build is for another processor."""
+    for build in builds:
+        if build.arch not in ("arm64", None):
+            raise ConfigError(
+                f"{build} is for {build.arch}, but exact boards are arm64; build it with ARCH=arm64 and "
+                "CROSS_COMPILE=aarch64-linux-gnu-"
+            )
 
 
 def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> None:
@@ -188,6 +203,28 @@ def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> Non
                 f"{paths[module.name]} has vermagic '{module.vermagic}', but the kernel that boots loads only modules "
                 f"with '{kernel.vermagic}'; build it with the headers of this kernel"
             )
+
+
+def _check_driver(board: ExactBoard, kernel_of: Build, build: Build, names: Collection[str], image: bytes) -> None:
+    """Raise UnfitBuildError if a build lacks the driver of the board. ``names`` are all modules that it has."""
+    nic, driver = board.nic, board.nic.path[-1]
+    # The bus of a model has a driver, too.
+    missing = [name for name in (*(nic.modules if nic.model else ()), driver) if name not in names]
+    # Without a tree of modules, the image shows whether the driver is built in: each driver has its name as a text.
+    has_tree = bool(kernel_of.of(BuildFileRole.MODULES))
+    if missing and (has_tree or f"{nic.driver}\0".encode() not in image):
+        what = "a build" if has_tree else "a kernel without modules (Image,modules.tar.xz names both), and"
+        raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
+
+
+def _check_change(board: ExactBoard, build: Build, order: Collection[str]) -> None:
+    """Raise UnfitBuildError if the board loads no module of a build that consists of modules."""
+    if build.kernel is None and build.modules and not build.modules.keys() & order:
+        first, more = sorted(build.modules)[:_NAMED], len(build.modules) - _NAMED
+        changed = f"{', '.join(first)}{f' and {more} more' if more > 0 else ''}"
+        raise UnfitBuildError(
+            f"{build} changes no module of this board", f"a build that changes only {changed}", board.nic.path[-1]
+        )
 
 
 def module_names(base: Build, build: Build | None) -> set[str]:
@@ -228,16 +265,23 @@ def _features(board: ExactBoard, build: Build) -> list[str]:
     return [f"feature {kernel_feature(name)} {value}" for name, value in build.features]
 
 
-def _path(sysctl: str) -> str:
-    return f"/proc/sys/{sysctl.replace('.', '/')}"
+def _sysctls(build: Build) -> list[str]:
+    return [f"write /proc/sys/{name.replace('.', '/')} {value}" for name, value in build.sysctls]
 
 
 def _image(build: Build) -> bytes:
+    """Return the kernel image as QEMU loads it. Raises ConfigError, CapabilityError."""
     (file,) = build.of(BuildFileRole.KERNEL)
     try:
-        return arm64_image(Path(file.path).read_bytes(), file.path)
+        image = arm64_image(Path(file.path).read_bytes(), file.path)
     except LabError as error:
         raise ConfigError(error.message) from None
+    if (pages := page_kib(image)) not in (4, None):
+        raise CapabilityError(
+            f"{build} has pages of {pages} KiB, but exact boards need pages of 4 KiB: build it with "
+            "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
+        )
+    return image
 
 
 def _read(path: Path, signed: bool) -> bytes:
@@ -264,9 +308,9 @@ def _modules(build: Build) -> dict[str, Path]:
     return found
 
 
-def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Sequence[str]) -> list[ModuleId]:
+def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Sequence[str]) -> list[str]:
     """Return the modules that the board and the traffic need, each after the modules that it depends on."""
-    order: dict[str, ModuleId] = {}
+    order: list[str] = []
 
     def add(name: str, needed_by: Sequence[str]) -> None:
         module = known.get(name)
@@ -274,8 +318,8 @@ def _load_order(board: ExactBoard, known: Mapping[str, ModuleId], traffic: Seque
             return
         for other in module.depends:
             add(other, [*needed_by, name])
-        order[name] = module
+        order.append(name)
 
     for name in (*board.nic.modules, *traffic, *board.nic.path):
         add(name, ())
-    return list(order.values())
+    return order

@@ -185,8 +185,11 @@ class _Comparison:
         shown = self._compared(name, 0, 0)
         slower, faster, note = _slower(shown), _faster(shown), ""
         enough = min(len(self._a), len(self._b)) >= MOST_BOOTS
-        if exact := _exact(shown).intersection({*slower, *faster}):
+        exact = _exact(shown)
+        if exact.intersection(slower):
             slower, enough = {what: text for what, text in slower.items() if what in exact}, True
+        elif not slower and exact.intersection(faster):
+            enough = True
         elif slower or faster:
             every = [self._compared(name, *numbers) for numbers in product(self._a, self._b)]
             shown = min(every, key=lambda one: (len(_slower(one)) + len(_faster(one)), _distance(one)))
@@ -252,7 +255,8 @@ def _slower(found: WindowChange) -> dict[str, str]:
 def _faster(found: WindowChange) -> set[str]:
     """Return what is better with B by more than the limit would allow it to be worse."""
     fewer = found.sum_a is not None and -found.judged > found.limit.bound.most(found.sum_a)
-    return ({INSTRUCTIONS} if fewer else set()) | ({GOODPUT} if found.change > found.tolerance else set())
+    sooner = found.change > found.tolerance and found.a.is_timed
+    return ({INSTRUCTIONS} if fewer else set()) | ({GOODPUT} if sooner else set())
 
 
 def _exact(found: WindowChange) -> set[str]:

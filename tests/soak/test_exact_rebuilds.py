@@ -22,18 +22,16 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.exact_record import exact_records
 from pytest_pinet.report.exact_text import function_rows
 from tests.support.driver_builds import patched_module
-from tests.support.rebuilds import ON_PATH, rebuilt
+from tests.support.rebuilds import MODULES, ON_PATH, rebuilt
 
 MACHINES = QemuMachines(exact_boards())
-# Boards with a slot have the drivers of other boards.
-DRIVERS = {name: board.nic.driver for name, board in exact_boards().items() if not board.machine.slot}
-NAMES = [name for name, driver in DRIVERS.items() if driver in ON_PATH]
+NAMES = [*MODULES]
 pytestmark = pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="QEMU for arm64 is missing")
 
 
 def judged(name: str, build: Build, folder: Path) -> Sequence[ResultRecord]:
     """Return what a gate of the build says against the driver that was built without a change."""
-    plain = load_build(str(patched_module(None, folder / "plain", DRIVERS[name])))
+    plain = load_build(str(patched_module(None, folder / "plain", MODULES[name])))
     try:
         plans = MACHINES.known_good(name, plain, build, print), MACHINES.boot(name, build, print)
     except CapabilityError as error:
@@ -52,7 +50,7 @@ def judged(name: str, build: Build, folder: Path) -> Sequence[ResultRecord]:
 )
 def test_a_driver_that_was_only_built_again_is_not_slower(soak_number: int, tmp_path: Path) -> None:
     name = NAMES[soak_number % len(NAMES)]
-    build = rebuilt(DRIVERS[name], soak_number // len(NAMES), tmp_path / "build")
+    build = rebuilt(MODULES[name], soak_number // len(NAMES), tmp_path / "build")
     found = judged(name, build, tmp_path)
     assert [one.message for one in found if one.verdict is Verdict.FAIL] == []
 
@@ -65,9 +63,9 @@ def test_a_driver_that_was_only_built_again_is_not_slower(soak_number: int, tmp_
 )
 def test_four_more_instructions_are_listed_first(soak_number: int, tmp_path: Path) -> None:
     name = NAMES[soak_number % len(NAMES)]
-    functions = ON_PATH[DRIVERS[name]]
+    functions = ON_PATH[MODULES[name]]
     function = functions[soak_number // len(NAMES) % len(functions)]
-    build = rebuilt(DRIVERS[name], soak_number // len(NAMES), tmp_path / "build", function)
+    build = rebuilt(MODULES[name], soak_number // len(NAMES), tmp_path / "build", function)
     first = function_rows(judged(name, build, tmp_path))[0].record
-    assert first.label == f"{function} [{DRIVERS[name]}]"
+    assert first.label == f"{function} [{MODULES[name]}]"
     assert first.change >= 4

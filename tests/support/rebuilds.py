@@ -9,16 +9,38 @@ from pathlib import Path
 from random import Random
 
 from pytest_pinet.builds.load import load_build
+from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.model.build import Build
 from tests.support.driver_builds import BUILD_TIMEOUT_S, driver_sources
 
-# Functions that handle each frame, by driver. A driver of another exact board needs a line here.
+# Functions that handle each frame, by module. The file with the first one is changed at random.
 ON_PATH: Mapping[str, tuple[str, ...]] = {
+    "atlantic": ("aq_ndev_start_xmit", "aq_vec_poll", "aq_ring_rx_clean", "aq_ring_tx_clean"),
+    "ax88179_178a": ("ax88179_rx_fixup", "ax88179_tx_fixup"),
     "e1000e": ("e1000_receive_skb", "e1000_xmit_frame", "e1000_clean_tx_irq", "e1000_intr_msix_rx"),
+    "genet": ("bcmgenet_rx_poll", "bcmgenet_xmit", "bcmgenet_tx_poll", "bcmgenet_isr1"),
     "igb": ("igb_xmit_frame_ring", "igb_poll", "igb_msix_ring", "igb_alloc_rx_buffers"),
+    "igc": ("igc_poll", "igc_xmit_frame", "igc_intr_msi", "igc_alloc_rx_buffers"),
+    "lan78xx": ("lan78xx_skb_return", "lan78xx_start_xmit"),
     "macb": ("gem_rx", "macb_start_xmit", "macb_tx_poll", "macb_interrupt"),
+    "r8152": ("r8152_poll", "rtl8152_start_xmit", "rtl8152_features_check", "bottom_half"),
+    "r8169": ("rtl8169_poll", "rtl8169_start_xmit", "rtl8169_interrupt", "rtl8169_features_check"),
+    "smsc95xx": ("smsc95xx_rx_fixup", "smsc95xx_tx_fixup"),
+    "usbnet": ("usbnet_skb_return", "usbnet_start_xmit"),
     "virtio_net": ("start_xmit", "virtnet_poll", "free_old_xmit_skbs", "receive_buf"),
 }
+
+
+def _module_of(board: ExactBoard) -> str:
+    """Return the module that handles the frames of a board: cdc_ether, for one, leaves them to usbnet."""
+    found = [module for module in board.nic.path if module in ON_PATH]
+    assert found, f"the exact board {board.name} needs a line in ON_PATH"
+    return found[-1]
+
+
+# The module that is built again, by board. Boards with a slot have the drivers of other boards.
+MODULES = {name: _module_of(board) for name, board in exact_boards().items() if not board.machine.slot}
 FOUR = '\n\tasm volatile("nop\\n\\tnop\\n\\tnop\\n\\tnop");\n'
 # Options of the compiler that change no instruction which runs.
 _OPTIONS = ("-g", "-g3", "-g0 -falign-functions=64", "-g -gdwarf-4", "-g0 -falign-functions=128", "-g1 -fno-ident")
@@ -49,18 +71,26 @@ def rebuilt(driver: str, number: int, folder: Path, longer: str = "") -> Build:
 
 def _insert(folder: Path, function: str) -> None:
     """Insert four instructions at the begin of a function."""
-    begin = re.compile(rf"^(?:[A-Za-z_][\w \t*]*[ \t*\n])?{function}\([^;{{]*\)\n\{{", re.MULTILINE)
-    counts = 0
-    for file in sorted(folder.glob("*.c")):
-        text, count = begin.subn(lambda found: found[0] + FOUR, file.read_text())
-        file.write_text(text)
-        counts += count
-    assert counts == 1, f"{function} has {counts} definitions"
+    file = _file_with(folder, function)
+    file.write_text(_begin_of(function).sub(lambda found: found[0] + FOUR, file.read_text()))
+
+
+def _begin_of(function: str) -> re.Pattern[str]:
+    """Return what matches the begin of the definition of a function, up to its brace."""
+    return re.compile(rf"^(?:[A-Za-z_][\w \t*]*[ \t*\n])?{function} ?\([^;{{]*\)\n\{{", re.MULTILINE)
+
+
+def _file_with(folder: Path, function: str) -> Path:
+    """Return the only file that defines a function, once."""
+    begin = _begin_of(function)
+    found = [file for file in sorted(folder.rglob("*.c")) for _ in begin.findall(file.read_text())]
+    assert len(found) == 1, f"{function} has {len(found)} definitions: {found}"
+    return found[0]
 
 
 def _padded(folder: Path, driver: str, random: Random) -> None:
     """Add data that nothing reads, and a function that nothing calls."""
-    file = _main(folder, driver)
+    file = _file_with(folder, ON_PATH[driver][0])
     data = "".join(
         f"static {kind} char pinet_padding_{index}[{random.randrange(1, 20_000)}] __attribute__((used)){value};\n"
         for index, (kind, value) in enumerate((("", ""), ("", " = {1}"), ("const", " = {1}")))
@@ -72,7 +102,7 @@ def _padded(folder: Path, driver: str, random: Random) -> None:
 
 def _longer(folder: Path, driver: str, random: Random) -> None:
     """Add texts about the module."""
-    file = _main(folder, driver)
+    file = _file_with(folder, ON_PATH[driver][0])
     file.write_text(file.read_text() + f'\nMODULE_INFO(pinet, "{"x" * random.randrange(1, 9_000)}");\n')
 
 
@@ -82,7 +112,7 @@ def _reordered(folder: Path, driver: str, random: Random) -> None:
     text = makefile.read_text() if makefile.exists() else ""
     found = re.search(rf"^({driver}-(?:objs|y)\s*:=)((?:.*\\\n)*.*)$", text, re.MULTILINE)
     if found is None:
-        file = _main(folder, driver)
+        file = _file_with(folder, ON_PATH[driver][0])
         lines = file.read_text().splitlines(keepends=True)
         last = max(index for index, line in enumerate(lines) if line.startswith("#include"))
         first = 'static void __attribute__((used)) pinet_first(void)\n{\n\tasm volatile("nop");\n}\n'
@@ -91,9 +121,3 @@ def _reordered(folder: Path, driver: str, random: Random) -> None:
     objects = found[2].replace("\\\n", " ").split()
     random.shuffle(objects)
     makefile.write_text(f"{text[: found.start()]}{found[1]} {' '.join(objects)}{text[found.end() :]}")
-
-
-def _main(folder: Path, driver: str) -> Path:
-    """Return the file that registers the module and handles its frames."""
-    texts = {file: file.read_text() for file in sorted(folder.glob("*.c"))}
-    return next(file for file, text in texts.items() if "MODULE_LICENSE" in text and ON_PATH[driver][0] in text)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
@@ -39,6 +40,7 @@ class Boards:
         self.made: list[tuple[int, Side]] = []
         self.said: list[str] = []
         self.breaks: dict[tuple[int, Side], Exception] = {}
+        self.before: Callable[[tuple[int, Side]], object] = str
 
     def series(self) -> ExactSeries:
         a, b = (self._planned(side) for side in Side)
@@ -48,6 +50,7 @@ class Boards:
         def make(number: int) -> MadeExactBoot:
             turn = number, side
             is_known = turn in self.known
+            self.before(turn)
             if not is_known:
                 self.made.append(turn)
                 self.known.add(turn)
@@ -131,6 +134,19 @@ def test_a_known_good_build_that_breaks_is_a_problem_of_the_lab() -> None:
     boards.breaks[3, Side.A] = BuildError("kernel 6.1 on the exact board macb panicked", "panic")
     with pytest.raises(LabError, match=r"^the known-good build the stock kernel: kernel 6.1 on the exact board macb p"):
         boards.series().judge(DEFAULT)
+
+
+def test_a_boot_that_breaks_both_builds_blames_the_known_good_build_each_time() -> None:
+    boards = Boards([0] * 5, SLOW)
+    for side in Side:
+        boards.breaks[1, side] = BuildError("kernel 6.1 on the exact board macb panicked", "panic")
+    # The build under test ends first.
+    ended = threading.Event()
+    boards.before = lambda turn: ended.set() if turn == (1, Side.B) else turn != (1, Side.A) or ended.wait(20)
+    series = boards.series()
+    for _ in range(2):
+        with pytest.raises(LabError, match=r"^the known-good build the stock kernel: kernel 6.1 on the exact board"):
+            series.judge(DEFAULT)
 
 
 def test_a_problem_of_the_machine_may_pass() -> None:

@@ -16,6 +16,10 @@ from pytest_pinet.exact.qemu import Plugin, Qemu
 
 BUSY = "echo begun; while :; do :; done"
 HALTED = "echo begun; exec sleep 60"
+NOTHING = Payload(
+    build="", release="6.12.25", image=b"", words="", files={}, options={}, is_signed=False, script=(), sender="pktgen",
+    events=(),
+)  # fmt: skip
 
 
 def run(script: str, cpu_s: float) -> tuple[str, int | str]:
@@ -54,8 +58,7 @@ def test_no_more_machines_run_than_processors_and_a_stopped_run_does_not_wait(mo
     monkeypatch.setattr(boot, "_run", run)
     monkeypatch.setattr(room, "usable_processors", lambda: 1)
     monkeypatch.setattr(boot, "_ROOM", room.Room())
-    payload = Payload("", "6.12.25", b"", b"", "", {}, "", "pktgen", (), lambda _: payload)
-    words = exact_boards()["macb"], payload, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
+    words = exact_boards()["macb"], NOTHING, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
     with pytest.raises(BuildError, match=r" did not end: no end$"):
         boot.boot_twice(*words)
     assert most == 1
@@ -104,17 +107,15 @@ def test_a_guest_that_repeats_the_same_code_hangs(monkeypatch: pytest.MonkeyPatc
     """The plugin ends QEMU with this line."""
     console = "[    0.5] e1000e: probing\n[    0.6]\nexact-failed: hang: no new code\n"
     monkeypatch.setattr(boot, "_run", lambda *_: boot._Ran(console, "", b"", 1))
-    payload = Payload("", "6.12.25", b"", b"", "", {}, "", "pktgen", (), lambda _: payload)
     message = "^kernel 6.12.25 on the exact board macb hangs: for 60 virtual seconds it repeated the same code$"
     with pytest.raises(BuildError, match=message) as raised:
-        boot.boot(exact_boards()["macb"], payload, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None))
+        boot.boot(exact_boards()["macb"], NOTHING, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None))
     assert (raised.value.kind, raised.value.excerpt) == ("hang", console.removesuffix("\n"))
 
 
 def test_a_window_without_packets_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     results = "banner Linux\ndriver macb\nwindow pktgen rx 60 0 130225000 50\nsymbols\nffff800008000000 _text\nend\n"
     monkeypatch.setattr(boot, "_run", lambda *_: boot._Ran("\nexact-end\n", results, b"", 0))
-    payload = Payload("", "6.12.25", b"", b"", "", {}, "", "pktgen", (), lambda _: payload)
     qemu, plugin = Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
     with pytest.raises(BuildError, match=r"^kernel 6.12.25 on the exact board macb moved no packet in pktgen-60-rx$"):
-        boot.boot(exact_boards()["macb"], payload, qemu, plugin)
+        boot.boot(exact_boards()["macb"], NOTHING, qemu, plugin)

@@ -7,7 +7,9 @@ import pytest
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.exact.board import VERSAL, VIRT, VIRT_SLOT
 from pytest_pinet.exact.lab_boards import exact_boards
+from tests.soak import test_exact_rebuilds
 from tests.support.console_blocks import ROOT
+from tests.support.rebuilds import MODULES
 
 TEXT = (ROOT / "lab" / "exact.yaml").read_text()
 
@@ -41,6 +43,19 @@ def test_the_packaged_lab_has_the_default_boards() -> None:
         "igc": (VIRT, "igc"),
         "aqc": (VIRT, "atlantic"),
     }
+
+
+def test_each_driver_takes_part_in_the_statements_of_soak() -> None:
+    assert MODULES.keys() == {name for name, board in exact_boards().items() if not board.machine.slot}
+    unchanged, longer = (
+        mark.kwargs["runs"]
+        for test in (
+            test_exact_rebuilds.test_a_driver_that_was_only_built_again_is_not_slower,
+            test_exact_rebuilds.test_four_more_instructions_are_listed_first,
+        )
+        for mark in vars(test)["pytestmark"]
+    )
+    assert (unchanged // len(MODULES) >= 14, longer // len(MODULES) >= 4) == (True, True)
 
 
 def test_a_lab_file_can_have_other_boards(tmp_path: Path) -> None:

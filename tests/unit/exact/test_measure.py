@@ -11,6 +11,7 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact import measure
+from pytest_pinet.exact.device_models import Model
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.measure import ExactBench
 from pytest_pinet.exact.payload import Payload, make_payload
@@ -37,9 +38,11 @@ def with_bench(**parts: object) -> Change:
 
 CHANGES: dict[str, Change] = {
     "kernel": lambda _, payload: replace(payload, image=payload.image + b"\0"),
-    "initramfs": lambda _, payload: replace(payload, initramfs=payload.initramfs + b"\0"),
-    "command line": lambda _, payload: replace(payload, cmdline=f"{payload.cmdline} quiet"),
+    "initramfs": lambda _, payload: replace(payload, script=(*payload.script, "another")),
+    "command line": lambda _, payload: replace(payload, words=f"{payload.words} quiet"),
+    "meaningless change": lambda _, payload: payload.vary(1),
     "QEMU": with_bench(qemu=replace(QEMU, sha256="another")),
+    "device model": with_bench(model=Model(Path("genet.so"), "", b"", "hash of the model")),
     "plugin": with_bench(plugin=replace(PLUGIN, sha256="another")),
     "machine": with_bench(board=replace(MACB, machine=replace(MACB.machine, memory_mib=2048))),
     "board": with_bench(board=replace(MACB, name="another")),

@@ -308,6 +308,13 @@ def test_an_image_without_modules_must_have_the_driver_built_in(base: Build, tmp
         make_payload(E1000E, base, lone)
     assert raised.value.build.startswith("a kernel without modules (Image,modules.tar.xz names both)")
     make_payload(E1000E, base, load_file(tmp_path / "b" / "Image", image() + b"\0e1000e\0"))
+    # Modules beside it say nothing about what is built in.
+    files = write(tmp_path / "c", {"Image": image() + b"\0virtio_net\0", "e1000e.ko": module("e1000e")})
+    two = load_build(f"{files / 'Image'},{files / 'e1000e.ko'}")
+    assert [*make_payload(E1000E, base, two).modules] == ["e1000e"]
+    assert [*make_payload(VIRTIO, base, two).modules] == []
+    with pytest.raises(UnfitBuildError, match=r" has no driver macb$"):
+        make_payload(MACB, base, two)
 
 
 @pytest.mark.parametrize(

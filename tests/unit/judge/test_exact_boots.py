@@ -123,6 +123,32 @@ def test_a_limit_on_a_function_of_the_driver_is_exact_and_one_on_the_kernel_is_n
     assert found.why.endswith(": skb_release_data grows by more than 0 instructions (the marker)")
 
 
+def test_a_driver_that_is_faster_for_certain_hides_no_limit_on_a_function_of_the_kernel() -> None:
+    limits = ExactLimits(tuple(parse_instructions({OTHERS: "0"}, "the marker")))
+    b = {**RECEIVE, "gem_rx [macb]": RECEIVE["gem_rx [macb]"] - 80, OTHERS: RECEIVE[OTHERS] + 10}
+    ones, others = (
+        {number: boot(window(own), identity=with_module("macb", side)) for number in range(MOST_BOOTS)}
+        for own, side in ((RECEIVE, "A"), (b, "B"))
+    )
+    (first,) = judge_exact(ones[0], others[0], limits).windows
+    assert (first.result, first.is_certain) == (Relation.SLOWER, False)
+    (found,) = judge_exact(ones[0], others[0], limits, (ones, others)).windows
+    assert (found.result, found.is_certain) == (Relation.SLOWER, True)
+    # One boot of A clears the function. The driver is faster.
+    ones[1] = boot(window({**RECEIVE, OTHERS: RECEIVE[OTHERS] + 10}), identity=with_module("macb", "A"))
+    (found,) = judge_exact(ones[0], others[0], limits, (ones, others)).windows
+    assert (found.result, found.is_certain) == (Relation.FASTER, True)
+
+
+def test_the_time_of_single_frames_is_no_gain_beside_their_instructions() -> None:
+    """As it is no loss: 3 % of a path of 500 instructions are fewer than the 20 instructions of the limit."""
+    a, b = ({"gem_rx [macb]": 500.0 - more} for more in (0, 15))
+    ones, others = (window(own, rate=rate) for own, rate in ((a, RATE), (b, RATE * 1.03)))
+    (found,) = judge_exact(boot(ones), boot(others, identity=with_module("macb")), ExactLimits()).windows
+    assert (found.result, found.is_certain) == (Relation.SAME, True)
+    assert found.change > 0.02
+
+
 def test_a_limit_of_the_user_takes_the_place_of_one_percent() -> None:
     strict = ExactLimits(tuple(parse_instructions("3", "the marker")), 0.001)
     found = judged([0], [4], strict)
