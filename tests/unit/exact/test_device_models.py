@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 from importlib import resources
@@ -20,6 +21,7 @@ from pytest_pinet.exact.qemu import Qemu
 BOARDS = exact_boards()
 GENET = BOARDS["genet"]
 SOURCES = Path(str(resources.files("pytest_pinet.exact").joinpath("devices")))
+WILD_DRIVER = Path(__file__).parents[2] / "support" / "wild_driver.c"
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +44,20 @@ def test_a_model_compiles_without_a_warning(source: str, api: int, tmp_path: Pat
         [*argv, "-o", tmp_path / "model.so", SOURCES / source], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.stderr == ""
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("source", sorted(one.name for one in SOURCES.glob("*.c") if one.name != "selftest.c"))
+def test_a_driver_that_does_everything_wrong_leads_no_model_out_of_its_buffers(source: str, tmp_path: Path) -> None:
+    argv = ["cc", "-O1", "-g", "-pthread", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DAPI=1"]
+    argv += [f'-DMODEL="{source}"', "-I", str(SOURCES), "-o", str(tmp_path / "wild"), str(WILD_DRIVER)]
+    subprocess.run(argv, check=True, timeout=120)
+    # No model gives its memory back: models exist as long as QEMU runs.
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run(
+        [tmp_path / "wild"], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout == "inside of all buffers\n", done.stderr[-4000:]
     assert done.returncode == 0
 
 

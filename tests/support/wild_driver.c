@@ -1,0 +1,250 @@
+/*
+ * A driver that does everything wrong, for one device model without QEMU: it writes random values to random registers, and
+ * the memory has random descriptors. The model may do anything, but it must stay inside of its buffers and come to an end.
+ * Built with the sanitizers of the compiler: cc -fsanitize=address,undefined -DAPI=1 -DMODEL='"genet.c"' -I devices ...
+ */
+#include <setjmp.h>
+#include <stdlib.h>
+
+/* A model may also give up (fatal of device.h). */
+static jmp_buf given_up;
+#define exit(code) longjmp(given_up, code)
+#include MODEL
+
+#define ROUNDS 2000
+#define RAM_AT 0x40000000u
+#define RAM_SIZE 0x100000u
+/* QEMU's virt machine has flash here. All of it is 1. */
+#define FLASH_AT 0x04000000u
+#define FLASH_SIZE 0x04000000u
+
+static u8 ram[RAM_SIZE];
+static struct notifier *done;
+static struct { u64 at, size; const struct region_operations *operations; void *device, *region; } regions[8];
+static unsigned region_count;
+static u64 random_state = 0x70696e6574ull;
+
+static u32 any(u32 below)
+{
+    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+    return (u32)(random_state >> 33) % below;
+}
+
+/* Mostly in the memory, also flash, and registers of the device itself. */
+static u64 any_address(void)
+{
+    u32 where = any(16);
+
+    if (where == 0)
+        return FLASH_AT + any(FLASH_SIZE);
+    if (where == 1)
+        return regions[any(region_count)].at + (any(0x10000) & ~3u);
+    return RAM_AT + (any(RAM_SIZE) & ~15u);
+}
+
+static u32 any_value(void)
+{
+    switch (any(8)) {
+    case 0: case 1: return ~0u;
+    case 2: return any(64);
+    case 3: return 0;
+    case 4: case 5: return (u32)any_address();
+    default: return any(1u << 31) << 1 | any(2);
+    }
+}
+
+void qemu_add_machine_init_done_notifier(struct notifier *notifier) { done = notifier; }
+void *get_system_memory(void) { return ram; }
+void *object_resolve_path_type(const char *path, const char *type, bool *ambiguous)
+{
+    (void)path, (void)type, (void)ambiguous;
+    return ram;
+}
+void *qdev_get_gpio_in(void *device, int number) { return (u8 *)device + number; }
+void qemu_set_irq(void *irq, int level) { (void)irq, (void)level; }
+void *qemu_get_aio_context(void) { return NULL; }
+void aio_bh_schedule_oneshot_full(void *context, void (*fn)(void *data), void *data, const char *name)
+{
+    (void)context, (void)fn, (void)data, (void)name;
+}
+
+void memory_region_init_io(void *region, void *owner, const struct region_operations *operations, void *device,
+                           const char *name, u64 size)
+{
+    (void)owner, (void)name;
+    regions[region_count].region = region;
+    regions[region_count].operations = operations;
+    regions[region_count].device = device;
+    regions[region_count++].size = size;
+}
+
+void memory_region_add_subregion(void *region, u64 at, void *sub)
+{
+    (void)region, (void)sub;
+    regions[region_count - 1].at = at;
+}
+
+static void access_region(unsigned number, u64 place, u8 *data, bool write)
+{
+    unsigned size = regions[number].operations->valid.most;
+    u64 value = 0;
+
+    place -= place % size;
+    if (write) {
+        memcpy(&value, data, size);
+        regions[number].operations->write(regions[number].device, place, value, size);
+    } else {
+        value = regions[number].operations->read(regions[number].device, place, size);
+        memcpy(data, &value, size);
+    }
+}
+
+void cpu_physical_memory_rw(u64 at, void *data, u64 size, bool write)
+{
+    u8 *octets = data;
+
+    for (unsigned i = 0; i < region_count; i++)
+        if (at >= regions[i].at && at < regions[i].at + regions[i].size && size >= 4) {
+            access_region(i, at - regions[i].at, octets, write);
+            return;
+        }
+    for (u64 i = 0; i < size; i++) {
+        bool is_ram = at + i >= RAM_AT && at + i < RAM_AT + RAM_SIZE;
+
+        if (write && is_ram)
+            ram[at + i - RAM_AT] = octets[i];
+        else if (!write)
+            octets[i] = is_ram ? ram[at + i - RAM_AT] : at + i >= FLASH_AT && at + i < FLASH_AT + FLASH_SIZE ? 0xff : 0;
+    }
+}
+
+/* Descriptors and heads of frames, in which each field may have any value. */
+static void fill(u8 *to, size_t size)
+{
+    static const u8 head[] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 60, 0, 0, 0, 0, 64, PROTOCOL_TCP};
+
+    for (size_t i = 0; i + 4 <= size; i += 4)
+        put32(to + i, any_value());
+    for (unsigned i = 0; i < 64; i++) {
+        size_t place = any((u32)(size - sizeof(head)));
+
+        memcpy(to + place, head, sizeof(head));
+        to[place + 14 + any(10)] = (u8)any(256);
+    }
+}
+
+static void write_anywhere(void)
+{
+    unsigned number = any(region_count);
+    u64 place = any((u32)regions[number].size);
+    u8 value[4];
+
+    put32(value, any_value());
+    access_region(number, place, value, any(4) != 0);
+}
+
+static void do_any_command(void)
+{
+    static const char *const commands[] = {
+        "link on", "link on", "link off", "plug in", "plug in", "unplug", "hold frames", "release frames",
+        "fault none", "fault checksum", "fault padding", "fault overrun", "fault short", "fault stall",
+    };
+
+    do_command(commands[any(COUNT(commands))]);
+}
+
+#ifdef PCI_CONFIG_SIZE
+/* The kernel gives the device its place, and lets it use the memory. */
+static void prepare(void)
+{
+    for (unsigned i = 0; i < region_count; i += 2) {
+        u32 bar = PCI_BASE_ADDRESS_0 + 4 * ((struct pci *)((struct registers *)regions[i].device)->device)->identity.bar;
+
+        regions[i].operations->write(regions[i].device, bar, regions[i + 1].at, 4);
+        regions[i].operations->write(regions[i].device, bar + 4, 0, 4);
+        regions[i].operations->write(regions[i].device, PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER, 4);
+    }
+}
+#else
+static void prepare(void) {}
+#endif
+
+/* Writes all registers once, so that those that enable something meet by chance. */
+static void write_everywhere(void)
+{
+    for (unsigned i = 0; i < region_count; i++) {
+        prepare();
+        for (u64 place = 0; place < regions[i].size; place += 4) {
+            u8 value[4];
+
+            put32(value, any_value());
+            access_region(i, place, value, true);
+        }
+    }
+    prepare();
+}
+
+#ifdef XHCI_SIZE
+/* What the host controller gives to an adapter: requests, and transfers of any size at the end of their buffer. */
+static void use_adapter(void)
+{
+    struct usb_adapter *a = (struct usb_adapter *)nics[any(2)];
+    u8 *transfer = a->host->transfer, setup[SETUP_SIZE];
+    size_t size = 1 + any(any(2) ? 64 : 4096), room = 1 + any(any(2) ? 4096 : TRANSFER_MOST);
+
+    put32(setup, any_value());
+    put32(setup + 4, any_value());
+    setup[SETUP_REQUEST_TYPE] = any(2) ? 0xc0 : any(2) ? 0x40 : (u8)any(256);
+    if (any(4))
+        setup[SETUP_REQUEST] = (u8)(any(2) ? any(16) : 0xa0 + any(4));
+    fill(transfer + TRANSFER_MOST - 4096, 4096);
+    usb_control(a, setup, transfer);
+    fill(transfer + TRANSFER_MOST - 4096, 4096);
+    a->kind->send(a, transfer + TRANSFER_MOST - size, size);
+    /* The adapter has no room in front of the first frame but that of its head. */
+    while (a->waiting && any(4)) {
+        u8 *data = malloc(room);
+        size_t used = a->kind->pack(a, data, room);
+
+        if (used > room)
+            abort();
+        free(data);
+        if (!used)
+            drop_frame(a);
+    }
+}
+#else
+static void use_adapter(void) {}
+#endif
+
+int main(void)
+{
+    static char *words[] = {"at=184549376", "spi=176", "mac0=02:00:00:00:00:01", "mac1=02:00:00:00:00:02"};
+    /* Not a register of the processor, which longjmp() may set back. */
+    static int round;
+
+    alarm(60);
+    qemu_plugin_install(0, NULL, COUNT(words), words);
+    done->notify(done, NULL);
+    for (; round < ROUNDS; round++) {
+        if (setjmp(given_up))
+            for (unsigned i = 0; i < region_count; i++)
+                ((struct registers *)regions[i].device)->busy = false;
+        if (round % 128 == 0) {
+            fill(ram, sizeof(ram));
+            write_everywhere();
+        }
+        for (unsigned i = 0; i < 64; i++)
+            write_anywhere();
+        do_any_command();
+        use_adapter();
+        for (int i = 0; i < 4; i++) {
+            u8 frame[FRAME_MOST];
+
+            fill(frame, sizeof(frame));
+            send_frame(nics[any(2)], frame, ETHERNET_HEAD + any(FRAME_MOST));
+        }
+    }
+    puts("inside of all buffers");
+    return 0;
+}
