@@ -30,7 +30,7 @@ Gate = Callable[..., tuple[int, str]]
 LONGER = {
     "genet": ("genet", "four-instructions-genet-rx", "bcmgenet_rx_poll"),
     "r8152": ("r8152", "four-instructions-r8152-rx", "r8152_poll"),
-    "macb": ("macb", "four-instructions-other-drivers", "gem_rx"),
+    "macb": ("macb", "four-instructions-macb-rx", "gem_rx"),
     "e1000e": ("e1000e", "four-instructions", "e1000_receive_skb"),
 }
 
