@@ -199,7 +199,10 @@ def read_ab_options(
 
 def _exact_options(new: str, against: str | None, boots: int | None, origin: Callable[[str], str]) -> ABOptions:
     if boots is not None:
-        raise ConfigError(f"{origin('boots')} {boots}: an exact gate boots each build once; remove the option")
+        raise ConfigError(
+            f"{origin('boots')} {boots}: an exact gate boots each build as often as it must, at most five times; "
+            "remove the option"
+        )
     build = _load(new, origin("build"))
     path = _path_of(against)
     if path is None and against == ACCEPTED:

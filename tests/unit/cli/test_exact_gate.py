@@ -170,7 +170,10 @@ def test_exact_boards_need_an_exact_gate(gate: Gate, capfd: pytest.CaptureFixtur
     ("words", "text"),
     [
         (["--pinet-nic=foo"], "--pinet-nic: unknown NIC of exact boards 'foo'; accepted: igb, macb"),
-        (["--boots=4"], "--boots 4: an exact gate boots each build once; remove the option"),
+        (
+            ["--boots=4"],
+            "--boots 4: an exact gate boots each build as often as it must, at most five times; remove the option",
+        ),
         (["--against=accepted"], "--against accepted: exact gates have no accepted baselines; expected a known-good"),
         (["--pinet-instructions=few"], "--pinet-instructions 'few': instructions: 'few' is not a growth such as '1%'"),
     ],

@@ -55,6 +55,9 @@ def test_the_part_of_a_change_that_is_not_judged_is_named() -> None:
     ]
 
 
+WAITING = ((151.0, 5297.0), (141.0, 5000.0))
+
+
 def terminal(results: list[ResultRecord], name: str) -> list[str]:
     run = run_of(results, name)
     assert run.change is not None
@@ -115,6 +118,13 @@ class TestTerminal:
         lines = terminal(of_boots(plain, plain, "same"), "same")
         assert "frame-60-rx         -         -       -  5297 pps  +0.00%  unchanged" in lines
         assert f"functions were not counted: {without}" in lines
+
+
+def test_fewer_instructions_are_no_growth() -> None:
+    """A function that waits executes less, and the window takes longer."""
+    a, b = (boot(window({**RECEIVE, "gem_rx [macb]": own}, "pktgen", rate=rate)) for own, rate in WAITING)
+    sentence = " ".join(" ".join(terminal(of_boots(a, b, "waiting"), "waiting")[-2:]).split())
+    assert sentence.endswith("; the only function that changed: gem_rx [macb] 151.00 -> 141.00 (-10.00).")
 
 
 def test_a_failure_shows_the_functions_of_its_window() -> None:
