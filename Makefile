@@ -63,7 +63,7 @@ emulated: .venv/user
 # It is part of `smoke`: without that mark, it finds no test and fails.
 exact: .venv/developer
 	@FOR=slow WANT=emulated tools/system-packages
-	$(BIN)/pytest tests/functional/exact -m smoke $(ARGS)
+	$(BIN)/pytest tests/functional/exact -m smoke -n 2 --dist worksteal $(ARGS)
 
 report: .venv/user
 	@tools/install-allure
