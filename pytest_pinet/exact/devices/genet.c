@@ -259,6 +259,8 @@ static void transmit(struct genet *g, unsigned number)
     size_t size = 0;
     bool any = false;
 
+    if (!(g->regs[(TDMA + DMA_CTRL) / 4] >> (DMA_RING_BUF_EN_SHIFT + number) & 1))
+        return;
     while ((ring[RING_INDEX] ^ ring[RING_OTHER_INDEX]) & DMA_INDEX_MASK) {
         u32 *descriptor = descriptor_of(g, TDMA, ring), one = descriptor[0];
         size_t now = one >> DMA_BUFLENGTH_SHIFT & DMA_BUFLENGTH_MASK;

@@ -83,6 +83,10 @@ enum {
 #define LastFrag (1u << 28)
 #define TX_LENGTH 0xffffu
 #define TD1_GTSENV4 (1u << 26)
+#define GTTCPHO_SHIFT 18 /* where TCP begins */
+#define GTTCPHO_MAX 0x7fu
+#define TCPHO_SHIFT 18
+#define TCPHO_MAX 0x3ffu
 #define TD1_TCP_CS (1u << 30)
 #define TD1_UDP_CS (1u << 31)
 #define TD1_MSS_SHIFT 18
@@ -189,22 +193,25 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
 static void send(struct r8169 *r, size_t size, u32 flags, u32 offloads)
 {
     u8 *frame = r->large;
+    size_t transport;
 
     if (size < ETHERNET_HEAD || size + VLAN_TAG > LARGE_MOST)
         return;
+    transport = heads_of(frame, size).transport;
+    /* A checksum at another place than that of the descriptor would be wrong. */
+    if (!(flags & TD1_GTSENV4) && offloads & (TD1_TCP_CS | TD1_UDP_CS) &&
+        (offloads >> TCPHO_SHIFT & TCPHO_MAX) == transport)
+        find_and_put_checksum(frame, size);
     if (offloads & TxVlanTag) {
         memmove(frame + ETHERNET_TYPE + VLAN_TAG, frame + ETHERNET_TYPE, size - ETHERNET_TYPE);
         put_be16(frame + ETHERNET_TYPE, TYPE_VLAN);
         put16(frame + ETHERNET_HEAD, offloads & VLAN_TAG_SWAPPED);
         size += VLAN_TAG;
     }
-    if (flags & TD1_GTSENV4) {
+    if (!(flags & TD1_GTSENV4))
+        send_frame(&r->nic, frame, size);
+    else if ((flags >> GTTCPHO_SHIFT & GTTCPHO_MAX) == transport)
         send_segments(&r->nic, frame, size, offloads >> TD1_MSS_SHIFT & TD_MSS_MAX);
-        return;
-    }
-    if (offloads & (TD1_TCP_CS | TD1_UDP_CS))
-        find_and_put_checksum(frame, size);
-    send_frame(&r->nic, frame, size);
 }
 
 static void transmit(struct r8169 *r)

@@ -169,7 +169,7 @@ static u64 number_in(const char *text)
     return value;
 }
 
-/* The formats %s, %d (u64) and %% only. */
+/* The formats %s and %d (u64) only. */
 static size_t format(char *to, size_t room, const char *text, va_list list)
 {
     size_t n = 0;
@@ -327,9 +327,10 @@ static u64 late, interval_began;
 /*
  * Waits for the next interval of the clock that gives the kernel its ticks (CLOCK_MONOTONIC). With intervals that fit
  * between ticks, or ticks that fit between intervals, a tick always meets the same part of the work, whatever ran before.
- * An interval begins half a distance of frames after the place of a tick, which so meets an idle kernel. The program does not sleep: the scheduler would have work then. QEMU executes two processors in
- * turn, and `yield` ends a turn: else a processor that this program does not use would handle a frame only milliseconds
- * later. QEMU needs time for it, so it is not in each pass.
+ * An interval begins half a distance of frames after the place of a tick, which so meets an idle kernel. The program does
+ * not sleep: the scheduler would have work then. QEMU executes two processors in turn, and `yield` ends a turn: else a
+ * processor that this program does not use would handle a frame only milliseconds later. QEMU needs time for `yield`, so it
+ * is not in each pass.
  */
 static void next_interval(u64 interval)
 {

@@ -188,7 +188,8 @@ void start(void)
     if (!read_text("/proc/version", banner, sizeof(banner)))
         fail("the kernel has no /proc (CONFIG_PROC_FS)", 0);
     result("banner %s", banner);
-    read_text("/script", script, sizeof(script));
+    if (read_text("/script", script, sizeof(script)) == sizeof(script) - 1)
+        fail("the script has more than 16 KiB", 0);
     while (*at) {
         char *line = at;
 
