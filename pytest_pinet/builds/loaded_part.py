@@ -16,8 +16,8 @@ _HEADERS_AT, _SIZES_AT, _HEAD = 40, 58, 64
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _NULL, _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS = 0, 1, 2, 3, 4, 8
 _ALLOC = 2
-# The largest pages of arm64.
-_MOST_ALIGNED = 1 << 16
+# 0 and 1: none. The last one is the size of the largest pages of arm64.
+_ALIGNMENTS = frozenset([0, *(1 << bits for bits in range(17))])
 # Types of the kernel for BPF programs. Code does not depend on them.
 _TYPES = b".BTF"
 _PADDING = b".pinet.padding"
@@ -71,7 +71,7 @@ def _read(data: bytes) -> tuple[list[_Section], int]:
         one = _Section(*_SECTION.unpack_from(data, start + index * size))
         held = one.type not in (_NULL, _NOBITS)
         total += one.size if held else 0
-        if one.alignment > _MOST_ALIGNED or (held and one.offset + one.size > len(data)) or total > len(data):
+        if one.alignment not in _ALIGNMENTS or (held and one.offset + one.size > len(data)) or total > len(data):
             raise ValueError("a section has an impossible place, size or alignment")
         found.append(replace(one, data=data[one.offset : one.offset + one.size]) if held else one)
     return found, names

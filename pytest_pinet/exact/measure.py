@@ -105,4 +105,6 @@ class ExactBench:
         # The initramfs holds the modules, the traffic program and its script.
         initramfs = hashlib.sha256(payload.initramfs).hexdigest()
         of_qemu = self.qemu.sha256, self.plugin.sha256, self.model.sha256 if self.model is not None else ""
-        return key_of(kind, self.board.name, *argv, payload.image_hash, initramfs, *of_qemu)
+        # A kept boot says which functions are the driver's.
+        nic = *self.board.nic.path, self.board.nic.functions
+        return key_of(kind, self.board.name, *argv, payload.image_hash, initramfs, *of_qemu, *nic)

@@ -10,6 +10,7 @@ import pytest
 from pytest_pinet.builds.sources import _DEFINITION
 from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.errors import Where
+from pytest_pinet.exact.board import NICS
 from pytest_pinet.init.login import _CAUSES
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.traffic.iperf3_trouble import _CLIENT_RULES, _COMMON_RULES, _SERVER_RULES
@@ -24,12 +25,15 @@ VARIABLE = {
     ("pytest_pinet/lab/switch/cli_family.py", "p"),
     ("pytest_pinet/lab/switch/cli_family.py", "pattern"),
     ("pytest_pinet/lab/switch/cli_family.py", "text"),
+    ("pytest_pinet/judge/exact_functions.py", "identity.driver_functions"),
     ("pytest_pinet/traffic/iperf3_trouble.py", "rule.pattern"),
 }
 
 
 def of_tables() -> Iterator[tuple[str, str, int]]:
     yield "sources", _DEFINITION.format(names="one|other"), re.MULTILINE
+    for nic in NICS.values():
+        yield nic.device, nic.functions, 0
     for cause in _CAUSES:
         yield "login", cause.pattern, re.IGNORECASE
     for rule in (*_COMMON_RULES, *_CLIENT_RULES, *_SERVER_RULES):
