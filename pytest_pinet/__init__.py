@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SshError,
         SwitchError,
         TrafficError,
+        UnfitBuildError,
         UnsupportedError,
     )
     from pytest_pinet.execution.trace import doing
@@ -92,6 +93,7 @@ __all__ = [
     "TrafficError",
     "TrafficResult",
     "Tune",
+    "UnfitBuildError",
     "UnsupportedError",
     "Verdict",
     "__version__",

@@ -39,6 +39,7 @@ MASKED_TEXTS = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?([+]\d\d:\d\d|Z)?", "<time>"),
     # The estimate of the header comes from the times of earlier runs.
     (r"(?<=; about )\d+ (s|min|h)( \d+ min)?", "<duration>"),
+    (r"(?<= UTC, )\d+ (s|min|h)( \d+ (s|min))?", "<duration>"),
     (r"(?<= in )\d+\.\d\ds( \(\d+:\d\d:\d\d\))?", "<duration>"),
     (r'(?<= time=")[\d.]+', "<duration>"),
     (r'(?<= hostname=")[^"]+', "<host>"),
