@@ -17,10 +17,6 @@ Say = Callable[[str], None]
 _PROOF = 2
 
 
-def _quiet(_: str) -> None:
-    pass
-
-
 class QemuMachines:
     """Implements ``ExactMachines``.
 
@@ -64,7 +60,7 @@ class QemuMachines:
         def make(number: int) -> MadeExactBoot:
             booted = bench.known_good if proves and not number else bench.measured
             # The reason for more boots stays on the line of progress.
-            return booted(payload.vary(number), _quiet if number else say, [self._stop])
+            return booted(payload.vary(number), say if number == 0 else lambda _: None, [self._stop])
 
         return PlannedExactBoot(boots, make)
 

@@ -362,9 +362,8 @@ def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, me
     argv += ["-kernel", str(kernel), "-initrd", str(initramfs), "-append", cmdline]
     if board.machine.slot:
         argv += ["-device", f"pcie-root-port,id={board.machine.slot},chassis=1"]
-    for index, mac in enumerate(MACS):
-        if board.nic.model is not None:
-            break
+    # A device model is a plugin, which brings both NICs.
+    for index, mac in enumerate(() if board.nic.model is not None else MACS):
         if board.machine is VERSAL:
             argv += ["-nic", f"hubport,hubid=0,mac={mac}"]
         else:

@@ -22,6 +22,7 @@ from pytest_pinet.judge.exact_functions import (
     FunctionChange,
     FunctionPair,
     changes,
+    counts_of,
     explaining,
     pairs,
 )
@@ -177,6 +178,8 @@ class _Comparison:
     def __init__(self, a: Boots, b: Boots, limits: ExactLimits) -> None:
         self._a, self._b, self._limits = a, b, limits
         self._identity = a[0].identity
+        # Each boot is compared with several others.
+        self._counts_a, self._counts_b = ({number: counts_of(boot) for number, boot in own.items()} for own in (a, b))
         self._paired: dict[tuple[int, int], list[FunctionPair]] = {}
         self.modules = changed_modules(a[0].identity, b[0].identity)
 
@@ -215,7 +218,7 @@ class _Comparison:
         # TCP moves a fixed number of octets. Packets of another size for the same octets are no other amount of work.
         per_a, per_b = a.packets, a.packets if a.traffic == TCP else b.packets
         if (numbers := (number_a, number_b)) not in self._paired:
-            self._paired[numbers] = pairs(*boots)
+            self._paired[numbers] = pairs(self._counts_a[number_a], self._counts_b[number_b])
         functions = changes(
             a, b, self._paired[numbers], self.modules, self._identity, self._limits.of_function, (per_a, per_b)
         )

@@ -60,6 +60,10 @@ def is_of_driver(function: Function, identity: ExactIdentity) -> bool:
     return bool(identity.driver_functions) and re.match(identity.driver_functions, function.name) is not None
 
 
+# The instructions of functions in each window of a boot.
+Counts = Mapping[Function, tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class FunctionPair:
     """A function in both builds. They differ if the function was renamed or moved to another module.
@@ -79,21 +83,26 @@ def whole(window: ExactWindow) -> dict[Function, int]:
     return dict(found)
 
 
-def pairs(a: ExactBoot, b: ExactBoot) -> list[FunctionPair]:
+def counts_of(boot: ExactBoot) -> Counts:
+    """Return the instructions of each function, together with its split-off parts, in each window of a boot."""
+    each = [whole(window) for window in boot.windows]
+    return {one: tuple(own.get(one, 0) for own in each) for one in set().union(*each)}
+
+
+def pairs(counts_a: Counts, counts_b: Counts) -> list[FunctionPair]:
     """Return every function that ran in a window of either boot, each once.
 
     A function that ran in A only and one that ran in B only are the same if they have the same name in different
     modules (a driver that became a module), or the same counts in all windows and the same module. Both must be
     unique: two candidates are no pair.
     """
-    counts_a, counts_b = _counts(a), _counts(b)
     only_a, only_b = counts_a.keys() - counts_b.keys(), counts_b.keys() - counts_a.keys()
     found = [FunctionPair(one, one) for one in counts_a.keys() & counts_b.keys()]
 
     def moved(function: Function) -> object:
         return function.name
 
-    def renamed(counts: Mapping[Function, tuple[int, ...]]) -> Callable[[Function], object]:
+    def renamed(counts: Counts) -> Callable[[Function], object]:
         def key(function: Function) -> object:
             own = counts[function]
             return (function.module, own) if sum(own) >= _LEAST_SIGNATURE else None
@@ -106,11 +115,6 @@ def pairs(a: ExactBoot, b: ExactBoot) -> list[FunctionPair]:
         found += same
         only_a, only_b = only_a - {pair.a for pair in same}, only_b - {pair.b for pair in same}
     return sorted([*found, *(FunctionPair(one, one) for one in only_a | only_b)], key=lambda pair: (pair.b, pair.a))
-
-
-def _counts(boot: ExactBoot) -> dict[Function, tuple[int, ...]]:
-    each = [whole(window) for window in boot.windows]
-    return {one: tuple(own.get(one, 0) for own in each) for one in set().union(*each)}
 
 
 def _unique(functions: Iterable[Function], key: Callable[[Function], object]) -> dict[object, Function]:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.exact_functions import is_of_driver, is_shifting, pairs, whole
+from pytest_pinet.judge.exact_functions import counts_of, is_of_driver, is_shifting, pairs, whole
 from pytest_pinet.model.exact import Function
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, named, window
 
 
 def paired(a: dict[str, float], b: dict[str, float]) -> dict[str, str]:
-    return {str(pair.a): str(pair.b) for pair in pairs(boot(window(a)), boot(window(b)))}
+    return {str(pair.a): str(pair.b) for pair in pairs(counts_of(boot(window(a))), counts_of(boot(window(b))))}
 
 
 def test_split_off_parts_belong_to_their_function() -> None:
