@@ -188,7 +188,7 @@ static bool passes_address_filter(struct aqc *a, const u8 *frame)
 
     if (control & HW_ATL_RPFL2PROMIS_MODE || (is_broadcast(frame) && control & HW_ATL_RPFL2BC_EN))
         return true;
-    if (frame[0] & 1 && *reg(a, HW_ATL_RX_FLR_MCST_FLR_MSK) & HW_ATL_RPFL2MC_ACCEPT_ALL)
+    if (is_multicast(frame) && *reg(a, HW_ATL_RX_FLR_MCST_FLR_MSK) & HW_ATL_RPFL2MC_ACCEPT_ALL)
         return true;
     for (u32 at = HW_ATL_RPFL2UC_DAF; at < HW_ATL_RPFL2UC_DAF + 8 * HW_ATL_B0_UCAST_FILTERS; at += 8)
         if (*reg(a, at + 4) & HW_ATL_RPFL2UC_ENF && (*reg(a, at + 4) & RPFL2UC_HIGH) == high && *reg(a, at) == low)
@@ -230,7 +230,7 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
         return;
     if (!passes_address_filter(a, frame) || !passes_vlan_filter(a, frame))
         return;
-    if (head == *reg(a, HW_ATL_RX_DMA_DESC_TAIL_PTR) || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0)) {
+    if (head == *reg(a, HW_ATL_RX_DMA_DESC_TAIL_PTR) || loses_frame(nic)) {
         ++*reg(a, HW_ATL_RPB_RX_DMA_DROP_PKT_CNT);
         return;
     }
@@ -240,11 +240,9 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
     type |= checks & HW_ATL_RPOL4CHK_EN ? RXD_TYPE_L4_CHECKED : 0;
     if (l4 && checks & HW_ATL_RPOL4CHK_EN)
         status |= has_right_checksum(frame, size) ? RXD_STATUS_L4_VALID : HW_ATL_B0_RXD_WB_STAT2_TCPUPDERR;
-    if (get_be16(frame + ETHERNET_TYPE) == TYPE_VLAN && ring & HW_ATL_RPO_DESCDVL_STRIP) {
+    if (has_vlan_tag(frame, size) && ring & HW_ATL_RPO_DESCDVL_STRIP) {
         type |= RXD_TYPE_VLAN;
-        put16(done + RXD_VLAN, get_be16(frame + ETHERNET_HEAD));
-        size -= VLAN_TAG;
-        memmove(frame + ETHERNET_TYPE, frame + ETHERNET_TYPE + VLAN_TAG, size - ETHERNET_TYPE);
+        put16(done + RXD_VLAN, take_vlan_tag(frame, &size));
     }
     put32(done, type);
     put16(done + RXD_STATUS, status);
@@ -265,12 +263,8 @@ static void send(struct aqc *a, size_t size, u32 control)
     if (size < ETHERNET_HEAD || size + VLAN_TAG > LARGE_MOST)
         return;
     count(a, HW_ATL_STATS_TX_DMA_GOOD_PKT, size);
-    if (control & HW_ATL_B0_TXD_CTL_CMD_VLAN) {
-        memmove(frame + ETHERNET_TYPE + VLAN_TAG, frame + ETHERNET_TYPE, size - ETHERNET_TYPE);
-        put_be16(frame + ETHERNET_TYPE, TYPE_VLAN);
-        put_be16(frame + ETHERNET_HEAD, context >> HW_ATL_B0_TXC_CTL_VLAN_SHIFT);
-        size += VLAN_TAG;
-    }
+    if (control & HW_ATL_B0_TXD_CTL_CMD_VLAN)
+        put_vlan_tag(frame, &size, context >> HW_ATL_B0_TXC_CTL_VLAN_SHIFT);
     if (control & HW_ATL_B0_TXD_CTL_CMD_LSO) {
         send_segments(&a->nic, frame, size, get32(a->context + TX_CTL2) >> HW_ATL_B0_TXC_LEN2_MSSLEN_SHIFT);
         return;

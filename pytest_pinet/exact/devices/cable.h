@@ -66,6 +66,11 @@ struct nic {
     struct frame frames[HELD_MOST];
 };
 
+static inline bool is_multicast(const u8 *address)
+{
+    return address[0] & 1;
+}
+
 static inline bool is_broadcast(const u8 *address)
 {
     return get32(address) == 0xffffffffu && get16(address + 4) == 0xffff;
@@ -162,6 +167,40 @@ static inline bool has_right_checksum(const u8 *frame, size_t size)
     put_be16(pseudo + 2, (u32)(heads.end - heads.transport));
     return sum_of(frame + heads.transport, heads.end - heads.transport,
                   sum_of(pseudo, sizeof(pseudo), sum_of(frame + heads.network + IPV4_ADDRESSES, 8, 0))) == 0xffff;
+}
+
+/* ---- A VLAN tag (IEEE 802.1Q), which drivers give and get beside the frame. */
+
+static inline bool has_vlan_tag(const u8 *frame, size_t size)
+{
+    return size > ETHERNET_HEAD + VLAN_TAG && get_be16(frame + ETHERNET_TYPE) == TYPE_VLAN;
+}
+
+/* Takes the tag out of a frame and returns it. */
+static inline u32 take_vlan_tag(u8 *frame, size_t *size)
+{
+    u32 tag = get_be16(frame + ETHERNET_HEAD);
+
+    *size -= VLAN_TAG;
+    memmove(frame + ETHERNET_TYPE, frame + ETHERNET_TYPE + VLAN_TAG, *size - ETHERNET_TYPE);
+    return tag;
+}
+
+/* Puts a tag into a frame that has VLAN_TAG octets of room behind. */
+static inline void put_vlan_tag(u8 *frame, size_t *size, u32 tag)
+{
+    memmove(frame + ETHERNET_TYPE + VLAN_TAG, frame + ETHERNET_TYPE, *size - ETHERNET_TYPE);
+    put_be16(frame + ETHERNET_TYPE, TYPE_VLAN);
+    put_be16(frame + ETHERNET_HEAD, tag);
+    *size += VLAN_TAG;
+}
+
+/* ---- Frames on the cable. */
+
+/* Whether the chip loses this frame because the host wants an overrun: every second one. */
+static inline bool loses_frame(struct nic *nic)
+{
+    return nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0;
 }
 
 static inline void release_frames(struct nic *nic)

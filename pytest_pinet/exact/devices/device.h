@@ -241,6 +241,11 @@ static inline void put64(u8 *at, u64 value)
     put32(at + 4, (u32)(value >> 32));
 }
 
+static inline u16 swapped(u32 value)
+{
+    return (u16)(value << 8 | (value >> 8 & 0xff));
+}
+
 static inline u32 get_be16(const u8 *at)
 {
     return (u32)at[0] << 8 | at[1];

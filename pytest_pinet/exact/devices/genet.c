@@ -211,7 +211,7 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
     if (!passes_address_filter(g, frame))
         return;
     if (((produced - ring[RING_OTHER_INDEX]) & DMA_INDEX_MASK) >= ring[RING_BUF_SIZE] >> DMA_RING_SIZE_SHIFT ||
-        (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0)) {
+        loses_frame(nic)) {
         ring[RING_INDEX] += 1u << DMA_P_INDEX_DISCARD_CNT_SHIFT;
         return;
     }
@@ -222,7 +222,7 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
         head += ALIGNMENT;
     memcpy(buffer + head, frame, size);
     size += head + (command & CMD_CRC_FWD ? FRAME_CHECK : 0);
-    flags = !(frame[0] & 1) ? 0 : frame[0] == 0xff ? DMA_RX_BRDCAST : DMA_RX_MULT;
+    flags = !is_multicast(frame) ? 0 : frame[0] == 0xff ? DMA_RX_BRDCAST : DMA_RX_MULT;
     descriptor[0] = (u32)size << DMA_BUFLENGTH_SHIFT | DMA_SOP | DMA_EOP | flags;
     if (head >= STATUS_SIZE)
         put32(buffer + STATUS_LENGTH, descriptor[0]);

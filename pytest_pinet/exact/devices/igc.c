@@ -175,7 +175,7 @@ static bool passes_address_filter(struct igc *g, const u8 *frame)
 
     if (is_broadcast(frame) && control & IGC_RCTL_BAM)
         return true;
-    if (control & (frame[0] & 1 ? IGC_RCTL_MPE : IGC_RCTL_UPE))
+    if (control & (is_multicast(frame) ? IGC_RCTL_MPE : IGC_RCTL_UPE))
         return true;
     for (u32 i = 0; i < IGC_RAR_ENTRIES; i++) {
         u32 low = *reg(g, IGC_RAL + 8 * i), high = *reg(g, IGC_RAL + 8 * i + 4);
@@ -185,7 +185,7 @@ static bool passes_address_filter(struct igc *g, const u8 *frame)
     }
     shift = shifts[control >> IGC_RCTL_MO_SHIFT & 3];
     hash = ((u32)frame[4] >> shift | (u32)frame[5] << (8 - shift)) & IGC_MTA_HASH_MASK;
-    return frame[0] & 1 && *reg(g, IGC_MTA + hash / 32 * 4) >> hash % 32 & 1;
+    return is_multicast(frame) && *reg(g, IGC_MTA + hash / 32 * 4) >> hash % 32 & 1;
 }
 
 /* Returns the type of the hash (0: none), which is that of Toeplitz: Microsoft's specification of RSS. */
@@ -231,7 +231,7 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
         return;
     if (!passes_address_filter(g, frame))
         return;
-    if (head == *reg(g, IGC_RDT) || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0)) {
+    if (head == *reg(g, IGC_RDT) || loses_frame(nic)) {
         ++*reg(g, IGC_MPC);
         interrupt(g, IGC_ICR_RXO);
         return;
@@ -243,11 +243,9 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
         status |= tcp ? IGC_RXD_STAT_TCPCS : IGC_RXD_STAT_UDPCS;
         status |= has_right_checksum(frame, size) ? 0 : IGC_RXDEXT_STATERR_L4E;
     }
-    if (*reg(g, IGC_CTRL) & IGC_CTRL_VME && get_be16(frame + ETHERNET_TYPE) == TYPE_VLAN) {
+    if (*reg(g, IGC_CTRL) & IGC_CTRL_VME && has_vlan_tag(frame, size)) {
         status |= IGC_RXD_STAT_VP;
-        put16(done + RX_VLAN, get_be16(frame + ETHERNET_HEAD));
-        size -= VLAN_TAG;
-        memmove(frame + ETHERNET_TYPE, frame + ETHERNET_TYPE + VLAN_TAG, size - ETHERNET_TYPE);
+        put16(done + RX_VLAN, take_vlan_tag(frame, &size));
     }
     put32(done + RX_STATUS, status);
     put16(done + RX_LENGTH, (u32)size);
@@ -280,12 +278,8 @@ static void send(struct igc *g, size_t size, u32 command, u32 options)
         if (!tcp && place + 2 <= size && !get16(frame + place))
             put16(frame + place, 0xffff);
     }
-    if (command & IGC_ADVTXD_DCMD_VLE) {
-        memmove(frame + ETHERNET_TYPE + VLAN_TAG, frame + ETHERNET_TYPE, size - ETHERNET_TYPE);
-        put_be16(frame + ETHERNET_TYPE, TYPE_VLAN);
-        put_be16(frame + ETHERNET_HEAD, lengths >> CONTEXT_VLAN_SHIFT);
-        size += VLAN_TAG;
-    }
+    if (command & IGC_ADVTXD_DCMD_VLE)
+        put_vlan_tag(frame, &size, lengths >> CONTEXT_VLAN_SHIFT);
     if (command & IGC_ADVTXD_DCMD_TSE)
         send_segments(&g->nic, frame, size, get32(g->context + CONTEXT_MSS) >> IGC_ADVTXD_MSS_SHIFT);
     else

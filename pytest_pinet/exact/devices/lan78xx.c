@@ -99,8 +99,6 @@ enum { LAN88XX_INT_MASK = 25, LAN88XX_INT_STS = 26, LAN88XX_EXT_PAGE_ACCESS = 31
 #define FIRST_PAGED 16
 #define LAST_PAGED 30
 /* In front of a sent frame: two words. */
-#define TX_CMD_SIZE 8
-#define TX_ALIGN 4
 #define TX_CMD_A_LSO 0x08000000u
 #define TX_CMD_A_IPE 0x04000000u
 #define TX_CMD_A_TPE 0x02000000u
@@ -329,28 +327,17 @@ static void send_described(struct usb_adapter *a, u8 *frame, size_t size, u32 co
 
 static void send_transfer(struct usb_adapter *a, u8 *data, size_t size)
 {
-    while (size >= TX_CMD_SIZE + ETHERNET_HEAD) {
-        u32 command_a = get32(data), command_b = get32(data + 4);
-        size_t length = command_a & TX_CMD_A_LEN_MASK, step = rounded_up(TX_CMD_SIZE + length, TX_ALIGN);
-
-        if (length < ETHERNET_HEAD || TX_CMD_SIZE + length > size)
-            return;
-        send_described(a, data + TX_CMD_SIZE, length, command_a, command_b);
-        if (step >= size)
-            return;
-        data += step;
-        size -= step;
-    }
+    send_each(a, data, size, TX_CMD_A_LEN_MASK, send_described);
 }
 
 static void describe(struct lan78xx *l, struct frame *frame, u8 *commands)
 {
     u32 filter = l->regs[RFE_CTL / 4], command_a = 0, command_b = 0, sum = 0;
 
-    if (has_vlan_tag(frame)) {
+    if (has_vlan_tag(frame->octets, frame->size)) {
         command_a |= RX_CMD_A_FVTG;
         if (filter & RFE_CTL_VLAN_STRIP)
-            command_b = take_vlan_tag(frame);
+            command_b = take_vlan_tag(frame->octets, &frame->size);
     }
     if (filter & RFE_CTL_TCPUDP_COE) {
         /* Of all octets behind the head, also of the padding. */
@@ -380,11 +367,7 @@ static size_t pack(struct usb_adapter *a, u8 *data, size_t room)
             break;
         memset(data + used, 0, begin - used);
         describe(l, frame, data + begin);
-        memcpy(data + begin + RX_CMD_SIZE, frame->octets, frame->size);
-        used = begin + RX_CMD_SIZE + frame->size;
-        memset(data + used, 0, RX_FRAME_CHECK);
-        used += RX_FRAME_CHECK;
-        drop_frame(a);
+        used = begin + RX_CMD_SIZE + put_frame(a, data + begin + RX_CMD_SIZE, RX_FRAME_CHECK);
         if (!(l->regs[HW_CFG / 4] & HW_CFG_MEF))
             break;
     }

@@ -84,8 +84,6 @@ enum { USB_UNIT, PLA_UNIT, OCP_UNIT, UNITS };
 #define INTR_SIZE 2
 
 /* Descriptors in front of frames: of sent frames two words, of received frames six. */
-#define TX_DESC_SIZE 8
-#define TX_ALIGN 4
 #define TX_LEN_MAX 0x3ffffu
 #define GTSENDV4 (1u << 28)
 #define GTTCPHO_SHIFT 18
@@ -120,11 +118,6 @@ struct rtl8152 {
     u8 units[UNITS][UNIT_SIZE];
     u16 mii[PHY_REGISTERS];
 };
-
-static u16 swapped(u32 value)
-{
-    return (u16)(value << 8 | (value >> 8 & 0xff));
-}
 
 static void show_link(struct rtl8152 *r)
 {
@@ -244,18 +237,7 @@ static void send_described(struct usb_adapter *a, u8 *frame, size_t size, u32 op
 
 static void send_transfer(struct usb_adapter *a, u8 *data, size_t size)
 {
-    while (size >= TX_DESC_SIZE + ETHERNET_HEAD) {
-        u32 opts1 = get32(data), opts2 = get32(data + 4);
-        size_t length = opts1 & TX_LEN_MAX, step = rounded_up(TX_DESC_SIZE + length, TX_ALIGN);
-
-        if (length < ETHERNET_HEAD || TX_DESC_SIZE + length > size)
-            return;
-        send_described(a, data + TX_DESC_SIZE, length, opts1, opts2);
-        if (step >= size)
-            return;
-        data += step;
-        size -= step;
-    }
+    send_each(a, data, size, TX_LEN_MAX, send_described);
 }
 
 static void describe(struct rtl8152 *r, struct frame *frame, u8 *descriptor)
@@ -272,8 +254,8 @@ static void describe(struct rtl8152 *r, struct frame *frame, u8 *descriptor)
         opts2 |= RD_UDP_CS;
         opts3 |= is_right ? 0 : UDPF;
     }
-    if (has_vlan_tag(frame) && get16(r->units[PLA_UNIT] + r->chip->vlan_register) & r->chip->vlan_bit)
-        opts2 |= RX_VLAN_TAG | swapped(take_vlan_tag(frame));
+    if (has_vlan_tag(frame->octets, frame->size) && get16(r->units[PLA_UNIT] + r->chip->vlan_register) & r->chip->vlan_bit)
+        opts2 |= RX_VLAN_TAG | swapped(take_vlan_tag(frame->octets, &frame->size));
     memset(descriptor, 0, RX_DESC_SIZE);
     put32(descriptor, (u32)frame->size + RX_FRAME_CHECK);
     put32(descriptor + 4, opts2);
@@ -295,11 +277,7 @@ static size_t pack(struct usb_adapter *a, u8 *data, size_t room)
             break;
         memset(data + used, 0, begin - used);
         describe(r, frame, data + begin);
-        memcpy(data + begin + RX_DESC_SIZE, frame->octets, frame->size);
-        used = begin + RX_DESC_SIZE + frame->size;
-        memset(data + used, 0, RX_FRAME_CHECK);
-        used += RX_FRAME_CHECK;
-        drop_frame(a);
+        used = begin + RX_DESC_SIZE + put_frame(a, data + begin + RX_DESC_SIZE, RX_FRAME_CHECK);
         if (used >= enough || get16(usb + USB_USB_CTRL) & RX_AGG_DISABLE)
             break;
     }

@@ -100,7 +100,6 @@ enum {
 #define UDPFail (1u << 15)
 #define TCPFail (1u << 14)
 #define RxVlanTag (1u << 16)
-#define VLAN_TAG_SWAPPED 0xffffu
 #define FRAME_CHECK 4
 #define LARGE_MOST 0x10100u
 
@@ -138,7 +137,7 @@ static bool passes_address_filter(const struct r8169 *r, const u8 *frame)
 
     if (accept & AcceptAllPhys)
         return true;
-    if (!(frame[0] & 1))
+    if (!is_multicast(frame))
         return accept & AcceptMyPhys && !memcmp(frame, r->regs + MAC0, MAC_SIZE);
     if (is_broadcast(frame))
         return accept & AcceptBroadcast;
@@ -170,18 +169,15 @@ static void receive(struct nic *nic, u8 *frame, size_t size)
         return;
     dma_read(at, descriptor, sizeof(descriptor));
     flags = get32(descriptor);
-    if (!(flags & DescOwn) || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0)) {
+    if (!(flags & DescOwn) || loses_frame(nic)) {
         r->missed++;
         interrupt(r, RxOverflow | RxFIFOOver);
         return;
     }
     if (get16(r->regs + CPlusCmd) & RxChkSum)
         content = content_of(frame, size);
-    if (get32(r->regs + RxConfig) & RX_VLAN_8125 && get_be16(frame + ETHERNET_TYPE) == TYPE_VLAN) {
-        tag = RxVlanTag | get16(frame + ETHERNET_HEAD);
-        size -= VLAN_TAG;
-        memmove(frame + ETHERNET_TYPE, frame + ETHERNET_TYPE + VLAN_TAG, size - ETHERNET_TYPE);
-    }
+    if (get32(r->regs + RxConfig) & RX_VLAN_8125 && has_vlan_tag(frame, size))
+        tag = RxVlanTag | swapped(take_vlan_tag(frame, &size));
     dma_write(get64(descriptor + DESCRIPTOR_ADDRESS), frame, size);
     put32(descriptor, (flags & RingEnd) | FirstFrag | LastFrag | content | (u32)(size + FRAME_CHECK));
     put32(descriptor + 4, tag);
@@ -202,12 +198,8 @@ static void send(struct r8169 *r, size_t size, u32 flags, u32 offloads)
     if (!(flags & TD1_GTSENV4) && offloads & (TD1_TCP_CS | TD1_UDP_CS) &&
         (offloads >> TCPHO_SHIFT & TCPHO_MAX) == transport)
         find_and_put_checksum(frame, size);
-    if (offloads & TxVlanTag) {
-        memmove(frame + ETHERNET_TYPE + VLAN_TAG, frame + ETHERNET_TYPE, size - ETHERNET_TYPE);
-        put_be16(frame + ETHERNET_TYPE, TYPE_VLAN);
-        put16(frame + ETHERNET_HEAD, offloads & VLAN_TAG_SWAPPED);
-        size += VLAN_TAG;
-    }
+    if (offloads & TxVlanTag)
+        put_vlan_tag(frame, &size, swapped(offloads));
     if (!(flags & TD1_GTSENV4))
         send_frame(&r->nic, frame, size);
     else if ((flags >> GTTCPHO_SHIFT & GTTCPHO_MAX) == transport)

@@ -306,13 +306,9 @@ static size_t pack(struct usb_adapter *a, u8 *data, size_t room)
             break;
         memset(data + used, 0, begin + head - used);
         put32(data + begin, (u32)(frame->size + tail) << RX_STS_FL_SHIFT | kind | RX_STS_FT);
-        memcpy(data + begin + head, frame->octets, frame->size);
-        used = begin + head + frame->size;
-        memset(data + used, 0, tail);
+        used = begin + head + put_frame(a, data + begin + head, tail);
         if (has_sum)
-            put16(data + used + RX_FRAME_CHECK, sum);
-        used += tail;
-        drop_frame(a);
+            put16(data + used - RX_CHECKSUM_SIZE, sum);
         if (!(regs[HW_CFG / 4] & HW_CFG_MEF))
             break;
     }

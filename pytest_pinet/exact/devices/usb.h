@@ -139,7 +139,7 @@ static inline void receive_frame(struct nic *nic, u8 *octets, size_t size)
 
     if (!a->plugged || !a->kind->accepts(a, octets))
         return;
-    is_overrun = is_full || (nic->fault == FAULT_OVERRUN && nic->frames_with_fault++ % 2 == 0);
+    is_overrun = is_full || loses_frame(nic);
     a->overruns += is_overrun;
     if (is_full || (is_overrun && !a->kind->marks_lost))
         return;
@@ -165,13 +165,6 @@ static inline size_t rounded_up(size_t size, size_t to)
     return (size + to - 1) / to * to;
 }
 
-static inline bool is_multicast(const u8 *frame)
-{
-    return frame[0] & 1;
-}
-
-/* ---- A VLAN tag, which drivers give and get beside the frame. */
-
 /* Puts a tag into a frame that has VLAN_TAG octets of room in front. Returns where the frame begins now. */
 static inline u8 *with_vlan_tag(u8 *frame, u32 tag)
 {
@@ -182,19 +175,39 @@ static inline u8 *with_vlan_tag(u8 *frame, u32 tag)
     return frame;
 }
 
-static inline bool has_vlan_tag(const struct frame *frame)
+/*
+ * Gives send() each frame of a transfer that has frames behind two words each, aligned to 4 octets. The mask is for the
+ * length in the first word.
+ */
+#define WORDS_SIZE 8
+#define WORDS_ALIGN 4
+static inline void send_each(struct usb_adapter *a, u8 *data, size_t size, u32 length_mask,
+                             void (*send)(struct usb_adapter *a, u8 *frame, size_t size, u32 first, u32 second))
 {
-    return frame->size > ETHERNET_HEAD + VLAN_TAG && get_be16(frame->octets + ETHERNET_TYPE) == TYPE_VLAN;
+    while (size >= WORDS_SIZE + ETHERNET_HEAD) {
+        u32 first = get32(data);
+        size_t length = first & length_mask, step = rounded_up(WORDS_SIZE + length, WORDS_ALIGN);
+
+        if (length < ETHERNET_HEAD || WORDS_SIZE + length > size)
+            return;
+        send(a, data + WORDS_SIZE, length, first, get32(data + 4));
+        if (step >= size)
+            return;
+        data += step;
+        size -= step;
+    }
 }
 
-/* Takes the tag out of a frame and returns it. */
-static inline u32 take_vlan_tag(struct frame *frame)
+/* Copies the first frame that waits to `at`, with `tail` octets of 0 behind. Returns the octets of both. */
+static inline size_t put_frame(struct usb_adapter *a, u8 *at, size_t tail)
 {
-    u32 tag = get_be16(frame->octets + ETHERNET_TYPE + 2);
+    const struct frame *frame = next_frame(a);
+    size_t size = frame->size;
 
-    frame->size -= VLAN_TAG;
-    memmove(frame->octets + ETHERNET_TYPE, frame->octets + ETHERNET_TYPE + VLAN_TAG, frame->size - ETHERNET_TYPE);
-    return tag;
+    memcpy(at, frame->octets, size);
+    memset(at + size, 0, tail);
+    drop_frame(a);
+    return size + tail;
 }
 
 /* ---- Descriptors. */
