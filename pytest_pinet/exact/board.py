@@ -56,6 +56,10 @@ DEVICES_SPI, LINES = 176, 4
 _SPI, _LEVEL_HIGH = 0, 4
 # A range of a PCI bridge: memory with addresses of 32 bits, not prefetchable.
 _PCI_MEMORY_32 = 0x02000000
+# The memory that a NIC behind such a bridge reaches: less than 4 GiB, so that messages have an address of 32 bits.
+_DMA_SIZE = 0x80000000
+# The drivers of QEMU's own PCI Express bridge and of the BCM2711's. Raspberry Pi's kernels have only the second one.
+_QEMU_BRIDGE, BCM2711_BRIDGE = "pci_host_generic", "pcie_brcmstb"
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class ExactNic:
 
     ``driver`` is the driver's name, ``path`` are the modules whose functions are the driver's: the last one is the
     driver itself, before it are its PHY's and the drivers that it is built on. ``functions`` matches the names of
-    these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
+    these functions where they are built into the kernel. ``modules`` are further modules that the board needs, if they
     are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
     device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its
     driver sees that its link is switched off. ``distance_us`` is the distance of single frames: longer than the driver
@@ -138,22 +142,26 @@ def _xhci(_tree: DeviceTree) -> DeviceTree:
 
 
 def _pci(tree: DeviceTree) -> DeviceTree:
-    """Return the nodes of two PCI host bridges (devices/pci.h), each with one NIC that interrupts by messages."""
-    (messages,) = (node["phandle"] for node in tree.values() if node.get("compatible") == text("arm,gic-v2m-frame"))
+    """Return the nodes of two PCI Express bridges (devices/pci.h), as in bcm2711.dtsi of Linux, each with one NIC."""
     found: dict[str, Mapping[str, bytes]] = {}
     for index in range(len(MACS)):
         at, window = DEVICES_AT + index * PLACE, DEVICES_AT + (len(MACS) + index) * PLACE
+        spi, bridge = DEVICES_SPI + index * LINES, cells(_free_phandle(tree) + index)
         found[f"/pcie@{at:x}"] = {
-            "compatible": text("pci-host-ecam-generic"),
+            "compatible": text("brcm,bcm2711-pcie"),
             "device_type": text("pci"),
             # QEMU's own bridge is domain 0.
             "linux,pci-domain": cells(1 + index),
-            "bus-range": cells(0, 0),
             "#address-cells": cells(3),
             "#size-cells": cells(2),
-            "reg": cells(0, at, 0, PLACE),
+            "reg": cells(0, at, 0, 0x9310),
+            # The driver uses only the second one, that of messages.
+            "interrupts": cells(_SPI, spi, _LEVEL_HIGH, _SPI, spi + 1, _LEVEL_HIGH),
             "ranges": cells(_PCI_MEMORY_32, 0, window, 0, window, 0, PLACE),
-            "msi-map": cells(0) + messages + cells(0, 0x10000),
+            "dma-ranges": cells(_PCI_MEMORY_32, 0, 0, 0, 0, 0, _DMA_SIZE),
+            "msi-controller": b"",
+            "msi-parent": bridge,
+            "phandle": bridge,
         }
     return found
 
@@ -209,13 +217,16 @@ _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # In Debian's kernels 6.1.192-3 and 6.12.117-1, the patterns match all functions of the modules but copies of inlined
 # helpers and trace points (tests/functional/exact/test_machines.py).
 NICS: Mapping[str, ExactNic] = {
-    "e1000e": ExactNic("e1000e", "e1000e", ("e1000e",), r"_{0,2}e1000e?_|__ew32|reg_(pattern|set)_", link=(10, 0)),
+    "e1000e": ExactNic(
+        "e1000e", "e1000e", ("e1000e",), r"_{0,2}e1000e?_|__ew32|reg_(pattern|set)_", (_QEMU_BRIDGE,), link=(10, 0)
+    ),
     # The virtual functions of one NIC take the bus addresses behind its own, from 16 slots on.
     "igb": ExactNic(
         "igb",
         "igb",
         ("igb",),
         r"_{0,2}igb_|enable_fqtss|set_(queue_mode|tx_desc)|reg_pattern_",
+        (_QEMU_BRIDGE,),
         qemu=(8, 0),
         properties=("addr=1", "addr=4"),
         # With 0.5 ms, the kernel still worked at the begin of 76 of 256 intervals (QEMU 10.0.2, Debian's 6.1).
@@ -228,7 +239,7 @@ NICS: Mapping[str, ExactNic] = {
         r"_?virtnet_|virtio_net_driver_|(__)?free_old_xmit|start_xmit$|receive_buf$|page_to_skb$|try_fill_recv$|refill_work$"
         r"|put_xdp_frags$|skb_(recv|xmit)_done$|free_receive_page_frags$|mergeable_|buf_(free|to_xdp)$|remove_vq_common$"
         r"|xdp_linearize_page$|xsk_(construct_skb|drop_follow)|check_sq_full|enable_rx_mode_work$",
-        ("virtio_pci",),
+        (_QEMU_BRIDGE, "virtio_pci"),
         properties=(_VIRTIO, _VIRTIO),
     ),
     "gem": ExactNic(
@@ -287,7 +298,7 @@ NICS: Mapping[str, ExactNic] = {
         "rtl8125b",
         ("realtek", "r8169"),
         r"_{0,2}rtl|r8169_|(__)?r8168|mac_mcu_|genphy_no_config_intr",
-        ("pci_host_generic",),
+        (BCM2711_BRIDGE,),
         model=DeviceModel("r8169", _pci),
         windows=_CARD,
     ),
@@ -296,7 +307,7 @@ NICS: Mapping[str, ExactNic] = {
         "i226",
         ("igc",),
         r"(__)?igc_|reg_(pattern|set)_",
-        ("pci_host_generic",),
+        (BCM2711_BRIDGE,),
         model=DeviceModel("igc", _pci),
         windows=_CARD,
     ),
@@ -305,7 +316,7 @@ NICS: Mapping[str, ExactNic] = {
         "aqc107",
         ("atlantic",),
         r"(__)?(aq|hw_atl2?)_",
-        ("pci_host_generic",),
+        (BCM2711_BRIDGE,),
         model=DeviceModel("aqc", _pci),
         # The driver learns the count of its frames once a second, too late for MULTICAST.
         windows=tuple(one for one in _CARD if one != MULTICAST),

@@ -18,7 +18,7 @@ from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
-from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
+from pytest_pinet.exact.board import BCM2711_BRIDGE, MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
@@ -208,10 +208,9 @@ def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> Non
 def _check_driver(board: ExactBoard, kernel_of: Build, build: Build, names: Collection[str], image: bytes) -> None:
     """Raise UnfitBuildError if a build lacks the driver of the board. ``names`` are all modules that it has."""
     nic, driver = board.nic, board.nic.path[-1]
-    # The bus of a model has a driver, too.
-    missing = [name for name in (*(nic.modules if nic.model else ()), driver) if name not in names]
     # Without a tree of modules, the image shows whether the driver is built in: each driver has its name as a text.
     has_tree = bool(kernel_of.of(BuildFileRole.MODULES))
+    missing = [name for name in (*(nic.modules if has_tree else ()), driver) if name not in names]
     if missing and (has_tree or f"{nic.driver}\0".encode() not in image):
         what = "a build" if has_tree else "a kernel without modules (Image,modules.tar.xz names both), and"
         raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
@@ -249,6 +248,11 @@ def _steering(board: ExactBoard, build: Build) -> list[str]:
             )
         if board.machine.slot:
             raise CapabilityError(f"{what} unplugs its NIC, which loses this setting; choose a board without a slot")
+        if key == "irq" and BCM2711_BRIDGE in board.nic.modules:
+            raise CapabilityError(
+                f"{what} has the PCI Express bridge of a Raspberry Pi 4, whose driver cannot move interrupts; choose a "
+                "board without this bridge"
+            )
         if (mask := mask_of(value, range(count))) >> count:
             raise ConfigError(f"{what} has only the processors 0 to {count - 1}")
         commands.append(f"{command} {write_mask(mask) or '0'}")

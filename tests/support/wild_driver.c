@@ -154,15 +154,28 @@ static void do_any_command(void)
 }
 
 #ifdef PCI_CONFIG_SIZE
-/* The kernel gives the device its place, and lets it use the memory. */
+/* The kernel gives the device its place, lets it use the memory, and says where its messages go. */
 static void prepare(void)
 {
     for (unsigned i = 0; i < region_count; i += 2) {
-        u32 bar = PCI_BASE_ADDRESS_0 + 4 * ((struct pci *)((struct registers *)regions[i].device)->device)->identity.bar;
+        const struct pci *pci = ((struct registers *)regions[i].device)->device;
+        u32 bar = EXT_CFG_DATA + PCI_BASE_ADDRESS_0 + 4 * pci->identity.bar, message = any_value() & ~3u;
+        u32 values[][2] = {
+            {PCI_PRIMARY_BUS, 0x10100},
+            {EXT_CFG_INDEX, 1u << PCIE_ECAM_BUS_SHIFT},
+            {bar, (u32)regions[i + 1].at},
+            {bar + 4, 0},
+            {EXT_CFG_DATA + PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER},
+            {EXT_CFG_DATA + MSI_AT, PCI_MSI_FLAGS_ENABLE << 16},
+            {EXT_CFG_DATA + MSI_AT + PCI_MSI_ADDRESS_LO, message},
+            {EXT_CFG_DATA + MSI_AT + PCI_MSI_ADDRESS_LO + 4, 0},
+            {PCIE_MISC_MSI_BAR_CONFIG_LO, message | MSI_ENABLE},
+            {PCIE_MISC_MSI_BAR_CONFIG_LO + 4, 0},
+            {PCIE_MISC_MSI_DATA_CONFIG, any_value() & 0xffff},
+        };
 
-        regions[i].operations->write(regions[i].device, bar, regions[i + 1].at, 4);
-        regions[i].operations->write(regions[i].device, bar + 4, 0, 4);
-        regions[i].operations->write(regions[i].device, PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER, 4);
+        for (unsigned n = 0; n < COUNT(values); n++)
+            regions[i].operations->write(regions[i].device, values[n][0], values[n][1], 4);
     }
 }
 #else

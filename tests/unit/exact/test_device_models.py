@@ -117,5 +117,15 @@ def test_genet_has_its_mac_its_phy_and_its_interrupts() -> None:
     assert found["/aliases"] == {"eth0": text("/ethernet@b000000"), "eth1": text("/ethernet@b100000")}
 
 
+def test_each_pci_card_has_a_bridge_with_a_line_for_its_messages() -> None:
+    found = BOARDS["r8169"].nic.model.nodes({"/gic": {"phandle": cells(0x8002)}}) if BOARDS["r8169"].nic.model else {}
+    assert [*found] == ["/pcie@b000000", "/pcie@b100000"]
+    for index, bridge in enumerate(found.values()):
+        # The driver sets up its own controller of messages only if the bridge is its own parent.
+        assert bridge["msi-parent"] == bridge["phandle"] == cells(0x8003 + index)
+        assert bridge["interrupts"] == cells(0, 176 + 4 * index, 4, 0, 177 + 4 * index, 4)
+        assert bridge["ranges"] == cells(0x02000000, 0, *[0x0B200000 + index * 0x100000, 0] * 2, 0x100000)
+
+
 def test_each_nic_names_its_own_module_last() -> None:
     assert {name: nic.path[-1] for name, nic in NICS.items()}.items() >= {"genet": "genet", "gem": "macb"}.items()

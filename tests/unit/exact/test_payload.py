@@ -20,7 +20,7 @@ from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support.build_files import RELEASE, image, module, tree, write
 
 BOARDS = exact_boards()
-E1000E, MACB, VIRTIO, GENET = (BOARDS[name] for name in ("e1000e", "macb", "virtio-net", "genet"))
+E1000E, MACB, VIRTIO, GENET, R8169 = (BOARDS[name] for name in ("e1000e", "macb", "virtio-net", "genet", "r8169"))
 OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
 
 
@@ -80,13 +80,14 @@ def test_the_folder_of_make_is_a_build(
     # CONFIG_IKCONFIG=m of bcm2711_defconfig: the tree has a folder kernel/ of its own.
     places = own | {"configs": "kernel/configs"}
     config = "".join(f"{name}=y\n" for name in NEEDED)
+    built_in = b"kernel/net/packet/af_packet.ko\nkernel/drivers/pci/controller/pci-host-generic.ko\n"
     files = {
         "Makefile": b"include ../linux/Makefile\n",
         ".config": config.encode(),
         "include/config/kernel.release": f"{RELEASE}\n".encode(),
         "arch/arm64/boot/Image": image(),
         "modules.order": "".join(f"{before}{place}.{ending}\n" for place in places.values()).encode(),
-        "modules.builtin": b"kernel/net/packet/af_packet.ko\n",
+        "modules.builtin": built_in,
         **{f"{place}.ko": module(name, srcversion="FFFF") for name, place in places.items()},
     }
     out = write(tmp_path / "out", files)
@@ -96,7 +97,7 @@ def test_the_folder_of_make_is_a_build(
     }
     assert (tree_of(out) / "kernel/kernel/configs.ko").is_file()
     # A list that changed makes another build, even if no module was built again.
-    (out / "modules.builtin").write_bytes(b"kernel/net/packet/af_packet.ko\nkernel/net/8021q/8021q.ko\n")
+    (out / "modules.builtin").write_bytes(built_in + b"kernel/net/8021q/8021q.ko\n")
     assert "8021q" in (tree_of(out) / "modules.builtin").read_text()
     assert payload.image_hash == hashlib.sha256(image()).hexdigest()
     # Its configuration is read, too.
@@ -165,6 +166,19 @@ def test_interrupts_move_before_the_traffic(base: Build, tmp_path: Path, two: Ex
     third = load_build(str(write(tmp_path / "2", {"build.yaml": b"irq: 2"})))
     with pytest.raises(ConfigError, match=r"^build 2 sets irq: 2, but the exact board e1000e has only the processors "):
         make_payload(two, base, third)
+
+
+def test_interrupts_behind_the_bridge_of_a_raspberry_pi_4_do_not_move(tmp_path: Path) -> None:
+    two = replace(R8169, machine=replace(R8169.machine, smp=2, processors=2))
+    base = build_of(tmp_path / "base", **{name: module(name) for name in ("pcie_brcmstb", "r8169", "pktgen")})
+    build = load_build(str(write(tmp_path / "b", {"build.yaml": b"irq: 1"})))
+    with pytest.raises(
+        CapabilityError,
+        match=r"^build b sets irq: 1, but the exact board r8169 has the PCI Express bridge of a Raspberry Pi 4, whose ",
+    ):
+        make_payload(two, base, build)
+    build = load_build(str(write(tmp_path / "c", {"build.yaml": b"rps: 1"})))
+    assert "rps 2" in script(make_payload(two, base, build).initramfs)
 
 
 def test_a_board_that_cannot_steer_packets_is_one_sentence(base: Build, tmp_path: Path, two: ExactBoard) -> None:
@@ -300,6 +314,17 @@ def test_a_board_cannot_judge_a_build_without_its_driver(base: Build, tmp_path: 
         "a build that changes only igc, lan78xx, r8169 and 1 more",
         "e1000e",
     )
+
+
+def test_a_kernel_of_raspberry_pi_lacks_the_bridge_of_qemu_and_has_that_of_its_own_boards(tmp_path: Path) -> None:
+    names = ("pktgen", "e1000e", "virtio_pci", "virtio_net", "r8169")
+    files = {"Image": image(), **tree(RELEASE, **{name: module(name) for name in names})}
+    files[f"lib/modules/{RELEASE}/modules.builtin"] = b"kernel/drivers/pci/controller/pcie-brcmstb.ko\n"
+    base = load_build(str(write(tmp_path / "base", files)))
+    for board in (E1000E, VIRTIO):
+        with pytest.raises(UnfitBuildError, match=r"^build base has no driver pci_host_generic$"):
+            make_payload(board, base, None)
+    assert [*make_payload(R8169, base, None).modules] == ["pktgen", "r8169"]
 
 
 def test_an_image_without_modules_must_have_the_driver_built_in(base: Build, tmp_path: Path) -> None:
