@@ -48,7 +48,7 @@ def _boot(given: argparse.Namespace) -> int:
     bench = ExactBench(boards[given.board])
     base = stock_build(print, given.kernel)
     payload = bench.payload(base, load_build(given.build) if given.build else None)
-    model = bench.model
+    model = bench.model(payload)
     if given.trace and model is not None:
         model = replace(model, words=f"{model.words},trace=1")
     if given.console:
@@ -57,11 +57,11 @@ def _boot(given: argparse.Namespace) -> int:
     before, show = os.times(), print if given.console else None
     difference = None
     if given.twice:
-        found, second = boot_twice(bench.board, payload, bench.qemu, bench.plugin, model=model)
+        found, second = boot_twice(payload, bench.qemu, bench.plugin, model=model)
         difference = first_difference(found, second)
         print(f"difference: {difference or 'none'}")
     else:
-        found = boot(bench.board, payload, bench.qemu, bench.plugin, model=model, show=show)
+        found = boot(payload, bench.qemu, bench.plugin, model=model, show=show)
     after = os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
     print(f"{used:.1f} s of processor time; driver {found.identity.driver}")

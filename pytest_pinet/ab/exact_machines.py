@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from pytest_pinet.errors import ConfigError
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.measure import ExactBench, stock_build
 from pytest_pinet.exact.payload import OPTIONAL, VLAN_MODULE, Payload, module_names
@@ -29,6 +30,7 @@ class QemuMachines:
         self._stock: Build | None = None
         self._benches: dict[str, ExactBench] = {}
         self._kernels: dict[str, Build] = {}
+        self._pages_kib: dict[str, int] = {}
         # The optional modules that both builds have, by NIC: equal traffic is compared.
         self._optional: dict[str, Collection[str]] = {}
         self._stop = threading.Event()
@@ -45,11 +47,19 @@ class QemuMachines:
         if VLAN in bench.board.nic.windows and VLAN_MODULE not in self._optional[nic]:
             say(f"{nic}: no traffic in a VLAN, because not both builds have the module {VLAN_MODULE}")
         payload = bench.payload(kernel, build, self._optional[nic])
+        self._pages_kib[nic] = payload.pages_kib
         return self._planned(bench, payload, say, proves=True)
 
     def boot(self, nic: str, build: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)
-        return self._planned(bench, bench.payload(self._kernels[nic], build, self._optional[nic]), say)
+        payload = bench.payload(self._kernels[nic], build, self._optional[nic])
+        if (known := self._pages_kib[nic]) != payload.pages_kib:
+            raise ConfigError(
+                f"{build} has pages of {payload.pages_kib} KiB, but {self._kernels[nic]}, with which it is compared, "
+                f"has pages of {known} KiB: they run on different processors, whose counts differ; name a known-good "
+                f"kernel with pages of {payload.pages_kib} KiB (--against)"
+            )
+        return self._planned(bench, payload, say)
 
     def _planned(self, bench: ExactBench, payload: Payload, say: Say, proves: bool = False) -> PlannedExactBoot:
         def boots(number: int) -> int:

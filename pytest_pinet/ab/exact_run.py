@@ -142,7 +142,7 @@ class ExactRun:
             pytest.skip(for_log(str(error)))
         finally:
             if nic in self._series and (identity := self._series[nic].identity) is not None:
-                item.stash[COMBINATION_KEY] = exact_combination(nic, identity.qemu)
+                item.stash[COMBINATION_KEY] = exact_combination(nic, identity)
         turns = [_turn(n, *turn, made) for n, (turn, made) in enumerate(series.boots.items(), 1)]
         names = options.name(Side.A), options.name(Side.B)
         changed = {one.function for window in found.windows for one in window.functions[:MOST_FUNCTIONS]}

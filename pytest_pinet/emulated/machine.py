@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pytest_pinet.builds.image import page_kib
+from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.spec import InterfaceSpec
 
 MANAGEMENT_MAC = "52:54:00:12:34:56"
@@ -18,13 +20,23 @@ TRANSLATED_MIB = 128
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 
 
+def processor_for(pages_kib: int | None) -> str:
+    """Return the processor of a ``virt`` that boots a kernel with pages of this size.
+
+    A Cortex-A72 has no pages of 16 KiB, so that such a kernel would stop there without a word. A Raspberry Pi 5 has
+    Cortex-A76.
+    """
+    return "cortex-a76" if pages_kib == 16 else "cortex-a72"
+
+
 @dataclass(frozen=True)
 class EmulatedMachine:
     """A machine type of QEMU.
 
     ``nics`` maps the Linux driver of a NIC to QEMU's device. ``partition`` is the device of the card's partitions,
     without the number. ``device_trees`` are file names, of which the firmware takes the first that exists (if empty,
-    QEMU makes the device tree). ``board`` is the model whose sections of ``config.txt`` apply.
+    QEMU makes the device tree). ``board`` is the model whose sections of ``config.txt`` apply. ``processor`` is its
+    type; empty text: the machine has only one.
     """
 
     name: str
@@ -36,6 +48,18 @@ class EmulatedMachine:
     partition: str
     device_trees: tuple[str, ...] = ()
     board: str = ""
+    processor: str = ""
+
+    def for_kernel(self, kernel: bytes) -> EmulatedMachine:
+        """Return the machine with a processor that has the pages of this kernel image. Raises LabError."""
+        pages = page_kib(kernel)
+        if self.processor:
+            return replace(self, processor=processor_for(pages))
+        if pages == 16:
+            raise LabError(
+                f"the kernel has pages of {pages} KiB, but the processor of {self.name} has none of this size"
+            )
+        return self
 
     @property
     def cmdline(self) -> str:
@@ -46,7 +70,7 @@ class EmulatedMachine:
 # A virtio NIC has no speed of its own. It reports the speed that is configured.
 VIRT = EmulatedMachine(
     "virt",
-    ("-machine", "virt,gic-version=2", "-cpu", "cortex-a72"),
+    ("-machine", "virt,gic-version=2"),
     (1, 2),
     512,
     {
@@ -61,6 +85,7 @@ VIRT = EmulatedMachine(
     },
     "ttyAMA0",
     "/dev/vda",
+    processor=processor_for(4),
 )
 # raspi3b always has four processors and 1 GiB. The firmware prefers the device tree of Raspberry Pi's own kernels.
 RASPI3B = EmulatedMachine(
@@ -104,6 +129,7 @@ def command(
     ``management``: the board has one more NIC, for ssh.
     """
     argv = ["qemu-system-aarch64", *machine.arguments, "-m", f"{machine.memory_mib}M"]
+    argv += ["-cpu", machine.processor] if machine.processor else []
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-smp", str(machine.processors[0 if virtual_clock else 1])]
     if virtual_clock:
         argv += ["-icount", f"shift={INSTRUCTION_SHIFT},sleep=on"]

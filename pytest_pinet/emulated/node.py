@@ -157,6 +157,7 @@ class EmulatedNode(VirtualNode):
         try:
             read = partial(read_boot, self._file)
             chosen = await asyncio.to_thread(choose, read, model, tryboot, machine.device_trees)
+            machine = machine.for_kernel(chosen.kernel)
         except LabError as error:
             self.console.say(f"firmware: {error}\n")
             return

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB
+from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT, TRANSLATED_MIB, processor_for
 from pytest_pinet.evidence.fdt import DeviceTree, cells, text
-from pytest_pinet.model.exact import BATCH, DOWN_UP, LINK, MULTICAST, REPLUG, VLAN
+from pytest_pinet.model.exact import BATCH, DOWN_UP, LINK, MULTICAST, REPLUG, USUAL_PAGES_KIB, VLAN
 
 # The device under test, and its peer in the network namespace.
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -22,31 +22,29 @@ CMDLINE = "console=ttyAMA0,115200 loglevel=4 panic=-1 nokaslr ipv6.disable=1"
 
 @dataclass(frozen=True)
 class ExactMachine:
-    """A machine type of QEMU.
+    """QEMU's machine ``virt`` with so many processors of one type. Lab files have its ``name``.
 
-    ``kernel_at`` is the physical address of the kernel image: QEMU loads it 2 MiB above the begin of the memory. It has
-    ``smp`` processors, of which the kernel uses ``processors``. ``cmdline`` are words for its kernel. The NIC under
-    test is in the ``slot``, from which it can be unplugged; empty text: on the board itself.
+    The NIC under test is in the ``slot``, from which it can be unplugged; empty text: on the board itself.
     """
 
     name: str
-    arguments: tuple[str, ...]
-    memory_mib: int
-    kernel_at: int
-    smp: int = 1
+    processor: str = processor_for(USUAL_PAGES_KIB)
     processors: int = 1
-    cmdline: str = ""
     slot: str = ""
 
+    def for_pages(self, pages_kib: int) -> ExactMachine:
+        """Return the machine for a kernel with pages of this size. With another processor, it has another name."""
+        processor = processor_for(pages_kib)
+        if processor == self.processor:
+            return self
+        return replace(self, name=f"{self.name}-{processor.removeprefix('cortex-')}", processor=processor)
 
-# dtb-randomness: QEMU would write random seeds into the device tree.
-VIRT = ExactMachine(
-    "virt", ("-machine", "virt,gic-version=2,dtb-randomness=off", "-cpu", "cortex-a72"), 512, 0x40200000
-)
-VIRT_SLOT = replace(VIRT, name="virt-slot", slot="nic-slot")
-# The machine always has four processors. Only one of them is used.
-VERSAL = ExactMachine("xlnx-versal-virt", ("-machine", "xlnx-versal-virt"), 1024, 0x200000, 4, 1, "maxcpus=1")
 
+VIRT = ExactMachine("virt")
+VIRT_SLOT = ExactMachine("virt-slot", slot="nic-slot")
+MEMORY_MIB = 512
+# The physical address of the kernel image: QEMU loads it 2 MiB above the begin of the memory.
+KERNEL_AT = 0x40200000
 
 # Where device models are in the machine "virt": NIC n has its registers at DEVICES_AT + n * PLACE and its interrupts
 # from SPI DEVICES_SPI + n * LINES on (devices/device.h). QEMU uses neither these addresses nor SPIs from 176 on.
@@ -130,6 +128,45 @@ def _genet(tree: DeviceTree) -> DeviceTree:
     return found
 
 
+def _gem(tree: DeviceTree) -> DeviceTree:
+    """Return the nodes of two GEMs and their clocks, as in rp1.dtsi and bcm2712-rpi-5-b.dts of Raspberry Pi."""
+    free = _free_phandle(tree)
+    # Of the bus, of timestamps, and of Gigabit Ethernet.
+    rates = {"clock-sys": 200_000_000, "clock-eth-tsu": 50_000_000, "clock-eth": 125_000_000}
+    found: dict[str, Mapping[str, bytes]] = {
+        f"/{name}": {
+            "compatible": text("fixed-clock"),
+            "clock-frequency": cells(rate),
+            "#clock-cells": cells(0),
+            "phandle": cells(free + number),
+        }
+        for number, (name, rate) in enumerate(rates.items())
+    }
+    for index, mac in enumerate(MACS):
+        at, spi, phy = DEVICES_AT + index * PLACE, DEVICES_SPI + index * LINES, free + len(rates) + index
+        found[f"/ethernet@{at:x}"] = {
+            # Linux without Raspberry Pi's patches knows only the second name.
+            "compatible": text("raspberrypi,rp1-gem") + text("cdns,macb"),
+            "reg": cells(0, at, 0, 0x4000),
+            "interrupts": cells(_SPI, spi, _LEVEL_HIGH),
+            "#address-cells": cells(1),
+            "#size-cells": cells(0),
+            "clocks": cells(free, free, free + 1, free + 2),
+            "clock-names": b"".join(map(text, ("pclk", "hclk", "tsu_clk", "tx_clk"))),
+            "local-mac-address": bytes.fromhex(mac.replace(":", "")),
+            "phy-mode": text("rgmii-id"),
+            "phy-handle": cells(phy),
+        }
+        found[f"/ethernet@{at:x}/ethernet-phy@1"] = {
+            "reg": cells(1),
+            "phandle": cells(phy),
+            "brcm,powerdown-enable": b"",
+            "eee-broken-1000t": b"",
+            "eee-broken-100tx": b"",
+        }
+    return found
+
+
 def _xhci(_tree: DeviceTree) -> DeviceTree:
     """Return the node of one USB host controller (devices/xhci.h), whose ports have both adapters."""
     return {
@@ -170,6 +207,9 @@ def _free_phandle(tree: DeviceTree) -> int:
     return 1 + max(int.from_bytes(node.get("phandle", b"")) for node in tree.values())
 
 
+# The PHY of a Raspberry Pi 4 and 5.
+_BCM54213PE = ("bcm_phy_lib", "broadcom")
+_BCM54213PE_FUNCTIONS = r"bcm5|_{0,2}bcm_(phy|config|setup)_|brcm_fet_"
 _R8152 = (
     r"_{0,2}rtl(_|81)|r815|(generic_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)|(get|set)_(registers|ethernet_addr)"
     r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
@@ -244,16 +284,18 @@ NICS: Mapping[str, ExactNic] = {
     ),
     "gem": ExactNic(
         "macb",
-        "cadence_gem",
-        ("macb",),
-        r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)|init_reset_optional|ptp_one_step_sync",
-        ("of_mdio", "fixed_phy"),
+        "gem",
+        (*_BCM54213PE, "macb"),
+        r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)|init_reset_optional|ptp_one_step_sync|"
+        + _BCM54213PE_FUNCTIONS,
+        model=DeviceModel("gem", _gem),
+        windows=_CARD,
     ),
     "genet": ExactNic(
         "bcmgenet",
         "genet",
-        ("mdio_bcm_unimac", "bcm_phy_lib", "broadcom", "genet"),
-        r"(__)?bcmgenet_|(init|reset)_umac$|umac_enable_|unimac_mdio_|bcm5|_{0,2}bcm_(phy|config|setup)_|brcm_fet_",
+        ("mdio_bcm_unimac", *_BCM54213PE, "genet"),
+        r"(__)?bcmgenet_|(init|reset)_umac$|umac_enable_|unimac_mdio_|" + _BCM54213PE_FUNCTIONS,
         ("of_mdio",),
         model=DeviceModel("genet", _genet),
         windows=(*_CARD, "fault-padding"),
@@ -329,6 +371,7 @@ PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
         "e1000e",
         "igb",
         "virtio",
+        "gem",
         "genet",
         "rtl8125b",
         "i226",
@@ -341,7 +384,6 @@ PARTS: Mapping[ExactMachine, tuple[str, ...]] = {
         "cdc",
     ),
     VIRT_SLOT: ("e1000e", "virtio"),
-    VERSAL: ("gem",),
 }
 
 
@@ -356,16 +398,16 @@ class ExactBoard:
 
 def machine_arguments(machine: ExactMachine) -> list[str]:
     """Return the value of ``-machine``, and the other arguments on which QEMU's device tree depends."""
-    name, *more = machine.arguments[1:]
-    return [name, *more, "-m", f"{machine.memory_mib}M", "-smp", str(machine.smp)]
+    # dtb-randomness: QEMU would write random seeds into the device tree.
+    own = ["virt,gic-version=2,dtb-randomness=off", "-cpu", machine.processor]
+    return [*own, "-m", f"{MEMORY_MIB}M", "-smp", str(machine.processors)]
 
 
 def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, memory: int) -> list[str]:
     """Return QEMU's arguments. ``memory`` is the descriptor of the file that is the guest's memory."""
     machine, *more = machine_arguments(board.machine)
     argv = ["-machine", f"{machine},memory-backend=ram", *more]
-    size = f"{board.machine.memory_mib}M"
-    argv += ["-object", f"memory-backend-file,id=ram,size={size},mem-path=/proc/self/fd/{memory},share=on"]
+    argv += ["-object", f"memory-backend-file,id=ram,size={MEMORY_MIB}M,mem-path=/proc/self/fd/{memory},share=on"]
     # sleep=off: while the guest is idle, its clock jumps to the next timer, so the host's time plays no part.
     argv += ["-icount", f"shift={INSTRUCTION_SHIFT},sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
     argv += ["-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-nodefaults", "-no-user-config", "-display", "none"]
@@ -374,15 +416,9 @@ def arguments(board: ExactBoard, kernel: Path, initramfs: Path, cmdline: str, me
     if board.machine.slot:
         argv += ["-device", f"pcie-root-port,id={board.machine.slot},chassis=1"]
     # A device model is a plugin, which brings both NICs.
-    for index, mac in enumerate(() if board.nic.model is not None else MACS):
-        if board.machine is VERSAL:
-            argv += ["-nic", f"hubport,hubid=0,mac={mac}"]
-        else:
-            argv += ["-netdev", f"hubport,id=nic{index},hubid=0"]
-            argv += [
-                "-device",
-                ",".join([board.nic.device, *(f"{k}={v}" for k, v in properties(board, index).items())]),
-            ]
+    for index in range(0 if board.nic.model is not None else len(MACS)):
+        argv += ["-netdev", f"hubport,id=nic{index},hubid=0"]
+        argv += ["-device", ",".join([board.nic.device, *(f"{k}={v}" for k, v in properties(board, index).items())])]
     return argv
 
 
@@ -393,6 +429,6 @@ def properties(board: ExactBoard, index: int) -> dict[str, str]:
     return {"netdev": f"nic{index}", "mac": MACS[index], "romfile": "", **own, **place}
 
 
-def cmdline(board: ExactBoard, words: tuple[str, ...]) -> str:
+def cmdline(words: tuple[str, ...]) -> str:
     """Return the kernel's command line, with the words of a build."""
-    return " ".join([*CMDLINE.split(), *board.machine.cmdline.split(), *words])
+    return " ".join([*CMDLINE.split(), *words])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
-from pytest_pinet.exact.board import ExactBoard, arguments
+from pytest_pinet.exact.board import KERNEL_AT, MEMORY_MIB, arguments
 from pytest_pinet.exact.console import Console
 from pytest_pinet.exact.device_models import Model
 from pytest_pinet.exact.events import Events
@@ -62,7 +62,6 @@ class _Ran:
 
 
 def boot_twice(
-    board: ExactBoard,
     payload: Payload,
     qemu: Qemu,
     plugin: Plugin,
@@ -75,9 +74,7 @@ def boot_twice(
     """
     stop = threading.Event()
     with ThreadPoolExecutor(2) as threads:
-        boots = [
-            threads.submit(boot, board, payload, qemu, plugin, stops=(*stops, stop), model=model) for _ in range(2)
-        ]
+        boots = [threads.submit(boot, payload, qemu, plugin, stops=(*stops, stop), model=model) for _ in range(2)]
         try:
             for made in as_completed(boots):
                 made.result()
@@ -88,7 +85,6 @@ def boot_twice(
 
 
 def boot(
-    board: ExactBoard,
     payload: Payload,
     qemu: Qemu,
     plugin: Plugin,
@@ -102,14 +98,15 @@ def boot(
     Raises BuildError if the build fails on the board, LabError if QEMU does or ``stops`` has a set one, CapabilityError
     if the kernel was built without something that the board needs.
     """
-    with _ROOM.guest(board.machine.memory_mib << 20, partial(_check, stops)):
-        ran = _run(board, payload, qemu, plugin, model, cpu_s, stops)
+    board = payload.board
+    with _ROOM.guest(MEMORY_MIB << 20, partial(_check, stops)):
+        ran = _run(payload, qemu, plugin, model, cpu_s, stops)
     if show is not None:
         show(ran.console)
-    results = _checked(board, payload, ran)
+    results = _checked(payload, ran)
     windows: tuple[ExactWindow, ...] = results.windows
     if plugin.path is not None:
-        windows = with_functions(results, read_counts(ran.counts), board.machine.kernel_at)
+        windows = with_functions(results, read_counts(ran.counts), KERNEL_AT)
     identity = ExactIdentity(
         board=board.name,
         machine=board.machine.name,
@@ -128,24 +125,25 @@ def boot(
         image=payload.image_hash,
         cmdline=payload.cmdline,
         modules=payload.modules,
+        pages_kib=payload.pages_kib,
     )
     joined = joined_turns(windows)
     if (empty := next((window for window in joined if not window.packets), None)) is not None:
-        raise BuildError(f"{_what(board, payload)} moved no packet in {empty.name}", "no traffic")
+        raise BuildError(f"{_what(payload)} moved no packet in {empty.name}", "no traffic")
     return ExactBoot(identity, joined)
 
 
-def _what(board: ExactBoard, payload: Payload) -> str:
-    return f"kernel {payload.release} on the exact board {board.name}"
+def _what(payload: Payload) -> str:
+    return f"kernel {payload.release} on the exact board {payload.board.name}"
 
 
-def _checked(board: ExactBoard, payload: Payload, ran: _Ran) -> GuestResults:
+def _checked(payload: Payload, ran: _Ran) -> GuestResults:
     """Return the results of a complete run. Raises BuildError with the reason, and the last lines of the console."""
     lines = ran.console.splitlines()
     if _END in lines:
         return read_results(ran.results)
     excerpt = "\n".join(lines[-_EXCERPT_LINES:])
-    what = _what(board, payload)
+    what = _what(payload)
     if panic := _PANIC.search(ran.console):
         raise BuildError(f"{what} panicked: {panic[1].strip()}", "panic", excerpt)
     failed = next((line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)), None)
@@ -178,7 +176,6 @@ def _check(stops: Sequence[threading.Event]) -> None:
 
 
 def _run(
-    board: ExactBoard,
     payload: Payload,
     qemu: Qemu,
     plugin: Plugin,
@@ -186,8 +183,7 @@ def _run(
     cpu_s: float,
     stops: Sequence[threading.Event],
 ) -> _Ran:
-    size = board.machine.memory_mib << 20
-    events = Events(board, payload.events)
+    events = Events(payload.board, payload.events)
     with (
         closing(events),
         _file("memory") as memory,
@@ -196,12 +192,12 @@ def _run(
         _file("counts") as out,
         _file("device tree") as tree,
     ):
-        os.ftruncate(memory, size)
+        os.ftruncate(memory, MEMORY_MIB << 20)
         _write(kernel, payload.image)
         _write(initramfs, payload.initramfs)
         # The kernel ends QEMU when this thread ends, also when this process is killed.
         argv = ["setpriv", "--pdeathsig", "KILL", *qemu.command]
-        argv += arguments(board, _path(kernel), _path(initramfs), payload.cmdline, memory)
+        argv += arguments(payload.board, _path(kernel), _path(initramfs), payload.cmdline, memory)
         if plugin.path is not None:
             patience = int(HANGS_S * 1e9) >> INSTRUCTION_SHIFT
             argv += ["-plugin", f"{plugin.path},out={_path(out)},patience={patience}{events.plugin_words}"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.exact.board import NICS, PARTS, VERSAL, VIRT, ExactBoard, ExactMachine
+from pytest_pinet.exact.board import NICS, PARTS, ExactBoard, ExactMachine
 from pytest_pinet.model.lab import EXACT, Node
 
 DEFAULT = "exact"
@@ -46,11 +46,8 @@ def _board(node: Node) -> ExactBoard:
 
 
 def _with_cores(machine: ExactMachine, node: Node) -> ExactMachine:
-    cores = node.board.cores
-    if cores not in (1, 2) or (cores == 2 and machine is VERSAL):
+    if (cores := node.board.cores) not in (1, 2):
         raise ConfigError(
-            f"board '{node.board.name}' of node '{node.name}' has {cores} cores; an exact board has 1 "
-            f"({VIRT.name}: 1 or 2)",
-            node.where,
+            f"board '{node.board.name}' of node '{node.name}' has {cores} cores; an exact board has 1 or 2", node.where
         )
-    return machine if cores == machine.processors else replace(machine, smp=cores, processors=cores)
+    return replace(machine, processors=cores)

@@ -16,9 +16,9 @@ from pathlib import Path
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import KERNEL, kernel_package
 from pytest_pinet.errors import CapabilityError, LabError
-from pytest_pinet.exact.board import ExactBoard, arguments
+from pytest_pinet.exact.board import ExactBoard, ExactMachine, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
-from pytest_pinet.exact.device_models import model_for
+from pytest_pinet.exact.device_models import Model, model_for
 from pytest_pinet.exact.events import events_of
 from pytest_pinet.exact.payload import OPTIONAL, Payload, make_payload
 from pytest_pinet.exact.qemu import find_qemu, plugin_for
@@ -40,14 +40,17 @@ def stock_build(report: Say, name: str = KERNEL) -> Build:
 
 
 class ExactBench:
-    """One exact board, with the QEMU and the plugin that boot it on this machine."""
+    """One exact board, with the QEMU and the plugin that boot it on this machine.
+
+    Each payload has its own machine: the pages of its kernel choose the processor.
+    """
 
     def __init__(self, board: ExactBoard) -> None:
         """Find QEMU and build the plugin. Raises LabError, CapabilityError."""
         self.board = board
         self.qemu = find_qemu(board)
         self.plugin = plugin_for(self.qemu, board.machine.processors)
-        self.model = model_for(board, self.qemu)
+        self._models: dict[ExactMachine, Model | None] = {}
         if board.machine.slot and self.plugin.path is None:
             # The plugin stops the guest during an event.
             raise CapabilityError(f"the exact board {board.name} cannot run: {self.plugin.missing}")
@@ -57,7 +60,16 @@ class ExactBench:
         every = amounts_of(self.board, self.qemu.version)
         # The plugin stops the guest while the host does something.
         amounts = [amount for amount in every if self.plugin.path is not None or not events_of(amount)]
-        return make_payload(self.board, base, build, amounts=amounts, optional=optional)
+        payload = make_payload(self.board, base, build, amounts=amounts, optional=optional)
+        self.model(payload)
+        return payload
+
+    def model(self, payload: Payload) -> Model | None:
+        """Return the model of the board's NIC in the machine of a payload; None if QEMU itself has the NIC."""
+        machine = payload.board.machine
+        if machine not in self._models:
+            self._models[machine] = model_for(payload.board, self.qemu)
+        return self._models[machine]
 
     def is_proved(self, payload: Payload) -> bool:
         """Return whether ``known_good`` takes the values of this build from the cache."""
@@ -77,7 +89,7 @@ class ExactBench:
 
         def proved() -> ExactBoot:
             say(f"{self.board.name}: booting {payload.build} twice, to prove that its values repeat")
-            first, second = boot_twice(self.board, payload, self.qemu, self.plugin, stops, self.model)
+            first, second = boot_twice(payload, self.qemu, self.plugin, stops, self.model(payload))
             if (difference := first_difference(first, second)) is not None:
                 raise LabError(
                     f"the exact board {self.board.name} is not exact on this machine: {difference}", _ORDINARY
@@ -96,15 +108,18 @@ class ExactBench:
 
         def booted() -> ExactBoot:
             say(f"{self.board.name}: booting {payload.build}")
-            return boot(self.board, payload, self.qemu, self.plugin, stops=stops, model=self.model)
+            return boot(payload, self.qemu, self.plugin, stops=stops, model=self.model(payload))
 
         return boot_once(self._key("once", payload), booted, say)
 
     def _key(self, kind: str, payload: Payload) -> str:
-        argv = arguments(self.board, Path("kernel"), Path("initramfs"), payload.cmdline, 0)
+        argv, model = (
+            arguments(payload.board, Path("kernel"), Path("initramfs"), payload.cmdline, 0),
+            self.model(payload),
+        )
         # The initramfs holds the modules, the traffic program and its script.
         initramfs = hashlib.sha256(payload.initramfs).hexdigest()
-        of_qemu = self.qemu.sha256, self.plugin.sha256, self.model.sha256 if self.model is not None else ""
+        of_qemu = self.qemu.sha256, self.plugin.sha256, model.sha256 if model is not None else ""
         # A kept boot says which functions are the driver's.
         nic = *self.board.nic.path, self.board.nic.functions
         return key_of(kind, self.board.name, *argv, payload.image_hash, initramfs, *of_qemu, *nic)

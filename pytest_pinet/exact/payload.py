@@ -23,7 +23,7 @@ from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
 from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
-from pytest_pinet.model.exact import VLAN
+from pytest_pinet.model.exact import USUAL_PAGES_KIB, VLAN
 from pytest_pinet.tuning.offloads import kernel_feature
 from pytest_pinet.tuning.values import mask_of, write_mask
 
@@ -44,8 +44,9 @@ _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 @dataclass(frozen=True)
 class Payload:
-    """What a board boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
+    """What ``board`` boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
+    The kernel has pages of ``pages_kib``, and the board a processor that has such pages.
     ``words`` are the command line without a meaningless change. ``files`` are the modules by name in the order in which
     they are loaded, and ``options`` the parameters of some of them. ``is_signed``: the kernel takes only modules with
     their signature, so nothing is added to them. ``script`` is what the traffic program does when the modules are
@@ -53,9 +54,11 @@ class Payload:
     does while the guest runs, in this order. ``variation`` is the number of the meaningless change; 0 is none.
     """
 
+    board: ExactBoard
     build: str
     release: str
     image: bytes
+    pages_kib: int
     words: str
     files: Mapping[str, bytes]
     options: Mapping[str, Sequence[str]]
@@ -147,6 +150,8 @@ def make_payload(
     if build is not kernel_of:
         _check_fit(build, kernel_of, paths)
     image = _image(kernel_of)
+    pages_kib = _pages_kib(kernel_of, image)
+    board = replace(board, machine=board.machine.for_pages(pages_kib))
     settings = [*_steering(board, build), *_sysctls(build), *_features(board, build)]
     require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     names = module_names(base, build)
@@ -165,10 +170,12 @@ def make_payload(
     counter = ["counter"] if board.machine.processors == 1 else []
     traffic = [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
     return Payload(
+        board=board,
         build=str(build),
         release=kernel_of.release or "",
         image=image,
-        words=cmdline(board, tuple(words)),
+        pages_kib=pages_kib,
+        words=cmdline(tuple(words)),
         files={name: _read(paths[name], is_signed) for name in order},
         options=options,
         is_signed=is_signed,
@@ -274,18 +281,23 @@ def _sysctls(build: Build) -> list[str]:
 
 
 def _image(build: Build) -> bytes:
-    """Return the kernel image as QEMU loads it. Raises ConfigError, CapabilityError."""
+    """Return the kernel image as QEMU loads it. Raises ConfigError."""
     (file,) = build.of(BuildFileRole.KERNEL)
     try:
-        image = arm64_image(Path(file.path).read_bytes(), file.path)
+        return arm64_image(Path(file.path).read_bytes(), file.path)
     except LabError as error:
         raise ConfigError(error.message) from None
-    if (pages := page_kib(image)) not in (4, None):
+
+
+def _pages_kib(build: Build, image: bytes) -> int:
+    """Return the size of the pages of a kernel. Raises CapabilityError for a size that no exact board has."""
+    if (pages := page_kib(image)) == 64:
         raise CapabilityError(
-            f"{build} has pages of {pages} KiB, but exact boards need pages of 4 KiB: build it with "
-            "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
+            f"{build} has pages of {pages} KiB, but exact boards have pages of 4 or 16 KiB: build it with "
+            "CONFIG_ARM64_4K_PAGES or CONFIG_ARM64_16K_PAGES"
         )
-    return image
+    # Images of Linux before 4.6 do not say it.
+    return pages or USUAL_PAGES_KIB
 
 
 def _read(path: Path, signed: bool) -> bytes:

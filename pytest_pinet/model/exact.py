@@ -13,6 +13,8 @@ from pytest_pinet.model.traffic import Direction
 
 # Instructions outside of all functions of the kernel: the traffic program, and code at unknown addresses.
 USER, UNKNOWN = "[user]", "[unknown]"
+# The size of a kernel's pages that ids do not name.
+USUAL_PAGES_KIB = 4
 # Traffic of a window that is an event.
 LINK, REPLUG, DOWN_UP = "link", "replug", "down-up"
 # Traffic of windows in which frames come one by one. FAULT is followed by the name of a fault.
@@ -124,7 +126,8 @@ class ExactIdentity:
     ``plugin_api`` is the version of QEMU's plugin interface, None without a plugin; ``no_functions`` is then the
     reason, one sentence. ``traffic`` is the hash of the traffic program. The build brings ``kernel`` (the release),
     ``banner`` (the whole version line), ``image`` (the hash of the kernel image), ``modules`` (the hashes of the loaded
-    modules by name), and words of ``cmdline``.
+    modules by name), and words of ``cmdline``. ``pages_kib`` is the size of the kernel's pages, which chooses the
+    processor of the ``machine``: both builds must have the same.
     """
 
     board: str
@@ -144,6 +147,7 @@ class ExactIdentity:
     image: str
     cmdline: str
     modules: Mapping[str, str]
+    pages_kib: int = USUAL_PAGES_KIB
 
 
 @dataclass(frozen=True)

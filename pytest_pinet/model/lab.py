@@ -13,7 +13,7 @@ from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
 # What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine. Exact boards
 # are virt, or one of EXACT_MACHINES, which no launcher can run.
-EXACT_MACHINES = ("virt-slot", "xlnx-versal-virt")
+EXACT_MACHINES = ("virt-slot",)
 MACHINES = ("namespace", "virt", "raspi3b", *EXACT_MACHINES)
 # The name of the board's own NIC.
 ONBOARD = "onboard"

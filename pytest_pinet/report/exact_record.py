@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pytest_pinet.judge.difference import VERDICTS
 from pytest_pinet.judge.exact import ExactChange, WindowChange
-from pytest_pinet.model.exact import ExactIdentity, Function
+from pytest_pinet.model.exact import USUAL_PAGES_KIB, ExactIdentity, Function
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
@@ -26,12 +26,13 @@ _RECORDED = 50
 _NO_LIMIT = "an exact board has no physical limit: its time is a count of instructions"
 
 
-def exact_combination(nic: str, qemu: str = "", traffic: str = "") -> CombinationRecord:
-    """Return the combination of an exact board. Values of another QEMU are another metric.
+def exact_combination(nic: str, ran: ExactIdentity | None = None, traffic: str = "") -> CombinationRecord:
+    """Return the combination of an exact board. Values of another QEMU, or of other pages, are another metric.
 
-    ``qemu`` is empty before the first boot.
+    ``ran`` is what ran on the board, None before the first boot.
     """
-    identity = CombinationId(EXACT, nic, "pair", f"qemu={qemu}" if qemu else "")
+    pages = f"+pages={ran.pages_kib}k" if ran is not None and ran.pages_kib != USUAL_PAGES_KIB else ""
+    identity = CombinationId(EXACT, nic, "pair", f"qemu={ran.qemu}{pages}" if ran is not None else "")
     ends = f"{EXACT}:eth0", f"{EXACT}:eth1"
     both = tuple(EndRecord(end=end, port="") for end in ends)
     return CombinationRecord.of(identity, id=str(identity), traffic=traffic, dut=ends[0], peer=ends[1], ends=both)
@@ -65,7 +66,7 @@ def _record(
 ) -> ResultRecord:
     way = one.b.direction
     traffic = one.b.name.removesuffix(f"-{way}")
-    combination = exact_combination(b.board, b.qemu, traffic)
+    combination = exact_combination(b.board, b, traffic)
     a_bps, b_bps = one.a.goodput_bps, one.b.goodput_bps
     direction = DirectionJudgement(
         VERDICTS[one.result],

@@ -175,7 +175,7 @@ def change_cell(change: float | None) -> str:
 
 
 def board_text(exact: ExactChangeRecord) -> str:
-    """Return where the values come from: ``xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)``."""
+    """Return where the values come from: ``virt with gem, QEMU 7.2.22 (emulated, exact)``."""
     processors = "" if exact.processors == 1 else f", {exact.processors} CPUs"
     return f"{exact.machine} with {exact.device}{processors}, QEMU {exact.qemu} ({MARK})"
 

@@ -20,12 +20,19 @@ def note(build_id: bytes = BUILD_ID) -> bytes:
     return struct.pack("<III", 4, len(build_id), 3) + b"GNU\0" + build_id
 
 
-def image(release: str = RELEASE, size: int = 5000, vermagic: str = VERMAGIC, build_id: bytes = BUILD_ID) -> bytes:
-    """Return an arm64 Image: its header, and the kernel's version texts."""
+def image(
+    release: str = RELEASE,
+    size: int = 5000,
+    vermagic: str = VERMAGIC,
+    build_id: bytes = BUILD_ID,
+    pages_kib: int | None = None,
+) -> bytes:
+    """Return an arm64 Image: its header, and the kernel's version texts. An old Image says nothing about its pages."""
     version = VERSION.replace(RELEASE, release)
     # The last link step leaves a version text without a number.
     text = b"\0".join([version.replace("#1", "#").encode() + b"\n", version.encode() + b"\n", vermagic.encode(), b""])
-    head = b"MZ\0\x91" + b"\0" * 52 + b"ARM\x64" + b"\0" * 4
+    flags = {None: 0, 4: 1, 16: 2, 64: 3}[pages_kib] << 1
+    head = (b"MZ\0\x91".ljust(24, b"\0") + struct.pack("<Q", flags)).ljust(56, b"\0") + b"ARM\x64" + b"\0" * 4
     return (head + text + b"\0" * (-len(head + text) % 4) + note(build_id)).ljust(size, b"\0")
 
 

@@ -11,8 +11,8 @@ from pytest_pinet.model.traffic import Direction
 PACKETS = 20_000
 IDENTITY = ExactIdentity(
     board="macb",
-    machine="xlnx-versal-virt",
-    nic="cadence_gem",
+    machine="virt",
+    nic="gem",
     model="",
     driver="macb",
     driver_modules=("macb",),

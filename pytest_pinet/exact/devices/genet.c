@@ -12,7 +12,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "device.h"
-#include "phy.h"
+#include "bcm54213pe.h"
 
 #define GENET_SIZE 0x10000u
 #define SYS_REV_CTRL 0x0000
@@ -101,21 +101,12 @@ enum { RING_POINTER = 0, RING_INDEX = 2, RING_OTHER_INDEX = 3, RING_BUF_SIZE = 4
 #define HFB_FILTER_CNT 48
 #define HFB_NIBBLES_SHIFT 16
 
-#define PHY_ID_BCM54213PE 0x600d84a2u
-/* MII_BCM54XX_SHD: bit 15 writes, bits 14-10 choose. MII_BCM54XX_EXP_DATA behind MII_BCM54XX_EXP_SEL. */
-enum { BCM54XX_EXP_DATA = 0x15, BCM54XX_EXP_SEL = 0x17, BCM54XX_AUX_CTL = 0x18, BCM54XX_SHD = 0x1c };
-#define SHADOW_WRITE 0x8000u
-#define SHADOW_SHIFT 10
-#define SHADOW_DATA 0x03ffu
-#define AUX_SELECT 0x0007u
-#define AUX_READ_SHIFT 12
-
 struct genet {
     struct nic nic;
     struct registers registers;
     void *irq[2];
     u32 regs[GENET_SIZE / 4], status[2], mask[2];
-    u16 phy[PHY_REGISTERS], shadow[32], auxiliary[8], expansion[256];
+    struct bcm_phy phy;
 };
 
 static u32 *ring_of(struct genet *g, u32 dma, unsigned number)
@@ -282,29 +273,6 @@ static void transmit(struct genet *g, unsigned number)
         ring_done(g, number, 0, UMAC_IRQ_TXDMA_MBDONE);
 }
 
-static u32 mdio_read(struct genet *g, unsigned number)
-{
-    u32 own = g->phy[number];
-
-    switch (number) {
-    case BCM54XX_EXP_DATA: return g->expansion[g->phy[BCM54XX_EXP_SEL] & 0xff];
-    case BCM54XX_AUX_CTL: return g->auxiliary[own >> AUX_READ_SHIFT & AUX_SELECT];
-    case BCM54XX_SHD: return (own & ~SHADOW_DATA) | g->shadow[own >> SHADOW_SHIFT & 31];
-    default: return own;
-    }
-}
-
-static void mdio_write(struct genet *g, unsigned number, u32 value)
-{
-    phy_write(g->phy, number, value);
-    if (number == BCM54XX_EXP_DATA)
-        g->expansion[g->phy[BCM54XX_EXP_SEL] & 0xff] = (u16)value;
-    if (number == BCM54XX_AUX_CTL)
-        g->auxiliary[value & AUX_SELECT] = (u16)value;
-    if (number == BCM54XX_SHD && value & SHADOW_WRITE)
-        g->shadow[value >> SHADOW_SHIFT & 31] = value & SHADOW_DATA;
-}
-
 /* Returns the command as it is read back. */
 static u32 mdio(struct genet *g, u32 command)
 {
@@ -315,16 +283,16 @@ static u32 mdio(struct genet *g, u32 command)
         return command;
     command &= ~(MDIO_START_BUSY | MDIO_READ_FAIL);
     if (!(command & MDIO_WR))
-        return (command & 0xffff0000) | (there ? mdio_read(g, number) : 0xffff);
+        return (command & 0xffff0000) | (there ? bcm_phy_read(&g->phy, number) : 0xffff);
     if (there)
-        mdio_write(g, number, command & 0xffff);
+        bcm_phy_write(&g->phy, number, command & 0xffff);
     return command;
 }
 
 /* The driver has no interrupt for it: phylib asks the PHY once a second. */
 static void link_changed(struct nic *nic)
 {
-    phy_show_link(((struct genet *)nic)->phy, nic->link);
+    phy_show_link(((struct genet *)nic)->phy.mii, nic->link);
 }
 
 static u64 load(void *device, u64 at, unsigned size)
@@ -381,7 +349,7 @@ static struct nic *make_nic(unsigned which)
     g->nic.link_changed = link_changed;
     g->regs[SYS_REV_CTRL / 4] = SYS_REV_V5;
     g->mask[0] = g->mask[1] = ~0u;
-    phy_power_on(g->phy, PHY_ID_BCM54213PE, true, true);
+    bcm_phy_power_on(&g->phy);
     for (unsigned line = 0; line < 2; line++)
         g->irq[line] = interrupt_of(which, line);
     map_registers(&g->registers, "genet", place_of(which), GENET_SIZE, 4, 4, load, store, g);

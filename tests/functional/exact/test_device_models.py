@@ -50,7 +50,7 @@ def test_the_hash_knows_sources_flags_and_device_tree(monkeypatch: pytest.Monkey
 
     first = digest()
     assert digest() == first
-    assert digest(replace(GENET, machine=replace(GENET.machine, memory_mib=256))) != first
+    assert digest(replace(GENET, machine=GENET.machine.for_pages(16))) != first
     assert GENET.nic.model is not None
     told = replace(GENET.nic, model=replace(GENET.nic.model, words=("chip=other",)))
     assert digest(replace(GENET, nic=told)) != first

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.packed import unpacked
-from pytest_pinet.errors import BuildError, CapabilityError
+from pytest_pinet.errors import BuildError, CapabilityError, LabError
 from pytest_pinet.exact import store
 from pytest_pinet.exact.board import NICS, ExactBoard
 from pytest_pinet.exact.boot import boot
@@ -63,6 +63,14 @@ def stock() -> Build:
 @pytest.fixture(scope="module")
 def newer() -> Build:
     return stock_build(print, "linux-image-6.12-arm64")
+
+
+@pytest.fixture(scope="module")
+def large_pages() -> Build:
+    try:
+        return stock_build(print, "linux-image-6.12-arm64-16k")
+    except LabError as error:
+        pytest.skip(f"this release of Debian has no kernel with pages of 16 KiB: {error.message}")
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +119,7 @@ def board(request: pytest.FixtureRequest) -> ExactBoard:
 
 
 def with_two_processors(board: ExactBoard) -> ExactBoard:
-    return replace(board, name=f"{board.name}-2", machine=replace(board.machine, smp=2, processors=2))
+    return replace(board, name=f"{board.name}-2", machine=replace(board.machine, processors=2))
 
 
 @pytest.mark.parametrize("name", ["e1000e", "virtio-net", "igb"])
@@ -193,6 +201,16 @@ def test_the_newer_kernel_boots_too(board: ExactBoard, newer: Build) -> None:
     found = measured(board, newer, None)
     assert [window.name for window in found.windows] == windows_of(ExactBench(board))
     assert found.identity.kernel.startswith("6.12")
+
+
+@pytest.mark.usefixtures("qemu")
+@pytest.mark.parametrize("name", ["macb", "genet", "e1000e-slot", "r8152"])
+def test_a_kernel_with_pages_of_16_kib_repeats_on_the_processor_that_has_them(large_pages: Build, name: str) -> None:
+    bench = ExactBench(BOARDS[name])
+    found = bench.known_good(bench.payload(large_pages), print).boot
+    assert [window.name for window in found.windows] == windows_of(bench)
+    assert found.identity.machine == f"{BOARDS[name].machine.name}-a76"
+    assert found.identity.pages_kib == 16
 
 
 @pytest.mark.parametrize("kernel", ["stock", "newer"])
@@ -284,7 +302,7 @@ def test_the_functions_of_a_driver_are_known_by_their_names(
 
 def test_without_a_compiler_the_board_runs_without_functions(stock: Build) -> None:
     qemu = find_qemu(E1000E)
-    found = boot(E1000E, make_payload(E1000E, stock, None), qemu, Plugin(None, None, missing="no compiler"))
+    found = boot(make_payload(E1000E, stock, None), qemu, Plugin(None, None, missing="no compiler"))
     assert found.identity.no_functions == "no compiler"
     assert [window.name for window in found.windows] == WINDOWS
     assert all(window.instructions is None and not window.functions for window in found.windows)
@@ -364,7 +382,7 @@ def test_frames_that_come_faster_than_they_are_handled_are_no_measurement(stock:
 def test_a_hang_ends_at_the_limit_of_processor_time(stock: Build) -> None:
     qemu = find_qemu(E1000E)
     with pytest.raises(BuildError, match="e1000e did not end: QEMU used 1 s of processor time") as raised:
-        boot(E1000E, make_payload(E1000E, stock, None), qemu, build_plugin(qemu), cpu_s=1.0)
+        boot(make_payload(E1000E, stock, None), qemu, build_plugin(qemu), cpu_s=1.0)
     assert raised.value.kind == "hang"
 
 
@@ -382,7 +400,7 @@ def test_a_hang_with_interrupts_disabled_ends_by_virtual_time(stock: Build, tmp_
 def test_a_stall_ends_at_the_limit_of_virtual_time(stock: Build) -> None:
     qemu = find_qemu(E1000E)
     with pytest.raises(BuildError, match=r"failed at `.*`: no end within 1 virtual seconds$") as raised:
-        boot(E1000E, make_payload(E1000E, stock, None, limit_s=1), qemu, build_plugin(qemu))
+        boot(make_payload(E1000E, stock, None, limit_s=1), qemu, build_plugin(qemu))
     assert raised.value.kind == "hang"
 
 
@@ -391,7 +409,7 @@ def gate_process() -> Iterator[subprocess.Popen[bytes]]:
     program = (
         "from pytest_pinet.exact.boot import boot; from pytest_pinet.exact.lab_boards import exact_boards; "
         "from pytest_pinet.exact.measure import ExactBench, stock_build; bench = ExactBench(exact_boards()['e1000e']); "
-        "boot(bench.board, bench.payload(stock_build(print)), bench.qemu, bench.plugin)"
+        "boot(bench.payload(stock_build(print)), bench.qemu, bench.plugin)"
     )
     process = subprocess.Popen([sys.executable, "-X", "pinet", "-c", program], stdout=subprocess.DEVNULL)
     yield process

@@ -11,9 +11,8 @@ import pytest
 from pytest_pinet.ab import exact_machines
 from pytest_pinet.ab.exact_machines import QemuMachines
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.errors import LabError
+from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.exact import measure
-from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
@@ -33,7 +32,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Boots:
     stock = write(tmp_path / "stock", {"Image": image(), **tree(RELEASE, **{name: module(name) for name in MODULES})})
     made: Boots = []
 
-    def boot(_board: ExactBoard, payload: Payload, *_: object, **__: object) -> ExactBoot:
+    def boot(payload: Payload, *_: object, **__: object) -> ExactBoot:
         made.append(payload.build.removeprefix("build "))
         # A module of this name does not repeat.
         number = made.count("unsteady.ko")
@@ -45,6 +44,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Boots:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(measure, "find_qemu", lambda _: Qemu(("qemu",), (7, 2, 22), "hash"))
     monkeypatch.setattr(measure, "plugin_for", lambda *_: Plugin(None, None))
+    monkeypatch.setattr(measure, "model_for", lambda *_: None)
     monkeypatch.setattr(measure, "boot", boot)
     monkeypatch.setattr(measure, "boot_twice", twice)
     monkeypatch.setattr(exact_machines, "stock_build", lambda _: load_build(str(stock)))
@@ -113,6 +113,21 @@ def test_both_builds_send_with_our_own_sender_if_one_has_no_pktgen(
     assert senders[2:] == ["sender", "sender"]
     gate(None, load_build(str(tmp_path / "stock")))
     assert senders[4:] == ["pktgen", "pktgen"]
+
+
+def test_builds_with_pages_of_two_sizes_are_refused_before_the_second_boot(boots: Boots, tmp_path: Path) -> None:
+    files = {"Image": image(pages_kib=16), **tree(RELEASE, **{name: module(name) for name in MODULES})}
+    large = load_build(str(write(tmp_path / "large", files)))
+    refused = (
+        r"^build large has pages of 16 KiB, but build stock, with which it is compared, has pages of 4 KiB: .*--against"
+    )
+    with pytest.raises(ConfigError, match=refused):
+        gate(None, large)
+    with pytest.raises(
+        ConfigError, match=r"^build stock has pages of 4 KiB, but build large, .* has pages of 16 KiB: "
+    ):
+        gate(large, load_build(str(tmp_path / "stock")))
+    assert gate(large, large) == (0, 0)
 
 
 def test_a_known_good_driver_that_does_not_repeat_is_refused(boots: Boots, driver: Callable[[str], Build]) -> None:

@@ -25,6 +25,7 @@ from pytest_pinet.virtual.link_models import UNSHAPED
 from pytest_pinet.virtual.requirements import packages_of
 from pytest_pinet.virtual.runtime import Runtime
 from pytest_pinet.virtual.spec import InterfaceSpec, LabSpec, spec_of
+from tests.support.build_files import image
 
 EMULATED = Path(__file__).parents[3] / "lab" / "emulated.yaml"
 
@@ -226,6 +227,26 @@ def test_qemu_ends_when_the_guest_reboots_and_commas_in_paths_are_escaped() -> N
     line = qemu()
     assert " -no-reboot " in line
     assert "file=/a,,b/card" in line
+
+
+@pytest.mark.parametrize(
+    ("pages", "processor"), [(None, "cortex-a72"), (4, "cortex-a72"), (16, "cortex-a76"), (64, "cortex-a72")]
+)
+def test_the_pages_of_a_kernel_choose_the_processor(pages: int | None, processor: str) -> None:
+    """A Cortex-A72 has no pages of 16 KiB: such a kernel would stop there without a word."""
+    argv = command(
+        VIRT.for_kernel(image(pages_kib=pages)), Files("k", "i", "/card"), "", [], "/dev/pts/7", True, (5, 6)
+    )
+    assert argv[argv.index("-cpu") + 1] == processor
+
+
+def test_raspi3b_refuses_a_kernel_whose_pages_its_processor_does_not_have() -> None:
+    assert RASPI3B.for_kernel(image(pages_kib=4)) is RASPI3B
+    assert "-cpu" not in command(RASPI3B, Files("k", "i", "/card"), "", [], "/dev/pts/7", True, (5, 6))
+    with pytest.raises(
+        LabError, match=r"^the kernel has pages of 16 KiB, but the processor of raspi3b has none of this"
+    ):
+        RASPI3B.for_kernel(image(pages_kib=16))
 
 
 @pytest.mark.parametrize("machine", [VIRT, RASPI3B])

@@ -17,8 +17,8 @@ from pytest_pinet.exact.qemu import Plugin, Qemu
 BUSY = "echo begun; while :; do :; done"
 HALTED = "echo begun; exec sleep 60"
 NOTHING = Payload(
-    build="", release="6.12.25", image=b"", words="", files={}, options={}, is_signed=False, script=(), sender="pktgen",
-    events=(),
+    board=exact_boards()["macb"], build="", release="6.12.25", image=b"", pages_kib=4, words="", files={}, options={},
+    is_signed=False, script=(), sender="pktgen", events=(),
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_no_more_machines_run_than_processors_and_a_stopped_run_does_not_wait(mo
     monkeypatch.setattr(boot, "_run", run)
     monkeypatch.setattr(room, "usable_processors", lambda: 1)
     monkeypatch.setattr(boot, "_ROOM", room.Room())
-    words = exact_boards()["macb"], NOTHING, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
+    words = NOTHING, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
     with pytest.raises(BuildError, match=r" did not end: no end$"):
         boot.boot_twice(*words)
     assert most == 1
@@ -109,7 +109,7 @@ def test_a_guest_that_repeats_the_same_code_hangs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(boot, "_run", lambda *_: boot._Ran(console, "", b"", 1))
     message = "^kernel 6.12.25 on the exact board macb hangs: for 60 virtual seconds it repeated the same code$"
     with pytest.raises(BuildError, match=message) as raised:
-        boot.boot(exact_boards()["macb"], NOTHING, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None))
+        boot.boot(NOTHING, Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None))
     assert (raised.value.kind, raised.value.excerpt) == ("hang", console.removesuffix("\n"))
 
 
@@ -118,4 +118,4 @@ def test_a_window_without_packets_is_one_sentence(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(boot, "_run", lambda *_: boot._Ran("\nexact-end\n", results, b"", 0))
     qemu, plugin = Qemu(("qemu",), (10, 0, 2), ""), Plugin(None, None)
     with pytest.raises(BuildError, match=r"^kernel 6.12.25 on the exact board macb moved no packet in pktgen-60-rx$"):
-        boot.boot(exact_boards()["macb"], NOTHING, qemu, plugin)
+        boot.boot(NOTHING, qemu, plugin)

@@ -102,7 +102,7 @@ def test_without_a_compiler_the_board_is_skipped(monkeypatch: pytest.MonkeyPatch
 
 
 def test_two_processors_and_a_newer_qemu_are_not_tried() -> None:
-    two = replace(GENET, machine=replace(GENET.machine, smp=2, processors=2))
+    two = replace(GENET, machine=replace(GENET.machine, processors=2))
     with pytest.raises(CapabilityError, match=r"but QEMU 10\.0\.2 aborts if a plugin is loaded and a second processor"):
         model_for(two, Qemu(("qemu",), (10, 0, 2), ""))
 
@@ -125,6 +125,20 @@ def test_each_pci_card_has_a_bridge_with_a_line_for_its_messages() -> None:
         assert bridge["msi-parent"] == bridge["phandle"] == cells(0x8003 + index)
         assert bridge["interrupts"] == cells(0, 176 + 4 * index, 4, 0, 177 + 4 * index, 4)
         assert bridge["ranges"] == cells(0x02000000, 0, *[0x0B200000 + index * 0x100000, 0] * 2, 0x100000)
+
+
+def test_gem_has_its_clocks_its_phy_and_the_name_that_each_kernel_knows() -> None:
+    model = BOARDS["macb"].nic.model
+    found = model.nodes({"/": {}, "/gic": {"phandle": cells(0x8002)}}) if model else {}
+    first, second = (found[f"/ethernet@{at:x}"] for at in (0x0B000000, 0x0B100000))
+    assert first["compatible"] == b"raspberrypi,rp1-gem\0cdns,macb\0"
+    assert second["local-mac-address"] == bytes.fromhex("020000000002")
+    assert (first["interrupts"], second["interrupts"]) == (cells(0, 176, 4), cells(0, 180, 4))
+    clocks = [found[f"/{name}"]["phandle"] for name in ("clock-sys", "clock-sys", "clock-eth-tsu", "clock-eth")]
+    assert first["clocks"] == second["clocks"] == b"".join(clocks)
+    phys = [found[f"/ethernet@{at}/ethernet-phy@1"]["phandle"] for at in ("b000000", "b100000")]
+    assert [first["phy-handle"], second["phy-handle"]] == phys
+    assert len({*clocks, *phys}) == 5
 
 
 def test_each_nic_names_its_own_module_last() -> None:

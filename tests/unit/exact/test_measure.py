@@ -42,9 +42,9 @@ CHANGES: dict[str, Change] = {
     "command line": lambda _, payload: replace(payload, words=f"{payload.words} quiet"),
     "meaningless change": lambda _, payload: payload.vary(1),
     "QEMU": with_bench(qemu=replace(QEMU, sha256="another")),
-    "device model": with_bench(model=Model(Path("genet.so"), "", b"", "hash of the model")),
+    "device model": with_bench(model=lambda _: Model(Path("gem.so"), "", b"", "hash of another model")),
     "plugin": with_bench(plugin=replace(PLUGIN, sha256="another")),
-    "machine": with_bench(board=replace(MACB, machine=replace(MACB.machine, memory_mib=2048))),
+    "machine": lambda _, payload: replace(payload, board=replace(MACB, machine=MACB.machine.for_pages(16))),
     "board": with_bench(board=replace(MACB, name="another")),
 }
 
@@ -54,6 +54,7 @@ def stock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(measure, "find_qemu", lambda _: QEMU)
     monkeypatch.setattr(measure, "plugin_for", lambda *_: PLUGIN)
+    monkeypatch.setattr(measure, "model_for", lambda *_: Model(Path("gem.so"), "", b"", "hash of the model"))
     modules = {name: module(name) for name in ("macb", "phylink", "pktgen")}
     return load_build(str(write(tmp_path / "stock", {"Image": image(), **tree(RELEASE, **modules)})))
 

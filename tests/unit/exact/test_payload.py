@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.loaded_part import loaded_part
 from pytest_pinet.errors import CapabilityError, ConfigError, UnfitBuildError
-from pytest_pinet.exact.board import ExactBoard
+from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.kernel_config import NEEDED
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import make_payload, traffic_program
@@ -147,7 +147,7 @@ def test_settings_of_a_build_reach_the_kernel(base: Build, tmp_path: Path) -> No
 
 @pytest.fixture
 def two() -> ExactBoard:
-    return replace(E1000E, machine=replace(E1000E.machine, smp=2, processors=2))
+    return replace(E1000E, machine=replace(E1000E.machine, processors=2))
 
 
 @pytest.mark.parametrize(("rps", "mask"), [("1", "2"), ("0", "1"), ("all", "3"), ("off", "0"), ("'0x2'", "2")])
@@ -384,13 +384,27 @@ def test_a_board_with_a_slot_needs_a_kernel_with_hot_plug(base: Build, tmp_path:
         make_payload(BOARDS["virtio-net-slot"], base, None)
 
 
-@pytest.mark.parametrize(("flags", "size"), [(2 << 1, 16), (3 << 1, 64)])
-def test_a_kernel_with_larger_pages_is_one_sentence(base: Build, tmp_path: Path, flags: int, size: int) -> None:
-    data = bytearray(image())
-    data[24] = flags
-    build = load_build(str(write(tmp_path / "b", {"Image": bytes(data), **tree(RELEASE, e1000e=module("e1000e"))})))
-    with pytest.raises(CapabilityError, match=rf" has pages of {size} KiB, but exact boards need pages of 4 KiB: "):
-        make_payload(E1000E, base, build)
-    data[24] = 1 << 1
-    same = load_build(str(write(tmp_path / "c", {"Image": bytes(data), **tree(RELEASE, e1000e=module("e1000e"))})))
-    make_payload(E1000E, base, same)
+def with_pages(folder: Path, pages_kib: int | None) -> Build:
+    files = {"Image": image(pages_kib=pages_kib), **tree(RELEASE, e1000e=module("e1000e"))}
+    return load_build(str(write(folder, files)))
+
+
+@pytest.mark.parametrize(
+    ("pages", "size", "machine", "processor"),
+    [(None, 4, "virt", "cortex-a72"), (4, 4, "virt", "cortex-a72"), (16, 16, "virt-a76", "cortex-a76")],
+)
+def test_the_pages_of_a_kernel_choose_the_processor(
+    tmp_path: Path, pages: int | None, size: int, machine: str, processor: str
+) -> None:
+    payload = make_payload(E1000E, with_pages(tmp_path / "b", pages), None)
+    assert (payload.pages_kib, payload.board.machine.name, payload.board.machine.slot) == (size, machine, "")
+    argv = arguments(payload.board, Path("kernel"), Path("initramfs"), payload.cmdline, 3)
+    assert argv[argv.index("-cpu") + 1] == processor
+
+
+def test_a_kernel_with_pages_of_64_kib_is_one_sentence(base: Build, tmp_path: Path) -> None:
+    refused = (
+        r" has pages of 64 KiB, but exact boards have pages of 4 or 16 KiB: build it with CONFIG_ARM64_4K_PAGES or "
+    )
+    with pytest.raises(CapabilityError, match=refused):
+        make_payload(E1000E, base, with_pages(tmp_path / "b", 64))

@@ -25,7 +25,7 @@ from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_run_files
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
-from pytest_pinet.report.exact_text import function_lines, function_rows, shift_text
+from pytest_pinet.report.exact_text import board_text, exact_label, function_lines, function_rows, shift_text, window_of
 from pytest_pinet.report.export.bencher import bencher
 from pytest_pinet.report.export.github import github
 from pytest_pinet.report.export.gitlab import gitlab
@@ -81,7 +81,7 @@ class TestTerminal:
             "___slab_alloc  frame-60-rx   40.00   76.00  +36.00",
             "    shifts with any binary: not judged by itself",
             "",
-            "macb: xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)",
+            "macb: virt with gem, QEMU 7.2.22 (emulated, exact)",
             "time of the boots: macb A 42.0 s, B 42.0 s",
             "",
             "2 unchanged; 2 boots",
@@ -138,7 +138,7 @@ def test_a_failure_shows_the_functions_of_its_window() -> None:
         "      drivers/net/ethernet/cadence/macb_main.c:1302",
         "  macb_poll [macb]  frame-60-rx   60.00   61.00    +1.00",
         "  rate       5297 pps -> 4890 pps (virtual time)",
-        "  board      xlnx-versal-virt with cadence_gem, QEMU 7.2.22 (emulated, exact)",
+        "  board      virt with gem, QEMU 7.2.22 (emulated, exact)",
         "  repeat     pytest test_x.py",
     ]
 
@@ -396,6 +396,19 @@ def test_the_history_keeps_the_values_of_the_build_and_exports_have_them(tmp_pat
     _, _, again, *_ = lines_of([(run, own) for run, own in [points_of(run_of(SLOW, "slow"))]])
     assert json.loads(again)["point"]["instructions"] == 2334.0
     assert json.loads(again)["point"]["packets_per_second"] == pytest.approx(13690.0)
+
+
+def test_values_of_a_kernel_with_other_pages_are_another_metric() -> None:
+    a, b = (
+        boot(window(RECEIVE), identity=replace(IDENTITY, image=image, pages_kib=16, machine="virt-a76"))
+        for image in ("old", "new")
+    )
+    (found,) = of_boots(a, b, "large pages")
+    assert found.id == "exact:macb/pair/qemu=7.2.22+pages=16k/frame-60-rx"
+    assert exact_label(found.id) == "macb frame-60-rx"
+    assert window_of(found.combination.id) == ""
+    assert found.exact is not None
+    assert board_text(found.exact) == "virt-a76 with gem, QEMU 7.2.22 (emulated, exact)"
 
 
 def test_results_json_follows_the_schema_and_is_read_again(tmp_path: Path) -> None:
