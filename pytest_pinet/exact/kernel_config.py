@@ -48,7 +48,7 @@ def require_config(build: Build, image: bytes, more: Mapping[str, str] = Mapping
 
 
 def kernel_config(build: Build, image: bytes) -> dict[str, str]:
-    """Return the options with which a kernel was built: its own copy, or its package's or its tree's; empty if unknown."""
+    """Return the options with which a kernel was built: of its own copy, its package or its tree; empty if unknown."""
     for data in (image, *_modules_with_copy(build)):
         begin = data.find(_BEGIN)
         end = data.find(_END, begin)
