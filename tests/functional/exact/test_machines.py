@@ -264,6 +264,16 @@ def test_four_instructions_more_are_counted(
     assert {name: change for name, change in changes.items() if change} == {function: 4.0}
 
 
+def test_a_nic_whose_driver_reads_the_mac_only_when_it_is_opened_is_found_also_after_a_replug(
+    stock: Build, tmp_path: Path
+) -> None:
+    """So did ax88179_178a of Linux 6.6.16 to 6.6.22. To open it twice stops its endpoints, and starts them again."""
+    bench = ExactBench(board_or_skip("ax88179"))
+    build = load_build(str(patched_module("mac-at-open-ax88179", tmp_path / "b", "ax88179_178a")))
+    made = bench.known_good(bench.payload(stock, build), print)
+    assert [window.name for window in made.boot.windows] == windows_of(bench)
+
+
 @pytest.mark.skipif(shutil.which(f"{CROSS}nm") is None, reason=f"{CROSS}nm is missing")
 @pytest.mark.parametrize("name", NICS)
 @pytest.mark.parametrize("kernel", ["stock", "newer"])
