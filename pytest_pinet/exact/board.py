@@ -306,7 +306,7 @@ NICS: Mapping[str, ExactNic] = {
         "atlantic",
         "aqc107",
         ("atlantic",),
-        r"(__)?(aq|hw_atl2?)_",
+        r"(__)?(aq|hw_atl2?)_|atl_|a2_fw_|apply_[rt]xsc_cfg|(get|set)_raw_(in|e)gress_record|eee_mask_to_ethtool_mask",
         ("pci_host_generic",),
         model=DeviceModel("aqc", _pci),
         # The driver learns the count of its frames once a second, too late for MULTICAST.

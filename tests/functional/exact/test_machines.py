@@ -48,7 +48,7 @@ WINDOWS = [f"{traffic}-{size}" for traffic in ("frame", "pktgen") for size in SI
 WINDOWS += ["tcp-tx", "tcp-rx", "request-tx", "bulk-tx"]
 # In modules, beside the functions of the driver: copies of inlined helpers of the kernel, and trace points.
 HELPERS = re.compile(
-    r"arch_local_irq_|dma_map_single_attrs|kmalloc_array|netif_stop_queue|readl|clear_bit_unlock|put_page|usb_maxpacket"
+    r"arch_local_irq_|dma_map_single_attrs|kmalloc_array|netif_(stop_queue|tx_disable)|readl|clear_bit_unlock|put_page|usb_maxpacket"
     r"|netdev_tx_sent_queue|irq_domain_create_linear|phy_module_(init|exit)|(init|cleanup)_module"
     r"|(__)?(bpf_|perf_)?trace_|__(probestub|traceiter)_"
 )
