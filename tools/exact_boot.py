@@ -12,6 +12,7 @@ import os
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import KERNEL
@@ -27,7 +28,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("board")
     parser.add_argument("--lab", default=DEFAULT, help="a lab file with exact boards")
-    parser.add_argument("--kernel", default=KERNEL, help="the name of a Debian package, such as linux-image-6.12-arm64")
+    parser.add_argument(
+        "--kernel", default=KERNEL, help="a build with a kernel, or a package of Debian, such as linux-image-6.12-arm64"
+    )
     parser.add_argument("--build", help="a build under test, such as a module")
     parser.add_argument("--twice", action="store_true", help="boot twice at once, and compare")
     parser.add_argument("--console", action="store_true", help="show the kernel's messages")
@@ -46,7 +49,8 @@ def _boot(given: argparse.Namespace) -> int:
     if given.board not in boards:
         raise ConfigError(f"there is no exact board '{given.board}'; accepted: {', '.join(boards)}")
     bench = ExactBench(boards[given.board])
-    base = stock_build(print, given.kernel)
+    is_package = given.kernel.startswith("linux-image-") and not Path(given.kernel).exists()
+    base = stock_build(print, given.kernel) if is_package else load_build(given.kernel)
     payload = bench.payload(base, load_build(given.build) if given.build else None)
     model = bench.model(payload)
     if given.trace and model is not None:

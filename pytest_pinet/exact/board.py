@@ -209,14 +209,15 @@ def _free_phandle(tree: DeviceTree) -> int:
 
 # The PHY of a Raspberry Pi 4 and 5.
 _BCM54213PE = ("bcm_phy_lib", "broadcom")
-_BCM54213PE_FUNCTIONS = r"bcm5|_{0,2}bcm_(phy|config|setup)_|brcm_fet_"
+_BCM54213PE_FUNCTIONS = r"bcm5|_{0,2}bcm_(phy|config|setup|linkmode)_|lre_|brcm_fet_"
 _R8152 = (
-    r"_{0,2}rtl(_|81)|r815|(generic_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)|(get|set)_(registers|ethernet_addr)"
-    r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
-    r"|(read|write)_mii_word"
+    r"_{0,2}rtl(_|81)|r815|((generic|pla|usb)_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)"
+    r"|(get|set)_(registers|ethernet_addr)|determine_ethernet_addr|vendor_mac_passthru_|rxdy_gated_en|wait_oob_"
+    r"|(read|write|intr)_(bulk_)?callback$|bottom_half$|(rx|tx)_bottom$|set_(tx_qlen|carrier)$|fc_pause_|delay_autosuspend$"
+    r"|(generic_)?mii_|(read|write)_mii_word"
 )
 _USBNET = (
-    r"|(__)?usbnet_|__handle_link_change|defer_bh$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
+    r"|(__)?usbnet_|__handle_(link_change|set_rx_mode)$|defer_bh$|build_dma_sg$|(intr|rx|tx)_complete$|rx_(alloc_)?submit|unlink_urbs$"
     r"|wait_skb_queue_empty$|(generic_)?mii_"
 )
 # What adapters and their drivers know: r8152 does not clear the halt of an endpoint, and only two chips give the sum of
@@ -255,7 +256,7 @@ def _usb(
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # In Debian's kernels 6.1.192-3 and 6.12.117-1, the patterns match all functions of the modules but copies of inlined
-# helpers and trace points (tests/functional/exact/test_machines.py).
+# helpers and trace points (tests/functional/exact/test_machines.py), and functions that the compiler inlined there.
 NICS: Mapping[str, ExactNic] = {
     "e1000e": ExactNic(
         "e1000e", "e1000e", ("e1000e",), r"_{0,2}e1000e?_|__ew32|reg_(pattern|set)_", (_QEMU_BRIDGE,), link=(10, 0)
@@ -314,7 +315,7 @@ NICS: Mapping[str, ExactNic] = {
         "lan78xx",
         "lan7800",
         ("microchip", "lan78xx"),
-        r"lan(78xx|88|937x_tx)|(intr|rx|tx)_complete$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
+        r"lan(78|88|937x_tx)|(intr|rx|tx)_complete$|defer_bh$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
         "lan78xx",
         (MULTICAST, *_SUMS),
     ),
@@ -330,7 +331,7 @@ NICS: Mapping[str, ExactNic] = {
         "cdc_ether",
         "cdc",
         ("mii", "usbnet", "cdc_ether"),
-        r"cdc_" + _USBNET,
+        r"cdc_|is_\w*(rndis|activesync)$|speed_change$" + _USBNET,
         "cdc",
         # A gadget does not filter multicast groups.
         _HALTS,
@@ -357,7 +358,7 @@ NICS: Mapping[str, ExactNic] = {
         "atlantic",
         "aqc107",
         ("atlantic",),
-        r"(__)?(aq|hw_atl2?)_",
+        r"(__)?(aq|hw_atl2?)_|atl_|a2_fw_|apply_[rt]xsc_cfg|(get|set)_raw_(in|e)gress_record|eee_mask_to_ethtool_mask",
         (BCM2711_BRIDGE,),
         model=DeviceModel("aqc", _pci),
         # The driver learns the count of its frames once a second, too late for MULTICAST.

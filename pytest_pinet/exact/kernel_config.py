@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,7 +24,9 @@ NEEDED = {
 SLOT = {"CONFIG_HOTPLUG_PCI_PCIE": "PCI Express devices that are plugged in"}
 # What packet steering needs, too.
 RPS = {"CONFIG_RPS": "packet steering"}
-# The kernel's own copy of its configuration (CONFIG_IKCONFIG=y).
+# The kernel's own copy of its configuration: in its image (CONFIG_IKCONFIG=y), or in a module (bcm2711_defconfig has
+# CONFIG_IKCONFIG=m).
+_MODULE = "configs"
 _BEGIN, _END = b"IKCFG_ST", b"IKCFG_ED"
 _SET = re.compile(r"^(CONFIG_\w+)=(.+)$", re.MULTILINE)
 
@@ -46,20 +48,34 @@ def require_config(build: Build, image: bytes, more: Mapping[str, str] = Mapping
 
 
 def kernel_config(build: Build, image: bytes) -> dict[str, str]:
-    """Return the options with which a kernel was built: from its image, its package or its tree; empty if unknown."""
-    begin = image.find(_BEGIN)
-    end = image.find(_END, begin)
-    if 0 <= begin < end:
-        try:
-            return dict(_SET.findall(unpacked(image[begin + len(_BEGIN) : end]).decode("utf-8", "replace")))
-        except Unreadable:
-            pass  # these words may stand in other data
+    """Return the options with which a kernel was built: of its own copy, its package or its tree; empty if unknown."""
+    for data in (image, *_modules_with_copy(build)):
+        begin = data.find(_BEGIN)
+        end = data.find(_END, begin)
+        if 0 <= begin < end:
+            try:
+                return _options(unpacked(data[begin + len(_BEGIN) : end]).decode("utf-8", "replace"))
+            except Unreadable:
+                pass  # these words may stand in other data
     for path in _files(build):
         try:
-            return dict(_SET.findall(path.read_text(encoding="utf-8", errors="replace")))
+            return _options(path.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             continue
     return {}
+
+
+def _options(text: str) -> dict[str, str]:
+    return dict(_SET.findall(text))
+
+
+def _modules_with_copy(build: Build) -> Iterator[bytes]:
+    if (module := build.modules.get(_MODULE)) is not None:
+        for tree in build.of(BuildFileRole.MODULES):
+            try:
+                yield unpacked((Path(tree.path) / module.path).read_bytes())
+            except (Unreadable, OSError):
+                continue  # the payload reads the modules that the board loads, and says what is wrong with them
 
 
 def _files(build: Build) -> list[Path]:

@@ -48,7 +48,7 @@ WINDOWS = [f"{traffic}-{size}" for traffic in ("frame", "pktgen") for size in SI
 WINDOWS += ["tcp-tx", "tcp-rx", "request-tx", "bulk-tx"]
 # In modules, beside the functions of the driver: copies of inlined helpers of the kernel, and trace points.
 HELPERS = re.compile(
-    r"arch_local_irq_|dma_map_single_attrs|kmalloc_array|netif_stop_queue|readl|clear_bit_unlock|put_page|usb_maxpacket"
+    r"arch_local_irq_|dma_map_single_attrs|kmalloc_array|netif_(stop_queue|tx_disable)|readl|clear_bit_unlock|put_page|usb_maxpacket"
     r"|netdev_tx_sent_queue|irq_domain_create_linear|phy_module_(init|exit)|(init|cleanup)_module"
     r"|(__)?(bpf_|perf_)?trace_|__(probestub|traceiter)_"
 )
@@ -280,6 +280,16 @@ def test_four_instructions_more_are_counted(
     }
     # Every other function of the driver executes what it did before, to the last instruction.
     assert {name: change for name, change in changes.items() if change} == {function: 4.0}
+
+
+def test_a_nic_whose_driver_reads_the_mac_only_when_it_is_opened_is_found_also_after_a_replug(
+    stock: Build, tmp_path: Path
+) -> None:
+    """So did ax88179_178a of Linux 6.6.16 to 6.6.22. To open it twice stops its endpoints, and starts them again."""
+    bench = ExactBench(board_or_skip("ax88179"))
+    build = load_build(str(patched_module("mac-at-open-ax88179", tmp_path / "b", "ax88179_178a")))
+    made = bench.known_good(bench.payload(stock, build), print)
+    assert [window.name for window in made.boot.windows] == windows_of(bench)
 
 
 @pytest.mark.skipif(shutil.which(f"{CROSS}nm") is None, reason=f"{CROSS}nm is missing")

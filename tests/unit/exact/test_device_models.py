@@ -21,7 +21,7 @@ from pytest_pinet.exact.qemu import Qemu
 BOARDS = exact_boards()
 GENET = BOARDS["genet"]
 SOURCES = Path(str(resources.files("pytest_pinet.exact").joinpath("devices")))
-WILD_DRIVER = Path(__file__).parents[2] / "support" / "wild_driver.c"
+SUPPORT = Path(__file__).parents[2] / "support"
 
 
 @pytest.fixture(autouse=True)
@@ -47,18 +47,26 @@ def test_a_model_compiles_without_a_warning(source: str, api: int, tmp_path: Pat
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("source", sorted(one.name for one in SOURCES.glob("*.c") if one.name != "selftest.c"))
-def test_a_driver_that_does_everything_wrong_leads_no_model_out_of_its_buffers(source: str, tmp_path: Path) -> None:
+def said_by_driver(driver: str, model: str, folder: Path) -> str:
+    """Build a driver of tests/support with a model, and run it. Return what it says, or how it ended."""
     argv = ["cc", "-O1", "-g", "-pthread", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DAPI=1"]
-    argv += [f'-DMODEL="{source}"', "-I", str(SOURCES), "-o", str(tmp_path / "wild"), str(WILD_DRIVER)]
+    argv += [f'-DMODEL="{model}"', "-I", str(SOURCES), "-o", str(folder / "driver"), str(SUPPORT / driver)]
     subprocess.run(argv, check=True, timeout=120)
     # No model gives its memory back: models exist as long as QEMU runs.
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run(
-        [tmp_path / "wild"], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [folder / "driver"], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.stdout == "inside of all buffers\n", done.stderr[-4000:]
-    assert done.returncode == 0
+    return done.stdout if done.returncode == 0 else f"{done.stdout}{done.stderr[-4000:]} exit code {done.returncode}"
+
+
+@pytest.mark.parametrize("source", sorted(one.name for one in SOURCES.glob("*.c") if one.name != "selftest.c"))
+def test_a_driver_that_does_everything_wrong_leads_no_model_out_of_its_buffers(source: str, tmp_path: Path) -> None:
+    assert said_by_driver("wild_driver.c", source, tmp_path) == "inside of all buffers\n"
+
+
+def test_genet_serves_drivers_that_use_the_default_ring_and_drivers_that_use_ring_0(tmp_path: Path) -> None:
+    assert said_by_driver("genet_rings.c", "genet.c", tmp_path) == "both layouts work\n"
 
 
 @pytest.mark.parametrize("source", sorted(SOURCES.iterdir()), ids=lambda path: path.name)

@@ -1,6 +1,8 @@
 """A kernel that lacks what exact boards need is refused before any boot, if its configuration is known."""
 
 import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.kernel_config import NEEDED, kernel_config, require_config
 from pytest_pinet.model.build import Build
-from tests.support.build_files import RELEASE, image, package, tree, write
+from tests.support.build_files import RELEASE, image, module, package, tree, write
 
 COMPLETE = "# Linux/arm64 6.12\n" + "".join(f"{name}=y\n" for name in NEEDED)
 LACKING = COMPLETE.replace("CONFIG_NET_NS=y", "# CONFIG_NET_NS is not set")
@@ -51,6 +53,16 @@ def test_the_image_itself_can_have_the_configuration(tmp_path: Path) -> None:
     # The same words by chance.
     with pytest.raises(CapabilityError, match=MESSAGE):
         require_config(build, image() + b"IKCFG_ST" + b"\x1f\x8bIKCFG_ED")
+
+
+@pytest.mark.parametrize(("ending", "packed"), [("", bytes), (".xz", lzma.compress), (".gz", gzip.compress)])
+def test_a_module_can_have_the_configuration(ending: str, packed: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    """CONFIG_IKCONFIG=m of bcm2711_defconfig: nothing else in the artefact of a pull request has it."""
+    inside = module("configs") + b"IKCFG_ST" + gzip.compress(LACKING.encode()) + b"IKCFG_ED"
+    modules = {f"lib/modules/{RELEASE}/kernel/kernel/configs.ko{ending}": packed(inside), **tree()}
+    build = load_build(str(write(tmp_path, {"boot/kernel8.img": image(), **modules})))
+    with pytest.raises(CapabilityError, match=MESSAGE):
+        require_config(build, image())
 
 
 def test_a_kernel_whose_configuration_is_nowhere_is_booted(tmp_path: Path) -> None:
