@@ -125,7 +125,7 @@ def boot(
         no_functions=plugin.missing,
         kernel=payload.release,
         banner=results.banner,
-        image=payload.image_hash,
+        image=payload.image.sha256,
         cmdline=payload.cmdline,
         modules=payload.modules,
     )
@@ -197,7 +197,7 @@ def _run(
         _file("device tree") as tree,
     ):
         os.ftruncate(memory, size)
-        _write(kernel, payload.image)
+        _write(kernel, payload.image.data)
         _write(initramfs, payload.initramfs)
         # The kernel ends QEMU when this thread ends, also when this process is killed.
         argv = ["setpriv", "--pdeathsig", "KILL", *qemu.command]

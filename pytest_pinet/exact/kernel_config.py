@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,8 +26,10 @@ NEEDED = {
 SLOT = {"CONFIG_HOTPLUG_PCI_PCIE": "PCI Express devices that are plugged in"}
 # What packet steering needs, too.
 RPS = {"CONFIG_RPS": "packet steering"}
-# The kernel's own copy of its configuration (CONFIG_IKCONFIG=y).
+# The kernel's own copy of its configuration, in its image (CONFIG_IKCONFIG=y) or in the module "configs"
+# (CONFIG_IKCONFIG=m, as in the defconfigs of Raspberry Pi).
 _BEGIN, _END = b"IKCFG_ST", b"IKCFG_ED"
+_MODULE = "configs"
 _SET = re.compile(r"^(CONFIG_\w+)=(.+)$", re.MULTILINE)
 
 
@@ -46,20 +50,31 @@ def require_config(build: Build, image: bytes, more: Mapping[str, str] = Mapping
 
 
 def kernel_config(build: Build, image: bytes) -> dict[str, str]:
-    """Return the options with which a kernel was built: from its image, its package or its tree; empty if unknown."""
-    begin = image.find(_BEGIN)
-    end = image.find(_END, begin)
-    if 0 <= begin < end:
-        try:
-            return dict(_SET.findall(unpacked(image[begin + len(_BEGIN) : end]).decode("utf-8", "replace")))
-        except Unreadable:
-            pass  # these words may stand in other data
+    """Return the options with which a kernel was built; empty if unknown.
+
+    They are in its image, in one of its modules, in its package or in its tree.
+    """
+    for data in chain([image], _module(build)):
+        begin = data.find(_BEGIN)
+        end = data.find(_END, begin)
+        if 0 <= begin < end:
+            # These words may stand in other data.
+            with suppress(Unreadable):
+                return dict(_SET.findall(unpacked(data[begin + len(_BEGIN) : end]).decode("utf-8", "replace")))
     for path in _files(build):
         try:
             return dict(_SET.findall(path.read_text(encoding="utf-8", errors="replace")))
         except OSError:
             continue
     return {}
+
+
+def _module(build: Build) -> Iterator[bytes]:
+    """Yield the module that has the configuration, if the build has this module."""
+    for tree in build.of(BuildFileRole.MODULES):
+        if (module := build.modules.get(_MODULE)) is not None:
+            with suppress(OSError, Unreadable):
+                yield unpacked((Path(tree.path) / module.path).read_bytes())
 
 
 def _files(build: Build) -> list[Path]:

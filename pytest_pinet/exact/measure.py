@@ -107,4 +107,4 @@ class ExactBench:
         of_qemu = self.qemu.sha256, self.plugin.sha256, self.model.sha256 if self.model is not None else ""
         # A kept boot says which functions are the driver's.
         nic = *self.board.nic.path, self.board.nic.functions
-        return key_of(kind, self.board.name, *argv, payload.image_hash, initramfs, *of_qemu, *nic)
+        return key_of(kind, self.board.name, *argv, payload.image.sha256, initramfs, *of_qemu, *nic)

@@ -6,7 +6,7 @@ import hashlib
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
-from pytest_pinet.exact.board import MACS, ExactBoard, cmdline
+from pytest_pinet.exact.board import MACS, PCI_HOST, ExactBoard, cmdline
 from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
-from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import VLAN
 from pytest_pinet.tuning.offloads import kernel_feature
 from pytest_pinet.tuning.values import mask_of, write_mask
@@ -43,6 +43,18 @@ _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
 @dataclass(frozen=True)
+class KernelImage:
+    """A kernel image as QEMU loads it. All boards of a gate share it, since it may have 40 MB."""
+
+    data: bytes
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the data."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True)
 class Payload:
     """What a board boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
@@ -55,7 +67,7 @@ class Payload:
 
     build: str
     release: str
-    image: bytes
+    image: KernelImage
     words: str
     files: Mapping[str, bytes]
     options: Mapping[str, Sequence[str]]
@@ -77,11 +89,6 @@ class Payload:
     def cmdline(self) -> str:
         """The command line of the kernel."""
         return f"{self.words} pinet.variation={'x' * (self.variation * _LETTERS)}" if self.variation else self.words
-
-    @property
-    def image_hash(self) -> str:
-        """The hash of the kernel image."""
-        return hashlib.sha256(self.image).hexdigest()
 
     @property
     def modules(self) -> Mapping[str, str]:
@@ -148,9 +155,9 @@ def make_payload(
         _check_fit(build, kernel_of, paths)
     image = _image(kernel_of)
     settings = [*_steering(board, build), *_sysctls(build), *_features(board, build)]
-    require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     names = module_names(base, build)
-    _check_driver(board, kernel_of, build, names, image)
+    _check_driver(board, kernel_of, build, names, image.data)
+    require_config(kernel_of, image.data, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     used = names.intersection(optional)
     amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
     # The packet socket of our own sender is a module of Debian's kernels.
@@ -160,7 +167,7 @@ def make_payload(
     _check_change(board, build, order)
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in order}
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in order)]
-    is_signed = _needs_signatures(kernel_config(kernel_of, image), words)
+    is_signed = _needs_signatures(kernel_config(kernel_of, image.data), words)
     sender = PKTGEN if PKTGEN in used else SENDER
     counter = ["counter"] if board.machine.processors == 1 else []
     traffic = [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
@@ -208,10 +215,12 @@ def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> Non
 def _check_driver(board: ExactBoard, kernel_of: Build, build: Build, names: Collection[str], image: bytes) -> None:
     """Raise UnfitBuildError if a build lacks the driver of the board. ``names`` are all modules that it has."""
     nic, driver = board.nic, board.nic.path[-1]
-    # The bus of a model has a driver, too.
-    missing = [name for name in (*(nic.modules if nic.model else ()), driver) if name not in names]
+    # The bus of a NIC has a driver, too. The PHY of QEMU's own NIC needs none.
+    buses = [name for name in nic.modules if nic.model or name == PCI_HOST]
     # Without a tree of modules, the image shows whether the driver is built in: each driver has its name as a text.
+    # It does not show the buses.
     has_tree = bool(kernel_of.of(BuildFileRole.MODULES))
+    missing = [name for name in (*(buses if has_tree else ()), driver) if name not in names]
     if missing and (has_tree or f"{nic.driver}\0".encode() not in image):
         what = "a build" if has_tree else "a kernel without modules (Image,modules.tar.xz names both), and"
         raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
@@ -269,19 +278,26 @@ def _sysctls(build: Build) -> list[str]:
     return [f"write /proc/sys/{name.replace('.', '/')} {value}" for name, value in build.sysctls]
 
 
-def _image(build: Build) -> bytes:
-    """Return the kernel image as QEMU loads it. Raises ConfigError, CapabilityError."""
+def _image(build: Build) -> KernelImage:
+    """Return the kernel image of a build. Raises ConfigError, CapabilityError."""
     (file,) = build.of(BuildFileRole.KERNEL)
-    try:
-        image = arm64_image(Path(file.path).read_bytes(), file.path)
-    except LabError as error:
-        raise ConfigError(error.message) from None
-    if (pages := page_kib(image)) not in (4, None):
+    image = _unpacked_image(file)
+    if (pages := page_kib(image.data)) not in (4, None):
         raise CapabilityError(
             f"{build} has pages of {pages} KiB, but exact boards need pages of 4 KiB: build it with "
             "CONFIG_ARM64_4K_PAGES (for a Raspberry Pi 5: bcm2711_defconfig instead of bcm2712_defconfig)"
         )
     return image
+
+
+# One of each build: to unpack an image takes half a second, and there are many boards.
+@lru_cache(maxsize=2)
+def _unpacked_image(file: BuildFile) -> KernelImage:
+    """Return a kernel image. Raises ConfigError."""
+    try:
+        return KernelImage(arm64_image(Path(file.path).read_bytes(), file.path))
+    except LabError as error:
+        raise ConfigError(error.message) from None
 
 
 def _read(path: Path, signed: bool) -> bytes:

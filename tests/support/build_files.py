@@ -103,7 +103,8 @@ def tree(release: str = RELEASE, **modules: bytes) -> dict[str, bytes]:
         f"lib/modules/{release}/kernel/drivers/net/{name}.ko": data
         for name, data in (modules or {"e1000e": module("e1000e")}).items()
     }
-    return {**found, f"lib/modules/{release}/modules.builtin": b"kernel/net/core.ko\n"}
+    built_in = b"kernel/net/core.ko\nkernel/drivers/pci/controller/pci-host-generic.ko\n"
+    return {**found, f"lib/modules/{release}/modules.builtin": built_in}
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> Path:

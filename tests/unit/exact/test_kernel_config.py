@@ -1,6 +1,7 @@
 """A kernel that lacks what exact boards need is refused before any boot, if its configuration is known."""
 
 import gzip
+import lzma
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.kernel_config import NEEDED, kernel_config, require_config
 from pytest_pinet.model.build import Build
-from tests.support.build_files import RELEASE, image, package, tree, write
+from tests.support.build_files import RELEASE, image, module, package, tree, write
 
 COMPLETE = "# Linux/arm64 6.12\n" + "".join(f"{name}=y\n" for name in NEEDED)
 LACKING = COMPLETE.replace("CONFIG_NET_NS=y", "# CONFIG_NET_NS is not set")
@@ -31,7 +32,14 @@ def of_folder(folder: Path, config: str) -> Build:
     return load_build(str(write(folder / "out", {"Image": image(), f"config-{RELEASE}": config.encode()})))
 
 
-@pytest.fixture(params=[of_package, of_tree, of_folder])
+def of_module(folder: Path, config: str) -> Build:
+    """Return an artefact with a defconfig of Raspberry Pi: the configuration is in a module (CONFIG_IKCONFIG=m)."""
+    configs = module("configs") + b"IKCFG_ST" + gzip.compress(config.encode()) + b"IKCFG_ED"
+    files = {f"lib/modules/{RELEASE}/kernel/kernel/configs.ko.xz": lzma.compress(configs)}
+    return load_build(str(write(folder / "artefact", {"boot/kernel8.img": image(), **tree(), **files})))
+
+
+@pytest.fixture(params=[of_package, of_tree, of_folder, of_module])
 def build(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found: Build = request.param(tmp_path, LACKING)
