@@ -39,6 +39,11 @@ def stock_build(report: Say, name: str = KERNEL) -> Build:
     return load_build(str(kernel_package(name, report)))
 
 
+def stock_release(report: Say) -> str:
+    """Return the release of the newest Debian kernel, which is in the name of its package. Raises LabError."""
+    return kernel_package(KERNEL, report).name.removeprefix("linux-image-").partition("_")[0]
+
+
 class ExactBench:
     """One exact board, with the QEMU and the plugin that boot it on this machine."""
 
