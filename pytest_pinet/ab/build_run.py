@@ -74,7 +74,7 @@ class BuildRun:
     def _head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         recorder = self._session.recorder
-        recorder.warn(*self._options.left_out(), *self._options.keep_configs(recorder.folder.path))
+        recorder.warn(*self._options.notes(), *self._options.keep_configs(recorder.folder.path))
         options = self._options
         sides = [options.record(side) for side in (Side.A, Side.B)]
         turns = len(self.boots.made) + self._turns_of_workers

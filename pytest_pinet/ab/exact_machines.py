@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.exact.board import ExactBoard
-from pytest_pinet.exact.measure import ExactBench, stock_build
+from pytest_pinet.exact.measure import ExactBench, stock_build, stock_release
 from pytest_pinet.exact.payload import OPTIONAL, VLAN_MODULE, Payload, module_names
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import VLAN, MadeExactBoot
@@ -38,6 +38,9 @@ class QemuMachines:
     @property
     def nics(self) -> Sequence[str]:
         return tuple(self._boards)
+
+    def stock_release(self, say: Say) -> str:
+        return stock_release(say)
 
     def known_good(self, nic: str, build: Build | None, new: Build, say: Say) -> PlannedExactBoot:
         bench = self._bench(nic)

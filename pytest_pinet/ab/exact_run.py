@@ -13,18 +13,28 @@ import pytest
 
 from pytest_pinet.ab.boots import known_good_error
 from pytest_pinet.ab.exact_machines import QemuMachines
+from pytest_pinet.ab.exact_options import for_exact_boards
 from pytest_pinet.ab.exact_series import ExactSeries
 from pytest_pinet.ab.options import ABOptions, read_ab_options
 from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
-from pytest_pinet.errors import BuildError, CapabilityError, ConfigError, UnfitBuildError, UnsupportedError
+from pytest_pinet.errors import (
+    BuildError,
+    CapabilityError,
+    ConfigError,
+    Inconclusive,
+    UnfitBuildError,
+    UnsupportedError,
+)
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
-from pytest_pinet.judge.exact import ExactChange, ExactLimits
+from pytest_pinet.judge.change_verdict import STOP
+from pytest_pinet.judge.exact import UNJUDGED, ExactChange, ExactLimits, unjudged
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import Function, MadeExactBoot
 from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import ChangeVerdict
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.exact_record import exact_combination, exact_records
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS
@@ -49,6 +59,9 @@ def measure_exact(session: PinetSession) -> None:
     machines = hook(config=session.config) or QemuMachines(exact_boards(*found.on_command_line("lab")))
     # A NIC that does not exist is a mistake in the command line, not in a test.
     list(chosen(machines.nics, found["nic"], found.origin("nic")))
+    with session.progress:
+        is_named = found["against"] is not None
+        options = for_exact_boards(options, is_named, lambda: machines.stock_release(session.progress.show))
     if session.dry_run is not None:
         session.dry_run.of_builds(options.contents())
     session.exact = run = ExactRun(session, options, machines)
@@ -116,10 +129,14 @@ class ExactRun:
             return
         of_build = {nic: error for nic, error in self._unfit.items() if nic not in self._without_board}
         if of_build:
-            self.refused = self._mistake("build", _no_board(of_build))
-            raise self.refused
+            raise self._refuse(_no_board(of_build))
         if any(isinstance(error, UnfitBuildError) for error in self._unfit.values()):
             raise self._mistake("against", _no_board(self._unfit))
+
+    def _refuse(self, text: str) -> ConfigError:
+        """Return the error for a build under test that ends the run before the first boot."""
+        self.refused = self._mistake("build", text)
+        return self.refused
 
     def _mistake(self, option: str, text: str) -> ConfigError:
         found = settings(self._session.config)
@@ -131,7 +148,9 @@ class ExactRun:
         try:
             with session.progress:
                 if session.dry_run is not None:
-                    boots_of = [one.boots(0) for one in self._planned(nic)]
+                    known, new = self._planned(nic)
+                    # Without a known-good build, B has the values of A.
+                    boots_of = [known.boots(0), new.boots(0) if options.is_judged else 0]
                     session.dry_run.boot(item, nic, [options.name(side) for side in Side], boots_of)
                 self._begin_boots(item.session, nic, limits)
                 series, found = self._result(nic, limits)
@@ -148,9 +167,12 @@ class ExactRun:
         changed = {one.function for window in found.windows for one in window.functions[:MOST_FUNCTIONS]}
         places = _places(options.new, changed)
         a, b = (series.boots[0, side].boot.identity for side in Side)
+        found = found if options.is_judged else unjudged(found)
         records = exact_records(names, (a, b), found, turns, started, lambda function: places.get(function, ""))
         finished = [session.results.finished(item, record) for record in records]
         item.stash[RESULTS_KEY] += finished
+        if not options.is_judged:
+            raise Inconclusive(f"{nic}: {UNJUDGED}")
         return finished
 
     def _begin_boots(self, session: pytest.Session, nic: str, limits: ExactLimits) -> None:
@@ -175,15 +197,17 @@ class ExactRun:
             with self._known_good():
                 a = self._machines.known_good(nic, options.good, options.new, self._say)
         except CapabilityError:
-            self._without_board.add(nic)
+            if options.is_judged:
+                self._without_board.add(nic)
             raise
         except ConfigError as error:
-            raise self._mistake("against", error.message) from None
+            if options.is_judged:
+                raise self._mistake("against", error.message) from None
+            raise self._refuse(error.message) from None
         try:
             return a, self._machines.boot(nic, options.new, self._say)
         except ConfigError as error:
-            self.refused = self._mistake("build", error.message)
-            raise self.refused from None
+            raise self._refuse(error.message) from None
 
     def _say(self, text: str) -> None:
         if threading.get_ident() == self._own:
@@ -196,7 +220,8 @@ class ExactRun:
         future: Future[Judged] = Future()
         try:
             if nic not in self._series:
-                self._series[nic] = ExactSeries(nic, *self._planned(nic), self._options.name(Side.A), self._say)
+                name_of_a = self._options.name(Side.A) if self._options.is_judged else ""
+                self._series[nic] = ExactSeries(nic, *self._planned(nic), name_of_a, self._say)
             series = self._series[nic]
         except Exception as error:
             future.set_exception(error)
@@ -236,6 +261,8 @@ class ExactRun:
         try:
             yield
         except BuildError as error:
+            if not self._options.is_judged:
+                raise
             raise known_good_error(error, self._options.name(Side.A)) from error
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -250,13 +277,19 @@ class ExactRun:
     def head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
         recorder = self._session.recorder
-        recorder.warn(*self._options.left_out(), *self._options.keep_configs(recorder.folder.path))
+        recorder.warn(*self._options.notes(), *self._options.keep_configs(recorder.folder.path))
         a, b = (self._options.record(side) for side in (Side.A, Side.B))
         turns = {one.combination.id: one.change.turns for one in results if one.change is not None}
         # A boot of an earlier run takes no time. Workers made the boots of their results.
         made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
         fresh = sum(not one.cached for series in self._series.values() for one in series.boots.values())
-        return change_head(a, b, results, False, max(made, fresh), failed, interrupted, exact=True)
+        head = change_head(a, b, results, False, max(made, fresh), failed, interrupted, exact=True)
+        if self._options.is_judged:
+            return head.replace(sentence=f"{head.sentence[:-1]}; {note}.") if (note := self._options.note) else head
+        if head.answer != ChangeVerdict.UNDECIDED:
+            return head
+        # The next commit cannot be judged, either.
+        return head.replace(sentence=f"No decision: {self._options.note}.", bisect_exit=STOP)
 
 
 def _no_board(unfit: Mapping[str, CapabilityError]) -> str:

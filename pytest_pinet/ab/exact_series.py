@@ -25,6 +25,7 @@ class ExactSeries:
     def __init__(
         self, nic: str, a: PlannedExactBoot, b: PlannedExactBoot, name_of_a: str, say: Callable[[str], None]
     ) -> None:
+        """``name_of_a`` is empty if A is the build under test, too."""
         self._nic = nic
         self._plans = {Side.A: a, Side.B: b}
         self._name_of_a = name_of_a
@@ -94,7 +95,7 @@ class ExactSeries:
                 self._broken = error
                 raise
             except BuildError as error:
-                if side is Side.B:
+                if side is Side.B or not self._name_of_a:
                     self._broken = error
                     raise
                 self._broken = known_good_error(error, self._name_of_a)

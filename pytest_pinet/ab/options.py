@@ -40,7 +40,8 @@ class ABOptions:
     """The build under test, and the known-good build ``good`` (None: the own build of each board).
 
     With ``accepted``, the accepted baselines judge. The known-good build is then not measured, only booted to find out
-    whether the build or the lab is at fault. ``own`` is the name of the boards' own build.
+    whether the build or the lab is at fault. ``own`` is the name of the boards' own build. ``remarks`` are sentences on
+    single builds, ``note`` is one on both. If nothing ``is_judged``, the build under test stands on both sides.
     """
 
     new: Build
@@ -48,6 +49,9 @@ class ABOptions:
     accepted: bool = False
     most_boots: int = MOST_BOOTS
     own: str = RUNNING
+    remarks: tuple[str, ...] = ()
+    note: str = ""
+    is_judged: bool = True
 
     def build(self, side: Side) -> Build | None:
         """Return the build of this side; None is the own build of the board."""
@@ -79,12 +83,14 @@ class ABOptions:
     def contents(self) -> list[str]:
         """Return a sentence about the files of each build, and one about the files that it leaves out."""
         builds = [(side, build) for side in Side if (build := self.build(side)) is not None]
-        return [*(f"{side}: {build.name}: {_contents(build)}" for side, build in builds), *self.left_out()]
+        contents = [f"{side}: {build.name}: {_contents(build)}" for side, build in builds]
+        return [*contents, *self.notes(), *filter(None, [self.note])]
 
-    def left_out(self) -> list[str]:
-        """Return a sentence about the files beside each build that are no part of it."""
+    def notes(self) -> list[str]:
+        """Return the remarks, and a sentence about the files beside each build that are no part of it."""
         builds = [build for side in Side if (build := self.build(side)) is not None and build.left_out]
-        return [f"{build}: left out, because it is no part of a build: {_few(build.left_out)}" for build in builds]
+        left = [f"{build}: left out, because it is no part of a build: {_few(build.left_out)}" for build in builds]
+        return list(dict.fromkeys([*self.remarks, *left]))
 
     def record(self, side: Side) -> BuildRecord:
         """Return the build of this side for results.json."""

@@ -86,11 +86,15 @@ def kernel_package(name: str, report: Report) -> Path:
     """Fetch a Debian kernel package. ``linux-image-arm64``, without a version, is the newest. Raises LabError."""
     with locked(cache(), report):
         apt = _updated_apt(report)
-        fetched = apt.fetch(name)
-        if fetched.stat().st_size > LARGEST_META:
-            return fetched
-        # This package only depends on the kernel package.
-        return _only_kernel(name, apt.closure([name]))
+        return apt.ask_once(name, lambda: _kernel_package(apt, name))
+
+
+def _kernel_package(apt: Apt, name: str) -> Path:
+    fetched = apt.fetch(name)
+    if fetched.stat().st_size > LARGEST_META:
+        return fetched
+    # This package only depends on the kernel package.
+    return _only_kernel(name, apt.closure([name]))
 
 
 def kernels(report: Report) -> list[str]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import platform
 import shutil
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from pytest_pinet.builds.packed import Unreadable, deb_data, unpacked
 from pytest_pinet.errors import LabError, first_line
@@ -128,6 +132,21 @@ class Apt:
                 self._run("download", name, directory=Path(draft))
                 (Path(draft) / path.name).replace(path)
         return path
+
+    def ask_once(self, name: str, ask: Callable[[], Path]) -> Path:
+        """Return the package that ``ask`` finds for a name. The answer is kept as long as the lists of packages.
+
+        Apt takes a second for each question. Call this after ``update``.
+        """
+        answers, lists = self._home / "answers.json", str((self._home / "lists-were-read").stat().st_mtime_ns)
+        known: dict[str, dict[str, Path]] = {}
+        with suppress(OSError, ValueError):
+            known = TypeAdapter(dict[str, dict[str, Path]]).validate_json(answers.read_bytes())
+        of_lists = known.get(lists, {})
+        if name not in of_lists or not of_lists[name].exists():
+            of_lists[name] = ask()
+            answers.write_text(json.dumps({lists: {one: str(path) for one, path in of_lists.items()}}))
+        return of_lists[name]
 
     def _text(self, sources: Sequence[PackageSource]) -> str:
         return "".join(f"deb [arch={self._architecture}] {s.uri} {s.release} {s.component}\n" for s in sources)

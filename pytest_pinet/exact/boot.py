@@ -122,7 +122,7 @@ def boot(
         no_functions=plugin.missing,
         kernel=payload.release,
         banner=results.banner,
-        image=payload.image_hash,
+        image=payload.image.sha256,
         cmdline=payload.cmdline,
         modules=payload.modules,
         pages_kib=payload.pages_kib,
@@ -193,7 +193,7 @@ def _run(
         _file("device tree") as tree,
     ):
         os.ftruncate(memory, MEMORY_MIB << 20)
-        _write(kernel, payload.image)
+        _write(kernel, payload.image.data)
         _write(initramfs, payload.initramfs)
         # The kernel ends QEMU when this thread ends, also when this process is killed.
         argv = ["setpriv", "--pdeathsig", "KILL", *qemu.command]

@@ -39,6 +39,11 @@ def stock_build(report: Say, name: str = KERNEL) -> Build:
     return load_build(str(kernel_package(name, report)))
 
 
+def stock_release(report: Say) -> str:
+    """Return the release of the newest Debian kernel, which is in the name of its package. Raises LabError."""
+    return kernel_package(KERNEL, report).name.removeprefix("linux-image-").partition("_")[0]
+
+
 class ExactBench:
     """One exact board, with the QEMU and the plugin that boot it on this machine.
 
@@ -122,4 +127,4 @@ class ExactBench:
         of_qemu = self.qemu.sha256, self.plugin.sha256, model.sha256 if model is not None else ""
         # A kept boot says which functions are the driver's.
         nic = *self.board.nic.path, self.board.nic.functions
-        return key_of(kind, self.board.name, *argv, payload.image_hash, initramfs, *of_qemu, *nic)
+        return key_of(kind, self.board.name, *argv, payload.image.sha256, initramfs, *of_qemu, *nic)

@@ -6,7 +6,7 @@ import hashlib
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from pytest_pinet.exact.board import BCM2711_BRIDGE, MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
-from pytest_pinet.model.build import Build, BuildFileRole, ModuleId
+from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, VLAN
 from pytest_pinet.tuning.offloads import kernel_feature
 from pytest_pinet.tuning.values import mask_of, write_mask
@@ -43,6 +43,18 @@ _FILE, _PROGRAM = stat.S_IFREG | 0o644, stat.S_IFREG | 0o755
 
 
 @dataclass(frozen=True)
+class KernelImage:
+    """A kernel image as QEMU loads it. All boards of a gate share it, since it may have 40 MB."""
+
+    data: bytes
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the data."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True)
 class Payload:
     """What ``board`` boots for ``build``: a kernel image, an initramfs, a command line, and their hashes.
 
@@ -57,7 +69,7 @@ class Payload:
     board: ExactBoard
     build: str
     release: str
-    image: bytes
+    image: KernelImage
     pages_kib: int
     words: str
     files: Mapping[str, bytes]
@@ -80,11 +92,6 @@ class Payload:
     def cmdline(self) -> str:
         """The command line of the kernel."""
         return f"{self.words} pinet.variation={'x' * (self.variation * _LETTERS)}" if self.variation else self.words
-
-    @property
-    def image_hash(self) -> str:
-        """The hash of the kernel image."""
-        return hashlib.sha256(self.image).hexdigest()
 
     @property
     def modules(self) -> Mapping[str, str]:
@@ -153,9 +160,9 @@ def make_payload(
     pages_kib = _pages_kib(kernel_of, image)
     board = replace(board, machine=board.machine.for_pages(pages_kib))
     settings = [*_steering(board, build), *_sysctls(build), *_features(board, build)]
-    require_config(kernel_of, image, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     names = module_names(base, build)
-    _check_driver(board, kernel_of, build, names, image)
+    _check_driver(board, kernel_of, build, names, image.data)
+    require_config(kernel_of, image.data, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
     used = names.intersection(optional)
     amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
     # The packet socket of our own sender is a module of Debian's kernels.
@@ -165,7 +172,7 @@ def make_payload(
     _check_change(board, build, order)
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in order}
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in order)]
-    is_signed = _needs_signatures(kernel_config(kernel_of, image), words)
+    is_signed = _needs_signatures(kernel_config(kernel_of, image.data), words)
     sender = PKTGEN if PKTGEN in used else SENDER
     counter = ["counter"] if board.machine.processors == 1 else []
     traffic = [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
@@ -216,6 +223,7 @@ def _check_driver(board: ExactBoard, kernel_of: Build, build: Build, names: Coll
     """Raise UnfitBuildError if a build lacks the driver of the board. ``names`` are all modules that it has."""
     nic, driver = board.nic, board.nic.path[-1]
     # Without a tree of modules, the image shows whether the driver is built in: each driver has its name as a text.
+    # It does not show the buses.
     has_tree = bool(kernel_of.of(BuildFileRole.MODULES))
     missing = [name for name in (*(nic.modules if has_tree else ()), driver) if name not in names]
     if missing and (has_tree or f"{nic.driver}\0".encode() not in image):
@@ -280,24 +288,31 @@ def _sysctls(build: Build) -> list[str]:
     return [f"write /proc/sys/{name.replace('.', '/')} {value}" for name, value in build.sysctls]
 
 
-def _image(build: Build) -> bytes:
-    """Return the kernel image as QEMU loads it. Raises ConfigError."""
+def _image(build: Build) -> KernelImage:
+    """Return the kernel image of a build. Raises ConfigError."""
     (file,) = build.of(BuildFileRole.KERNEL)
-    try:
-        return arm64_image(Path(file.path).read_bytes(), file.path)
-    except LabError as error:
-        raise ConfigError(error.message) from None
+    return _unpacked_image(file)
 
 
-def _pages_kib(build: Build, image: bytes) -> int:
+def _pages_kib(build: Build, image: KernelImage) -> int:
     """Return the size of the pages of a kernel. Raises CapabilityError for a size that no exact board has."""
-    if (pages := page_kib(image)) == 64:
+    if (pages := page_kib(image.data)) == 64:
         raise CapabilityError(
             f"{build} has pages of {pages} KiB, but exact boards have pages of 4 or 16 KiB: build it with "
             "CONFIG_ARM64_4K_PAGES or CONFIG_ARM64_16K_PAGES"
         )
     # Images of Linux before 4.6 do not say it.
     return pages or USUAL_PAGES_KIB
+
+
+# One of each build: to unpack an image takes half a second, and there are many boards.
+@lru_cache(maxsize=2)
+def _unpacked_image(file: BuildFile) -> KernelImage:
+    """Return a kernel image. Raises ConfigError."""
+    try:
+        return KernelImage(arm64_image(Path(file.path).read_bytes(), file.path))
+    except LabError as error:
+        raise ConfigError(error.message) from None
 
 
 def _read(path: Path, signed: bool) -> bytes:

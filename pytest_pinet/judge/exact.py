@@ -45,6 +45,8 @@ _SHIFT_SHARE = 0.01
 # A smaller change of goodput or of a rate is "unchanged" in words.
 UNCHANGED = 0.0005
 INSTRUCTIONS, GOODPUT = "instructions", "goodput"
+# Why a window has no verdict.
+UNJUDGED = "not judged, since no known-good build is named"
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,12 @@ def judge_exact(a: ExactBoot, b: ExactBoot, limits: ExactLimits, more: tuple[Boo
     comparison = _Comparison(*boots, limits)
     windows = tuple(comparison.judged(name) for name in names_a if name in names_b)
     return ExactChange(windows, tuple(missing), comparison.modules)
+
+
+def unjudged(found: ExactChange) -> ExactChange:
+    """Return the same windows without a verdict: no known-good build is named."""
+    windows = tuple(replace(one, result=Relation.INCONCLUSIVE, why=UNJUDGED) for one in found.windows)
+    return replace(found, windows=windows)
 
 
 class _Comparison:

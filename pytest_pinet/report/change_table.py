@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure, instructions_of
 from pytest_pinet.history.results_file import moment
@@ -93,6 +94,8 @@ def ran_sentences(head: ChangeHeadRecord) -> list[str]:
 def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     if name == "A" and not build.key:
         return f"A: {_OWN.get(head.baseline, 'the build that is installed on the boards')}"
+    if name == "A" and build.key == head.b.key:
+        return "A: the same build as B"
     release = f", kernel {build.release}" if build.release else ""
     files = len(build.files)
     of_files = f", {files} file{'s' if files != 1 else ''}" if files else ""
@@ -142,6 +145,8 @@ def _exact_table(
             cells.append((window, *sum_cells(instructions_of(exact)), *rate_cells(entry, exact), _loud(entry, word)))
         colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in own_entries]
         notes = [_notes(entry, width) for entry in own_entries]
+        # A reason that many metrics share stands once.
+        notes = [own if own != before else [] for before, own in pairwise([[], *notes])]
         lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
     for nic, of_nic in by_nic(results).items():
         if rows := function_rows(of_nic):

@@ -208,7 +208,7 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
         table = partial(_exact_table, results=run.results)
     parts += [METRIC_SENTENCE, ""] if exact and head.entries else []
     parts += table(bad)
-    parts += [f"- {escaped(gated_figure(entry))}: {escaped(_cause(entry))}" for entry, _ in bad if _cause(entry)]
+    parts += _causes([entry for entry, _ in bad])
     if same:
         parts += ["", *_details(counts_text(gate, MetricOutcome.UNCHANGED), table(same))]
     parts += _functions(run.results) if exact else []
@@ -221,13 +221,30 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     foot = f"Run {run.run}, lab {run.lab}, {turns_text(head)}, {run_when_text(run)}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
+    told: set[str] = set()
     for result in run.results:
         if result.verdict in GOOD or result.verdict is Verdict.SKIPPED or not result.message:
             continue
+        reasons = {direction.reason for direction in result.directions.values()}
+        if reasons and reasons <= told:
+            continue
+        told |= reasons
         block = folded(f"{escaped(result.combination.id)}: {result.verdict}", result.message.splitlines())
         if len(text) + len(block) + len(end) < most:
             text += f"\n{block}"
     return (text + end)[:most]
+
+
+def _causes(entries: Sequence[ChangeEntryRecord]) -> list[str]:
+    """Return a line for each cause, with the first metric that has it."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        if cause := _cause(entry):
+            found.setdefault(cause, []).append(escaped(gated_figure(entry)))
+    return [
+        f"- {own[0]}{f' and {len(own) - 1} more' if len(own) > 1 else ''}: {escaped(cause)}"
+        for cause, own in found.items()
+    ]
 
 
 def _change_table(rows: Sequence[_Row]) -> list[str]:

@@ -31,6 +31,9 @@ class ExactMachines(Protocol):
     def nics(self) -> Sequence[str]:
         """The names of the NICs that have an exact board."""
 
+    def stock_release(self, say: Callable[[str], None]) -> str:
+        """Return the release of the stock kernel. Raises LabError."""
+
     def known_good(self, nic: str, build: Build | None, new: Build, say: Callable[[str], None]) -> PlannedExactBoot:
         """Check the known-good build (None: the stock kernel). Raises BuildError, LabError or UnsupportedError.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -70,6 +71,8 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
     found = {one.key: one.exact for one in run.results}
     forest = _forest(gate.metrics)
     place = "on exact boards" if exact else f"in lab {run.lab}"
+    # A reason that many metrics share stands once.
+    texts = [own if own != before else "" for before, own in pairwise(["", *(one.text for one in gate.metrics)])]
     return render(
         "change.html",
         sentence=head.sentence,
@@ -78,10 +81,10 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
         exact_heads=METRIC_HEADS,
         exact_meaning=METRIC_SENTENCE,
         rows=[
-            _exact_row(one, gate.word(one), rate_cells(entry, found.get(entry.result_key)), one.text)
+            _exact_row(one, gate.word(one), rate_cells(entry, found.get(entry.result_key)), text)
             if exact
-            else _row(one, gate.word(one), one.text, forest, _turns(entry, changes))
-            for entry, one in zip(head.entries, gate.metrics, strict=True)
+            else _row(one, gate.word(one), text, forest, _turns(entry, changes))
+            for entry, one, text in zip(head.entries, gate.metrics, texts, strict=True)
         ],
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],

@@ -24,7 +24,7 @@ def test_the_contents_and_what_is_left_out(tmp_path: Path) -> None:
     options = ABOptions(load_build(str(tmp_path / "images")), None)
     left_out = "build images: left out, because it is no part of a build: boot.scr, boot.vfat, rootfs.ext2 and 2 more"
     assert options.contents() == [f"B: images: kernel {made.RELEASE} (Image), 1 module, 2 device trees", left_out]
-    assert options.left_out() == [left_out]
+    assert options.notes() == [left_out]
 
 
 def test_the_contents_of_both_builds(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_the_contents_of_both_builds(tmp_path: Path) -> None:
         "A: old: 1 line for config.txt, 2 words for cmdline.txt, rps: 1, tso: on",
         "B: r8169.ko: 1 module",
     ]
-    assert options.left_out() == []
+    assert options.notes() == []
 
 
 def test_the_contents_with_kernels_for_several_boards(tmp_path: Path) -> None:

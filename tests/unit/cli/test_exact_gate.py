@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from pytest_pinet.ab.options import STOCK
 from pytest_pinet.cli import run
 from pytest_pinet.cli.gate import _names_tests
+from pytest_pinet.history.results_file import read_run
+from pytest_pinet.report.page.change import change_section
 from tests.support.build_files import RELEASE, X86_64, image, module, tree, write
 from tests.support.gate_project import PINET
 from tests.support.user_command import run_command
@@ -100,6 +103,82 @@ def test_exit_codes(gate: Gate, build: str, plain: int, bisect: int, text: str) 
     code, out = gate(f"{build}.yaml")
     assert (code, text in out) == (plain, True), out
     assert gate(f"{build}.yaml", "--bisect")[0] == bisect
+
+
+OWN = "6.12.49-v8+"
+
+
+def artefact(folder: Path, name: str, release: str = OWN) -> str:
+    """Write a kernel with modules, as CI of raspberrypi/linux leaves it. Return its name."""
+    vermagic = f"{release} SMP preempt mod_unload modversions aarch64"
+    driver = {"macb": module("macb", vermagic)}
+    write(folder / name, {"boot/kernel8.img": image(release, vermagic=vermagic), **tree(release, **driver)})
+    return name
+
+
+def test_a_kernel_of_its_own_release_is_measured_and_not_judged(
+    gate: Gate, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = artefact(tmp_path, "bcm2711_build")
+    code, out = gate(name)
+    assert code == 3, out
+    why = (
+        f"{name} is measured and not judged: its kernel is {OWN}, the stock kernel is 6.1.0-56-arm64, and no "
+        "known-good build is named. Name the build without the change: --against BASE"
+    )
+    words = " ".join(out.split())
+    assert f"No decision: {why}." in words
+    assert "1 skipped, 1 inconclusive" in words
+    assert "macb: not judged, since no known-good build is named" in words
+    # The reason stands once in the table of each board.
+    assert len(re.findall(r"^ +not judged, since no known-good build is named$", out, re.MULTILINE)) == 1
+    assert "A: the same build as B\n" in out
+    found = results()
+    assert (found["change"]["answer"], found["change"]["exit"], found["change"]["bisect_exit"]) == ("undecided", 3, 131)
+    assert {one["outcome"] for one in found["change"]["entries"]} == {"undecided"}
+    assert all(one["exact"]["b"]["instructions"] > 1000 for one in found["results"])
+    # The reason stands once in a merge request and on the page, too.
+    assert run(["summary", "--format=md"]) == 0
+    assert capfd.readouterr().out.count("not judged, since") == 2, "in a line, and in the text of its first metric"
+    record = read_run(Path(".pinet/latest/results.json"))
+    assert record.change is not None
+    assert change_section(record, record.change).count("not judged, since") == 1
+    # The next commit cannot be judged, either.
+    assert gate(name, "--bisect")[0] == 131
+    code, out = gate(name, "--dry-run")
+    assert (code, why in " ".join(out.split())) == (0, True), out
+    assert "\ntotal: 2 boots of exact boards (macb)" in out
+
+
+def test_a_mistake_or_a_panic_of_a_kernel_without_a_known_good_one_is_its_own(gate: Gate, tmp_path: Path) -> None:
+    assert gate(artefact(tmp_path, "error panic"))[0] == 1
+    assert gate(artefact(tmp_path, "lacking"), "--pinet-nic=macb")[0] == 4
+
+
+@pytest.mark.parametrize("words", [["--against=running"], ["--against=6.6"]])
+def test_two_releases_are_judged_and_the_note_says_that_all_differs(
+    gate: Gate, tmp_path: Path, words: list[str]
+) -> None:
+    name = artefact(tmp_path, "bcm2711_build")
+    artefact(tmp_path, "6.6", "6.6.21-v8+")
+    code, out = gate(name, *words)
+    assert code == 0, out
+    known = "6.6.21-v8+" if words == ["--against=6.6"] else "6.1.0-56-arm64"
+    against = "6.6" if words == ["--against=6.6"] else "the stock kernel"
+    merged = f"{name} may be merged: none of 2 metrics is slower than with {against}"
+    sentence = f"{merged}; the whole kernel differs, {known} in A and {OWN} in B."
+    assert sentence in " ".join(out.split())
+    assert results()["change"]["sentence"] == sentence
+
+
+@pytest.mark.parametrize("words", [[], ["--against=base"]])
+def test_a_kernel_of_the_release_of_the_known_good_one_is_judged(gate: Gate, tmp_path: Path, words: list[str]) -> None:
+    release = OWN if words else "6.1.0-56-arm64"
+    artefact(tmp_path, "base")
+    code, out = gate(artefact(tmp_path, "bcm2711_build", release), *words)
+    assert code == 0, out
+    assert "2 unchanged" in out
+    assert "the whole kernel differs" not in out
 
 
 def test_a_board_that_is_not_exact_gives_no_verdict(gate: Gate) -> None:

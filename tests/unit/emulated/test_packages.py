@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.emulated import packages
-from pytest_pinet.emulated.image import FORGOTTEN_AFTER_S, cache, card_image, forget_old, kernels, locked
+from pytest_pinet.emulated.image import (
+    FORGOTTEN_AFTER_S,
+    LARGEST_META,
+    cache,
+    card_image,
+    forget_old,
+    kernel_package,
+    kernels,
+    locked,
+)
 from pytest_pinet.emulated.packages import Apt, PackageSource, machine_sources
 from pytest_pinet.errors import LabError
 from tests.support.apt_programs import LISTS, tool
@@ -104,6 +113,41 @@ def test_lists_are_read_once_a_day_and_old_ones_serve_without_a_network(apt: Pat
     tool(apt, "apt-get", f"{lists} *update*) echo 'E: no network' >&2; exit 100 ;; esac".replace("mirror", "other"))
     with pytest.raises(LabError, match="no network"):
         Apt(home, reported.append).update()
+
+
+def test_apt_is_asked_for_a_kernel_once_for_each_state_of_its_lists(
+    apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    calls = tmp_path / "calls"
+
+    def newest(name: str) -> None:
+        answers = [
+            f"*indextargets*) cat <<'END'\n{LISTS}END\n;;",
+            f'*print-uris*) echo "x {name}.deb 9 SHA256:0" ;;',
+            f"*download*) truncate -s {LARGEST_META + 1} {name}.deb ;;",
+        ]
+        tool(apt, "apt-get", f'echo "$*" >> {calls}\ncase "$*" in {" ".join(answers)} esac')
+
+    def asked() -> int:
+        return calls.read_text().count("print-uris")
+
+    newest("linux-image-6.1_1")
+    found = kernel_package("linux-image", print)
+    newest("linux-image-6.1_2")
+    assert (kernel_package("linux-image", print), asked()) == (found, 1)
+    # The answer on another name is its own.
+    assert kernel_package("linux-image-rt", print).name == "linux-image-6.1_2.deb"
+    # Newer lists may have a newer kernel.
+    age(cache() / "apt")
+    assert kernel_package("linux-image", print).name == "linux-image-6.1_2.deb"
+    # A package that was removed is fetched again.
+    kernel_package("linux-image", print).unlink()
+    assert kernel_package("linux-image", print).exists()
+    asked_before = asked()
+    (cache() / "apt/answers.json").write_text("{")
+    kernel_package("linux-image", print)
+    assert asked() == asked_before + 1
 
 
 def test_the_error_quotes_apt(apt: Path, tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from pytest_pinet.errors import BuildError, LabError
 from pytest_pinet.exact import boot, console, room
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.payload import Payload
+from pytest_pinet.exact.payload import KernelImage, Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 
 BUSY = "echo begun; while :; do :; done"
 HALTED = "echo begun; exec sleep 60"
 NOTHING = Payload(
-    board=exact_boards()["macb"], build="", release="6.12.25", image=b"", pages_kib=4, words="", files={}, options={},
-    is_signed=False, script=(), sender="pktgen", events=(),
+    board=exact_boards()["macb"], build="", release="6.12.25", image=KernelImage(b""), pages_kib=4, words="", files={},
+    options={}, is_signed=False, script=(), sender="pktgen", events=(),
 )  # fmt: skip
 
 

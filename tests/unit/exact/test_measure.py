@@ -14,7 +14,7 @@ from pytest_pinet.exact import measure
 from pytest_pinet.exact.device_models import Model
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.measure import ExactBench
-from pytest_pinet.exact.payload import Payload, make_payload
+from pytest_pinet.exact.payload import KernelImage, Payload, make_payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot
@@ -37,7 +37,7 @@ def with_bench(**parts: object) -> Change:
 
 
 CHANGES: dict[str, Change] = {
-    "kernel": lambda _, payload: replace(payload, image=payload.image + b"\0"),
+    "kernel": lambda _, payload: replace(payload, image=KernelImage(payload.image.data + b"\0")),
     "initramfs": lambda _, payload: replace(payload, script=(*payload.script, "another")),
     "command line": lambda _, payload: replace(payload, words=f"{payload.words} quiet"),
     "meaningless change": lambda _, payload: payload.vary(1),

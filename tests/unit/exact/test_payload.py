@@ -1,7 +1,10 @@
 """What a board boots: the modules in their order, the script of the traffic, and builds that a board cannot run."""
 
+import gzip
 import hashlib
+import lzma
 import re
+import zipfile
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -17,7 +20,7 @@ from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import make_payload, traffic_program
 from pytest_pinet.exact.traffic import amounts_of
 from pytest_pinet.model.build import Build, BuildFileRole
-from tests.support.build_files import RELEASE, image, module, tree, write
+from tests.support.build_files import RELEASE, device_tree, image, module, tar, tree, write
 
 BOARDS = exact_boards()
 E1000E, MACB, VIRTIO, GENET, R8169 = (BOARDS[name] for name in ("e1000e", "macb", "virtio-net", "genet", "r8169"))
@@ -99,7 +102,7 @@ def test_the_folder_of_make_is_a_build(
     # A list that changed makes another build, even if no module was built again.
     (out / "modules.builtin").write_bytes(built_in + b"kernel/net/8021q/8021q.ko\n")
     assert "8021q" in (tree_of(out) / "modules.builtin").read_text()
-    assert payload.image_hash == hashlib.sha256(image()).hexdigest()
+    assert payload.image.sha256 == hashlib.sha256(image()).hexdigest()
     # Its configuration is read, too.
     (out / ".config").write_text(config.replace("CONFIG_NET_NS=y\n", ""))
     with pytest.raises(CapabilityError, match="was built without network namespaces"):
@@ -128,6 +131,62 @@ def test_the_folder_of_make_is_a_build(
     (out / "arch/arm64/boot/Image").unlink()
     with pytest.raises(ConfigError, match=r"out has no kernel image; expected arch/arm64/boot/Image, as `make Image "):
         load_build(str(out))
+
+
+def pull_request(*built_in: str, **modules: bytes) -> dict[str, bytes]:
+    """Return the artefact of a pull request of raspberrypi/linux."""
+    folder = f"lib/modules/{RELEASE}"
+    return {
+        "boot/kernel8.img": gzip.compress(image()),
+        **dict.fromkeys(("boot/bcm2711-rpi-4-b.dtb", "boot/overlays/eee.dtbo"), device_tree()),
+        **{f"{folder}/kernel/drivers/{name}.ko.xz": lzma.compress(data) for name, data in modules.items()},
+        f"{folder}/modules.builtin": "".join(f"kernel/drivers/{name}.ko\n" for name in built_in).encode(),
+        f"{folder}/modules.dep": b"kernel/drivers/r8152.ko.xz: kernel/drivers/mii.ko.xz\n",
+    }
+
+
+@pytest.mark.parametrize("form", ["folder", "tar", "zip"])
+def test_the_artefact_of_a_pull_request_has_all_that_its_boards_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    drivers = {name: module(name) for name in ("mii", "r8169", "realtek", "pktgen", "igb")}
+    built_in = "usb/host/xhci-plat-hcd", "pci/controller/pci-host-generic", "net/usb/lan78xx", "net/phy/microchip"
+    files = pull_request(*built_in, r8152=module("r8152", depends="mii"), **drivers)
+    place = tmp_path / "bcm2711_build"
+    if form == "folder":
+        write(place, files)
+    elif form == "tar":
+        place.with_suffix(".tar").write_bytes(tar(files))
+    else:
+        with zipfile.ZipFile(place.with_suffix(".zip"), "w") as packing:
+            packing.writestr("bcm2711_build.tar", tar(files))
+    build = load_build(str(place if form == "folder" else place.with_suffix(f".{form}")))
+    payload = make_payload(BOARDS["r8152"], build, None)
+    assert [*payload.modules] == ["pktgen", "mii", "r8152"]
+    assert (payload.image.data, payload.files["mii"]) == (image(), loaded_part(module("mii")))
+    # No module depends on the driver of a PHY: the kernel finds it by an alias.
+    assert [*make_payload(BOARDS["r8169"], build, None).modules] == ["pktgen", "realtek", "r8169"]
+    assert [*make_payload(BOARDS["lan78xx"], build, None).modules] == ["pktgen"]
+    with pytest.raises(UnfitBuildError, match=r"^build bcm2711_build.* has no driver macb$"):
+        make_payload(MACB, build, None)
+
+
+def test_a_board_needs_the_driver_of_its_bus(tmp_path: Path) -> None:
+    """The defconfigs of Raspberry Pi have igb, and no driver for the PCI bridge of QEMU."""
+    files = pull_request("usb/host/xhci-plat-hcd", igb=module("igb"), r8169=module("r8169"), r8152=module("r8152"))
+    build = load_build(str(write(tmp_path / "bcm2711_build", files)))
+    make_payload(BOARDS["r8152"], build, None)
+    for name in ("igb", "r8169"):
+        with pytest.raises(UnfitBuildError, match=r"^build bcm2711_build has no driver pci_host_generic$"):
+            make_payload(BOARDS[name], build, None)
+    # The board does not run, whatever else the kernel lacks.
+    with pytest.raises(UnfitBuildError, match=r"^build bcm2711_build has no driver e1000e$"):
+        make_payload(BOARDS["e1000e-slot"], build, None)
+
+
+def test_all_boards_share_the_image_of_a_build(base: Build) -> None:
+    assert make_payload(E1000E, base, None).image is make_payload(VIRTIO, base, None).image
 
 
 def test_settings_of_a_build_reach_the_kernel(base: Build, tmp_path: Path) -> None:
