@@ -101,7 +101,7 @@ def kernels(report: Report) -> list[str]:
     """Return the newest kernel of each series and flavour in the machine's sources, the oldest series first."""
     with locked(cache(), report):
         apt = _updated_apt(report)
-        names = apt.names(r"^linux-image-[0-9][^ ]*-arm64$")
+        names = apt.names(r"^linux-image-[0-9][^ ]*-arm64(-16k)?$")
     found = {}
     for name in sorted(names, key=_numbers):
         flavour = re.sub(r"^linux-image-[0-9.]+[-+]?(deb)?[0-9]*", "", name)

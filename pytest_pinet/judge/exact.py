@@ -147,7 +147,7 @@ def changed_modules(a: ExactIdentity, b: ExactIdentity) -> tuple[str, ...]:
 
 def differs_beside_build(a: ExactIdentity, b: ExactIdentity) -> str:
     """Return why values of two boots cannot be compared, in one sentence; empty if they can be compared."""
-    for name in ("board", "pages_kib", "machine", "nic", "model", "qemu", "processors", "traffic", "plugin_api"):
+    for name in ("board", "machine", "nic", "model", "qemu", "processors", "traffic", "plugin_api"):
         one, other = getattr(a, name), getattr(b, name)
         if one != other:
             return f"the boots cannot be compared: {name.replace('_', ' ')} was {one} with A and {other} with B"

@@ -24,7 +24,7 @@ pytestmark = [
 ]
 GATE_TIMEOUT_S = 900.0
 Gate = Callable[..., tuple[int, str]]
-# One driver of each family: of a system on a chip, of USB, and of two machines of QEMU. By board: the module, the
+# Drivers of each family: of systems on a chip, of USB and of PCI. By board: the module, the
 # patch, and the function that has four instructions more.
 LONGER = {
     "genet": ("genet", "four-instructions-genet-rx", "bcmgenet_rx_poll"),

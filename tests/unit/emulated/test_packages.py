@@ -181,11 +181,13 @@ def test_the_newest_kernel_of_each_series_and_flavour_is_listed(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     tool(apt, "apt-get", f"case \"$*\" in *indextargets*) cat <<'END'\n{LISTS}END\n;; esac")
     names = ["6.1.0-9-arm64", "6.1.0-50-arm64", "6.1.0-50-rt-arm64", "6.12.9+deb12-arm64", "6.12.73+deb12-arm64"]
+    names += ["6.12.9+deb12-arm64-16k", "6.12.73+deb12-arm64-16k"]
     tool(apt, "apt-cache", "".join(f"echo 'linux-image-{name} - Linux';" for name in names))
     assert kernels(lambda _: None) == [
         "linux-image-6.1.0-50-arm64",
         "linux-image-6.1.0-50-rt-arm64",
         "linux-image-6.12.73+deb12-arm64",
+        "linux-image-6.12.73+deb12-arm64-16k",
     ]
 
 
