@@ -20,6 +20,7 @@ from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.lab_boards import DEFAULT, exact_boards
 from pytest_pinet.exact.measure import ExactBench, stock_build
+from pytest_pinet.judge.exact_functions import is_of_driver
 from pytest_pinet.model.exact import ExactBoot, first_difference
 
 
@@ -77,10 +78,9 @@ def _show(boot: ExactBoot, top: int) -> None:
     for window in boot.windows:
         own: Counter[str] = Counter()
         for function, count in window.functions.items():
-            own[function.module] += count
-        per = ", ".join(
-            f"{name} {own[name] / window.packets:.2f}" for name in boot.identity.driver_modules if own[name]
-        )
+            if is_of_driver(function, boot.identity):
+                own[function.module or "driver in the kernel"] += count
+        per = ", ".join(f"{name} {count / window.packets:.2f}" for name, count in own.items())
         total = (window.instructions or 0) / window.packets
         print(f"{window.name:20} {window.packets:6} packets {total:12.2f} instructions each; {per}")
         for function, count in Counter(window.functions).most_common(top):

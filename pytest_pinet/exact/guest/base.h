@@ -364,12 +364,17 @@ static void pause_ns(u64 ns)
     interval_began = ticks();
 }
 
-/* Ends the board if work of one interval went on in the next one: then frames did not come one by one. */
+/*
+ * Ends the board if work of one interval went on in the next one: then frames did not come one by one. Timers of drivers
+ * work, too: lan78xx reads statistics and asks its PHY each second, which together meet up to two intervals of a short
+ * window. The middle of three turns leaves them out.
+ */
+#define OTHER_WORK 2
 static void check_distance(u64 intervals)
 {
     char text[160];
 
-    if (late <= intervals / 4)
+    if (late <= intervals / 4 + OTHER_WORK)
         return;
     print(text, sizeof(text), "the kernel still worked at the begin of %d of %d intervals, so traffic did not come one by one",
           late, intervals);

@@ -63,11 +63,23 @@ static int is_nic(int which, long sock, struct ifreq *request)
     return 1;
 }
 
-/* Opens an interface that is not in use, and closes it again. */
+/* Interfaces have been opened up to the first index; the second one is the highest that there was. */
+static int opened, newest;
+
+/*
+ * Opens an interface that is new and not in use, and closes it again. Each change is news of NICs, after which a window of
+ * events looks again, so this must happen once.
+ */
 static int open_once(int which, long sock, struct ifreq *request)
 {
+    int index;
+
     (void)which;
-    if (sys(ioctl, sock, SIOCGIFFLAGS, request) != 0 || request->ifr_flags & (IFF_UP | IFF_LOOPBACK))
+    if (sys(ioctl, sock, SIOCGIFINDEX, request) != 0)
+        return 0;
+    index = request->ifr_ifindex;
+    newest = index > newest ? index : newest;
+    if (index <= opened || sys(ioctl, sock, SIOCGIFFLAGS, request) != 0 || request->ifr_flags & (IFF_UP | IFF_LOOPBACK))
         return 0;
     request->ifr_flags |= IFF_UP;
     if (sys(ioctl, sock, SIOCSIFFLAGS, request) == 0) {
@@ -88,6 +100,7 @@ static int find(int which, long sock)
     if (!opens_first)
         return 0;
     any_interface(which, sock, open_once);
+    opened = newest;
     return any_interface(which, sock, is_nic);
 }
 

@@ -204,7 +204,7 @@ static void batch(char **words)
     end_window();
     if (receive && !arrived)
         fail("no frame arrived", 0);
-    check_distance(wanted);
+    check_distance(receive ? 2 * wanted : wanted);
     sys(close, in);
     sys(close, out);
     window(words[0], words[1], octets + HEADS, receive ? arrived : wanted * BATCH, 0);
