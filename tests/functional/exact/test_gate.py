@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import subprocess
+import tarfile
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -106,3 +109,34 @@ def test_four_more_instructions_in_the_receive_path_are_found_and_named(gate: Ga
     assert code == 1
     assert f"misses the limit 0 instructions (--pinet-instructions {name}=0)" in out
     assert " 0 boots\n" in out
+
+
+def artefact(package: Path, folder: Path) -> Path:
+    """Return a Debian kernel in the layout of an artefact of raspberrypi/linux. Its modules are compressed by xz."""
+    subprocess.run(["dpkg-deb", "-x", package, folder / "package"], check=True)
+    found = folder / "bcm2711_build"
+    (found / "boot").mkdir(parents=True)
+    (image,) = (folder / "package/boot").glob("vmlinuz-*")
+    (found / "boot/kernel8.img").write_bytes(gzip.compress(image.read_bytes(), 1))
+    (tree,) = folder.glob("package/**/lib/modules")
+    shutil.copytree(tree, found / "lib/modules", symlinks=True)
+    return found
+
+
+@pytest.mark.smoke
+def test_an_artefact_is_measured_and_with_a_known_good_build_judged(gate: Gate, tmp_path: Path) -> None:
+    folder = artefact(kernel_package("linux-image-6.12-arm64", print), tmp_path)
+    assert list(folder.rglob("r8152.ko.xz")), "modules are packed as those of Raspberry Pi"
+    code, out = gate(folder, "--pinet-nic=r8152")
+    assert (code, "is measured and not judged: its kernel is 6.12." in " ".join(out.split())) == (3, True), out
+    # The proof of an exact board counts as one boot, and B has its values.
+    assert " undecided; 1 boot\n" in out
+    tar = tmp_path / "bcm2711_build.tar"
+    with tarfile.open(tar, "w") as packing:
+        packing.add(folder, ".")
+    with zipfile.ZipFile(tmp_path / "bcm2711_build.zip", "w") as packed:
+        packed.write(tar, tar.name)
+    code, out = gate(tmp_path / "bcm2711_build.zip", f"--against={folder}", "--pinet-nic=r8152")
+    # The folder and the zip with the tar are the same build, so nothing boots.
+    assert (code, " unchanged; 0 boots\n" in out) == (0, True), out
+    assert "the whole kernel differs" not in out
