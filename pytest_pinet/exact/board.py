@@ -253,15 +253,15 @@ def _usb(
     )
 
 
-# The driver of the PCI bridge of QEMU's machine "virt".
-PCI_HOST = "pci_host_generic"
+# The driver of the PCI Express bridge of QEMU's machine "virt". Raspberry Pi's kernels do not have it.
+_QEMU_BRIDGE = "pci_host_generic"
 # By default, another thread of QEMU sends the frames, at a time that depends on the host: no boot would repeat.
 _VIRTIO = "ioeventfd=off,tx=timer,x-txtimer=2000"
 # In Debian's kernels 6.1.192-3 and 6.12.117-1, the patterns match all functions of the modules but copies of inlined
 # helpers and trace points (tests/functional/exact/test_machines.py), and functions that the compiler inlined there.
 NICS: Mapping[str, ExactNic] = {
     "e1000e": ExactNic(
-        "e1000e", "e1000e", ("e1000e",), r"_{0,2}e1000e?_|__ew32|reg_(pattern|set)_", (PCI_HOST,), link=(10, 0)
+        "e1000e", "e1000e", ("e1000e",), r"_{0,2}e1000e?_|__ew32|reg_(pattern|set)_", (_QEMU_BRIDGE,), link=(10, 0)
     ),
     # The virtual functions of one NIC take the bus addresses behind its own, from 16 slots on.
     "igb": ExactNic(
@@ -269,7 +269,7 @@ NICS: Mapping[str, ExactNic] = {
         "igb",
         ("igb",),
         r"_{0,2}igb_|enable_fqtss|set_(queue_mode|tx_desc)|reg_pattern_",
-        (PCI_HOST,),
+        (_QEMU_BRIDGE,),
         qemu=(8, 0),
         properties=("addr=1", "addr=4"),
         # With 0.5 ms, the kernel still worked at the begin of 76 of 256 intervals (QEMU 10.0.2, Debian's 6.1).
@@ -282,7 +282,7 @@ NICS: Mapping[str, ExactNic] = {
         r"_?virtnet_|virtio_net_driver_|(__)?free_old_xmit|start_xmit$|receive_buf$|page_to_skb$|try_fill_recv$|refill_work$"
         r"|put_xdp_frags$|skb_(recv|xmit)_done$|free_receive_page_frags$|mergeable_|buf_(free|to_xdp)$|remove_vq_common$"
         r"|xdp_linearize_page$|xsk_(construct_skb|drop_follow)|check_sq_full|enable_rx_mode_work$",
-        (PCI_HOST, "virtio_pci"),
+        (_QEMU_BRIDGE, "virtio_pci"),
         properties=(_VIRTIO, _VIRTIO),
     ),
     "gem": ExactNic(

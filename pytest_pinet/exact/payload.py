@@ -18,7 +18,7 @@ from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
-from pytest_pinet.exact.board import BCM2711_BRIDGE, MACS, PCI_HOST, ExactBoard, cmdline
+from pytest_pinet.exact.board import BCM2711_BRIDGE, MACS, ExactBoard, cmdline
 from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
@@ -222,12 +222,10 @@ def _check_fit(build: Build, kernel_of: Build, paths: Mapping[str, Path]) -> Non
 def _check_driver(board: ExactBoard, kernel_of: Build, build: Build, names: Collection[str], image: bytes) -> None:
     """Raise UnfitBuildError if a build lacks the driver of the board. ``names`` are all modules that it has."""
     nic, driver = board.nic, board.nic.path[-1]
-    # The bus of a NIC has a driver, too. The PHY of QEMU's own NIC needs none.
-    buses = [name for name in nic.modules if nic.model or name == PCI_HOST]
     # Without a tree of modules, the image shows whether the driver is built in: each driver has its name as a text.
     # It does not show the buses.
     has_tree = bool(kernel_of.of(BuildFileRole.MODULES))
-    missing = [name for name in (*(buses if has_tree else ()), driver) if name not in names]
+    missing = [name for name in (*(nic.modules if has_tree else ()), driver) if name not in names]
     if missing and (has_tree or f"{nic.driver}\0".encode() not in image):
         what = "a build" if has_tree else "a kernel without modules (Image,modules.tar.xz names both), and"
         raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)

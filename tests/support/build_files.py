@@ -110,8 +110,9 @@ def tree(release: str = RELEASE, **modules: bytes) -> dict[str, bytes]:
         f"lib/modules/{release}/kernel/drivers/net/{name}.ko": data
         for name, data in (modules or {"e1000e": module("e1000e")}).items()
     }
-    built_in = b"kernel/net/core.ko\nkernel/drivers/pci/controller/pci-host-generic.ko\n"
-    return {**found, f"lib/modules/{release}/modules.builtin": built_in}
+    built_in = ("pci/controller/pci-host-generic", "virtio/virtio_pci", "net/mdio/of_mdio")
+    lines = "".join(f"kernel/drivers/{name}.ko\n" for name in built_in)
+    return {**found, f"lib/modules/{release}/modules.builtin": lines.encode()}
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> Path:
