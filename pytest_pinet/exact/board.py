@@ -201,7 +201,7 @@ def _free_phandle(tree: DeviceTree) -> int:
 
 # The PHY of a Raspberry Pi 4 and 5.
 _BCM54213PE = ("bcm_phy_lib", "broadcom")
-_BCM54213PE_FUNCTIONS = r"bcm5|_{0,2}bcm_(phy|config|setup)_|brcm_fet_"
+_BCM54213PE_FUNCTIONS = r"bcm5|_{0,2}bcm_(phy|config|setup|linkmode)_|lre_|brcm_fet_"
 _R8152 = (
     r"_{0,2}rtl(_|81)|r815|(generic_)?ocp_|sram_(read|write)|(alloc|free)_(rx_agg|all_mem)|(get|set)_(registers|ethernet_addr)"
     r"|determine_ethernet_addr|rxdy_gated_en|wait_oob_|(read|write|intr)_(bulk_)?callback$|bottom_half$|(generic_)?mii_"
@@ -275,8 +275,8 @@ NICS: Mapping[str, ExactNic] = {
         "macb",
         "gem",
         (*_BCM54213PE, "macb"),
-        r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)|init_reset_optional|ptp_one_step_sync|"
-        + _BCM54213PE_FUNCTIONS,
+        r"(macb|gem|at91ether|fu540)_|hw_(is_|readl|writel)|init_reset_optional|ptp_one_step_sync|hash_(get|bit)_"
+        r"|discard_partial_frame|" + _BCM54213PE_FUNCTIONS,
         model=DeviceModel("gem", _gem),
         windows=_CARD,
     ),
