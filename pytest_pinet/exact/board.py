@@ -289,8 +289,8 @@ NICS: Mapping[str, ExactNic] = {
         "macb",
         "gem",
         (*_BCM54213PE, "macb"),
-        r"(macb|gem|at91ether|fu540)_|hw_(is_gem|readl|writel)|init_reset_optional|ptp_one_step_sync|"
-        + _BCM54213PE_FUNCTIONS,
+        r"(macb|gem|at91ether|fu540)_|hw_(is_|readl|writel)|init_reset_optional|ptp_one_step_sync|hash_(get|bit)_"
+        r"|discard_partial_frame|" + _BCM54213PE_FUNCTIONS,
         model=DeviceModel("gem", _gem),
         windows=_CARD,
     ),

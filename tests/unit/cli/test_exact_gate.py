@@ -308,8 +308,8 @@ def qemu_gate(
     return partial(run_gate, capfd)
 
 
-# The QEMU of these tests is too old for igb.
-DRIVERS = "expected one of the drivers e1000e, macb, virtio_net"
+# The QEMU of these tests is too old for igb, and loads no device models.
+DRIVERS = "expected one of the drivers e1000e, virtio_net"
 OLD = "6.1.0-1-arm64 SMP mod_unload modversions aarch64"
 PATCH = b"diff --git a/x.c b/x.c\n--- a/x.c\n+++ b/x.c\n"
 BARE = {"Image": image(), **tree(RELEASE, tg3=module("tg3"))}
@@ -393,8 +393,8 @@ def test_a_mistake_in_the_known_good_build_ends_a_bisection(qemu_gate: Gate, tmp
 
 
 def test_a_board_whose_driver_a_build_lacks_is_one_short_line(qemu_gate: Gate, tmp_path: Path) -> None:
-    write(tmp_path / "out", {"Image": image(), **tree(RELEASE, macb=module("macb", srcversion="FFFF"))})
-    write(tmp_path, {"macb.ko": module("macb", srcversion="FFFF")})
+    write(tmp_path / "out", {"Image": image(), **tree(RELEASE, virtio_net=module("virtio_net", srcversion="FFFF"))})
+    write(tmp_path, {"virtio_net.ko": module("virtio_net", srcversion="FFFF")})
     code, out = qemu_gate("out", "--against=good", "--dry-run")
     assert code == 0, out
     lines = out[out.index("not measured:") :].splitlines()
@@ -402,9 +402,9 @@ def test_a_board_whose_driver_a_build_lacks_is_one_short_line(qemu_gate: Gate, t
         "  test_exact[e1000e]: build out has no driver e1000e",
         "  test_exact[e1000e-slot]: build out has no driver e1000e",
     ]
-    code, out = qemu_gate("macb.ko", "--against=good", "--dry-run")
+    code, out = qemu_gate("virtio_net.ko", "--against=good", "--dry-run")
     assert code == 0, out
-    assert out.count(": build macb.ko changes no module of this board\n") == 4
+    assert out.count(": build virtio_net.ko changes no module of this board\n") == 2
 
 
 @pytest.mark.parametrize(
