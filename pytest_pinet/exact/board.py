@@ -317,7 +317,7 @@ NICS: Mapping[str, ExactNic] = {
         "lan78xx",
         "lan7800",
         ("microchip", "lan78xx"),
-        r"lan(78|88|937x_tx)|(intr|rx|tx)_complete$|defer_bh$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
+        r"lan(78|88xx|8835|937x_tx)|(intr|rx|tx)_complete$|defer_bh$|rx_submit|unlink_urbs$|irq_(un)?map$|ksz9031rnx_fixup",
         "lan78xx",
         (MULTICAST, *_SUMS),
     ),

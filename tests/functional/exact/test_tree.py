@@ -11,25 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.emulated.image import cache, locked
-from pytest_pinet.emulated.packages import Apt
-from pytest_pinet.errors import LabError
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.qemu import PROGRAM, unpacked_folder
 from tests.support.console_blocks import DOCS
-from tests.support.driver_builds import CROSS, PATCHES, TOOLS
+from tests.support.driver_builds import PATCHES
 from tests.support.gate_project import PINET
+from tests.support.kernel_source import NEEDED, configure, make, run, unpacked_source
 
-NEEDED = (PROGRAM, *TOOLS, "flex", "bison", "bc")
-MISSING = [name for name in NEEDED if shutil.which(name) is None]
+MISSING = [name for name in (PROGRAM, *NEEDED) if shutil.which(name) is None]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.emulated,
     pytest.mark.skipif(bool(MISSING), reason=f"a kernel is built and booted here with {', '.join(MISSING)}"),
 ]
-SOURCE = "linux-source-6.1"
-# Five minutes of processor time.
-BUILD_TIMEOUT_S = 3000.0
 GATE_TIMEOUT_S = 3000.0
 # By module: the function with four instructions more, and its file. ax88179_178a also has them, but is not among the
 # first functions of its board, whose usbnet changed, too.
@@ -50,26 +44,11 @@ LONGER = {
 OTHERWISE = {"lan78xx": "+3.00", "smsc95xx": "+5.00"}
 
 
-def run(*argv: str | Path, timeout_s: float = BUILD_TIMEOUT_S) -> None:
-    subprocess.run([str(word) for word in argv], timeout=timeout_s, check=True)
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Iterator[Path]:
-    """Unpack the source of Debian's kernel, which has 1.5 GB."""
-    with locked(cache()):
-        apt = Apt(cache() / "apt", print)
-        try:
-            apt.update()
-            package = apt.fetch(SOURCE)
-        except LabError as error:
-            pytest.skip(f"the source of the kernel is not here: {error}")
-        run("dpkg-deb", "-x", package, tmp_path / "package")
-        package.unlink()
-    run("tar", "-C", tmp_path, "-xJf", next((tmp_path / "package").rglob("*.tar.xz")))
-    yield tmp_path / SOURCE
-    shutil.rmtree(tmp_path / SOURCE)
-    shutil.rmtree(tmp_path / "package")
+    found = unpacked_source(tmp_path)
+    yield found
+    shutil.rmtree(found)
 
 
 def small_configuration() -> str:
@@ -81,11 +60,10 @@ def small_configuration() -> str:
 def test_the_folder_of_make_is_gated_on_all_boards_and_longer_functions_are_named_with_their_lines(
     source: Path, tmp_path: Path, environment: Mapping[str, str]
 ) -> None:
-    (tmp_path / "small.config").write_text(small_configuration())
-    make = ["make", "-s", "-C", str(source), f"O={tmp_path / 'out'}", "ARCH=arm64", f"CROSS_COMPILE={CROSS}"]
-    run(*make, f"KCONFIG_ALLCONFIG={tmp_path / 'small.config'}", "allnoconfig")
-    run(*make, f"-j{os.cpu_count()}", "Image", "modules")
-    shutil.copytree(tmp_path / "out", tmp_path / "good", symlinks=True)
+    out_folder = tmp_path / "out"
+    configure(source, out_folder, small_configuration())
+    run(*make(source, out_folder), f"-j{os.cpu_count()}", "Image", "modules")
+    shutil.copytree(out_folder, tmp_path / "good", symlinks=True)
     if unpacked_folder().is_dir():
         # igb needs a newer QEMU than Debian 12 has.
         newer = Path(environment["XDG_CACHE_HOME"]) / "pinet" / "exact" / "qemu"
@@ -109,7 +87,7 @@ def test_the_folder_of_make_is_gated_on_all_boards_and_longer_functions_are_name
         # Received packets are enough.
         if not patch.stem.endswith("-tx"):
             run("patch", "-p1", "--fuzz=0", "-d", source, "-i", patch)
-    run(*make, "Image", "modules")
+    run(*make(source, out_folder), "Image", "modules")
     out = gate()
     for driver, (function, file) in LONGER.items():
         if driver == "igb" and not unpacked_folder().is_dir():
