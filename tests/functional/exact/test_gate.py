@@ -126,7 +126,7 @@ def artefact(package: Path, folder: Path) -> Path:
 @pytest.mark.smoke
 def test_an_artefact_is_measured_and_with_a_known_good_build_judged(gate: Gate, tmp_path: Path) -> None:
     folder = artefact(kernel_package("linux-image-6.12-arm64", print), tmp_path)
-    assert list(folder.rglob("r8152.ko.xz")), "modules are packed as those of Raspberry Pi"
+    assert list(folder.rglob("r8152.ko.xz")), "modules are packed by xz, as in an artefact"
     code, out = gate(folder, "--pinet-nic=r8152")
     assert (code, "is measured and not judged: its kernel is 6.12." in " ".join(out.split())) == (3, True), out
     # The proof of an exact board counts as one boot, and B has its values.
