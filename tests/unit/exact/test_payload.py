@@ -173,7 +173,7 @@ def test_the_artefact_of_a_pull_request_has_all_that_its_boards_need(
 
 
 def test_a_board_needs_the_driver_of_its_bus(tmp_path: Path) -> None:
-    """The defconfigs of Raspberry Pi have igb, and no driver for the PCI bridge of QEMU. Other kernels lack the Pi's."""
+    """The defconfigs of Raspberry Pi have igb, and no driver for the PCI bridge of QEMU."""
     files = pull_request("usb/host/xhci-plat-hcd", igb=module("igb"), r8169=module("r8169"), r8152=module("r8152"))
     build = load_build(str(write(tmp_path / "bcm2711_build", files)))
     make_payload(BOARDS["r8152"], build, None)
