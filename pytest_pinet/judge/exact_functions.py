@@ -40,7 +40,8 @@ _SHIFTING = re.compile(
 # How far the shifting functions together may move, in instructions for each packet. A rebuild of e1000e without changes
 # moved them by 9.5, four nops in macb by 46.
 SHIFT = 50.0
-# The importance of functions of a module that the build changes. Only functions that miss a limit are before them.
+# The importance of functions of the driver under test, and of a module that the build changes. Only functions that miss
+# a limit are before them.
 OF_CHANGE = 1
 # A smaller change of a function is rounding.
 ROUNDING = 0.005
@@ -203,11 +204,12 @@ def importance(missed: str, comparison: str, change: float, modules: Collection[
     """Return the place of one function among the functions that changed: 0 is the first.
 
     ``modules`` is as in ``ExactChange``.
-    A change of a module explains the others. A change of the whole kernel explains itself.
+    A change of a module explains the others. A change of the whole kernel explains itself; of its functions, those of the
+    driver under test are first.
     """
     if missed:
         return 0
-    if comparison == Comparison.CHANGED and "" not in modules:
+    if comparison == Comparison.DRIVER or (comparison == Comparison.CHANGED and "" not in modules):
         return OF_CHANGE
     return 3 if comparison == Comparison.SHIFTING and abs(change) <= SHIFT else 2
 

@@ -190,12 +190,12 @@ def _functions(found: ChangeVerdict, results: Sequence[ResultRecord]) -> str:
         # A window may be slower with fewer instructions.
         if first.change > 0:
             return f"largest growth: {_function(first)}"
-    # The first functions of several NICs are all of the NIC that changed most.
+    # Of several NICs: the one whose driver changed most, or else any function.
     rows = [function_rows(own) for own in by_nic(judged).values()]
     rows = [own for own in rows if own]
     if not rows:
         return ""
-    own = max(rows, key=lambda one: abs(one[0].record.change))
+    own = max(rows, key=lambda one: (-one[0].importance, abs(one[0].record.change)))
     many = sum(map(len, rows))
     of = f"first of {many} functions" if many > 1 else "the only function"
     return f"{of} that changed: {_function(own[0].record)}"

@@ -31,11 +31,12 @@ _FUNCTION_COLUMNS = "<  <  >  >  >"
 
 @dataclass(frozen=True)
 class FunctionRow:
-    """A function of one NIC in the window of traffic where it changed most."""
+    """A function of one NIC in the window of traffic where it changed most, with its importance."""
 
     nic: str
     window: str
     record: FunctionRecord
+    importance: int
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -90,7 +91,7 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
         for one in exact.functions:
             order = _order(one, exact, window_of(result.id))
             if one.label not in found or order < found[one.label][0]:
-                found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one)
+                found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one, order.rank)
             if one.missed or (one.change > 0 and Relation.SLOWER in _relations(result)):
                 failing.add(one.label)
     ordered = sorted(

@@ -175,6 +175,27 @@ def test_a_driver_that_is_built_in_is_named_below_its_function() -> None:
     ]
 
 
+def test_the_driver_is_before_larger_changes_of_the_rest_of_another_kernel() -> None:
+    a = replace(IDENTITY, modules={})
+    same, longer = {"gem_rx": 151.0, "skb_put": 9000.0}, {"gem_rx": 155.0, "skb_put": 9015.0}
+    found = of_boots(boot(window(same), identity=a), boot(window(longer), identity=replace(a, image="new")), "new")
+    assert [row.record.name for row in function_rows(found)] == ["gem_rx", "skb_put"]
+    sentence = " ".join(" ".join(terminal(found, "new")[-3:]).split())
+    assert sentence.endswith("first of 2 functions that changed: gem_rx 151.00 -> 155.00 (+4.00).")
+
+
+def test_of_several_nics_the_one_whose_driver_changed_is_named() -> None:
+    a = replace(IDENTITY, modules={})
+    other = replace(a, board="genet", driver="bcmgenet", driver_functions="bcmgenet_")
+    same, longer = {"gem_rx": 151.0, "skb_put": 9000.0}, {"gem_rx": 155.0, "skb_put": 9015.0}
+    found = []
+    for identity, before, after in ((other, same, longer), (a, {"gem_rx": 151.0}, {"gem_rx": 155.0})):
+        b = replace(identity, image="new")
+        found += of_boots(boot(window(before), identity=identity), boot(window(after), identity=b), "new")
+    sentence = " ".join(" ".join(terminal(found, "new")[-3:]).split())
+    assert "functions that changed: gem_rx 151.00 -> 155.00 (+4.00)." in sentence
+
+
 def test_functions_at_full_load_are_listed_only_where_the_window_is_slower() -> None:
     a = boot(window(RECEIVE, "pktgen"))
     batched = of_boots(a, boot(window({**RECEIVE, "gem_rx [macb]": 155.0}, "pktgen")), "batched")
