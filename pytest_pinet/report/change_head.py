@@ -80,7 +80,7 @@ def change_head(
     else:
         own = f"the {a.name}" if exact else "the boards' own build"
         against = "the accepted baselines" if accepted else a.name if a.key else own
-        sentence = _sentence(found, entries, against, b.name)
+        sentence = _sentence(found, entries, against, b.name, is_alone=a.key == b.key)
         if exact and (told := _functions(found, results)):
             sentence = f"{sentence[:-1]}; {told}."
     return ChangeHeadRecord(
@@ -160,7 +160,7 @@ def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str) ->
     return ChangeEntryRecord(id=result.id, direction=way, outcome=outcome, text=text, lab=result.lab)
 
 
-def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:
+def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str, is_alone: bool) -> str:
     if not entries:
         return f"No decision on {b}: nothing was measured."
     of = {outcome: [entry for entry in entries if entry.outcome == outcome] for outcome in MetricOutcome}
@@ -168,7 +168,8 @@ def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], agains
         parts = [_worst(of[MetricOutcome.REGRESSION], len(entries))] if of[MetricOutcome.REGRESSION] else []
         kinds = list(dict.fromkeys(entry.finding for entry in of[MetricOutcome.FINDING]))
         parts += [f"{', '.join(kinds)} ({len(of[MetricOutcome.FINDING])} of {len(entries)} results)"] if kinds else []
-        return f"{b} must not be merged: {'; '.join(parts)}, against {against}."
+        # The name of A says nothing if A is the same build.
+        return f"{b} must not be merged: {'; '.join(parts)}{'' if is_alone else f', against {against}'}."
     if found is ChangeVerdict.LAB_ERROR:
         return f"No decision on {b}: the lab broke {len(of[MetricOutcome.LAB_ERROR])} of {len(entries)} results."
     if found is ChangeVerdict.UNDECIDED:
