@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.judge.change_verdict import MetricSummary, answer, bisect_code, exit_code
+from pytest_pinet.judge.change_verdict import STOP, MetricSummary, answer, bisect_code, exit_code
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.judge.exact_functions import explaining
@@ -97,6 +97,22 @@ def change_head(
         changed=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.changed)),
         not_proved=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.not_proved)),
     )
+
+
+def with_note(head: ChangeHeadRecord, note: str) -> ChangeHeadRecord:
+    """Return the answer of an exact gate with the note on both builds; the same answer without a note.
+
+    With a note, the same build on both sides is measured and not judged.
+    """
+    if not note:
+        return head
+    head = head.replace(note=note)
+    if head.a.key != head.b.key:
+        return head.replace(sentence=f"{head.sentence[:-1]}; {note}.")
+    if head.answer != ChangeVerdict.UNDECIDED:
+        return head
+    # The next commit cannot be judged, either.
+    return head.replace(sentence=f"No decision: {note}.", bisect_exit=STOP)
 
 
 def _ran(results: Iterable[ResultRecord]) -> Iterable[tuple[str, RanRecord]]:
