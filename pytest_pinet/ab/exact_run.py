@@ -27,15 +27,13 @@ from pytest_pinet.errors import (
 )
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.execution.clean_text import for_log
-from pytest_pinet.judge.change_verdict import STOP
 from pytest_pinet.judge.exact import UNJUDGED, ExactChange, ExactLimits, unjudged
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import Function, MadeExactBoot
 from pytest_pinet.model.record.change import ChangeHeadRecord, TurnRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import ChangeVerdict
-from pytest_pinet.report.change_head import change_head
+from pytest_pinet.report.change_head import change_head, with_note
 from pytest_pinet.report.exact_record import exact_combination, exact_records
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS
 from pytest_pinet.session.exact_gate import COMBINATION_KEY, FIXTURE, NO_BOARD, chosen
@@ -284,12 +282,7 @@ class ExactRun:
         made = sum(turn.seconds > 0 for of_nic in turns.values() for turn in of_nic)
         fresh = sum(not one.cached for series in self._series.values() for one in series.boots.values())
         head = change_head(a, b, results, False, max(made, fresh), failed, interrupted, exact=True)
-        if self._options.is_judged:
-            return head.replace(sentence=f"{head.sentence[:-1]}; {note}.") if (note := self._options.note) else head
-        if head.answer != ChangeVerdict.UNDECIDED:
-            return head
-        # The next commit cannot be judged, either.
-        return head.replace(sentence=f"No decision: {self._options.note}.", bisect_exit=STOP)
+        return with_note(head, self._options.note)
 
 
 def _no_board(unfit: Mapping[str, CapabilityError]) -> str:

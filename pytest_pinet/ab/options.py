@@ -82,7 +82,8 @@ class ABOptions:
 
     def contents(self) -> list[str]:
         """Return a sentence about the files of each build, and one about the files that it leaves out."""
-        builds = [(side, build) for side in Side if (build := self.build(side)) is not None]
+        sides = Side if self.is_judged else [Side.B]
+        builds = [(side, build) for side in sides if (build := self.build(side)) is not None]
         contents = [f"{side}: {build.name}: {_contents(build)}" for side, build in builds]
         return [*contents, *self.notes(), *filter(None, [self.note])]
 

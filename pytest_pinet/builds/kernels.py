@@ -28,7 +28,7 @@ _FLAVOURS = {
     r"v7": "kernel7.img",
     r"v6": "kernel.img",
 }
-# The first is the kernel of a build for boards that choose none, such as exact boards.
+# The first is the kernel of a build for boards that choose none. Exact boards take the first that both builds have.
 _ORDER = ("kernel8.img", "kernel_2712.img", "kernel7l.img", "kernel7.img", "kernel.img")
 Kernel = tuple[BuildPart, KernelId]
 

@@ -66,6 +66,7 @@ class ExactBench:
         # The plugin stops the guest while the host does something.
         amounts = [amount for amount in every if self.plugin.path is not None or not events_of(amount)]
         payload = make_payload(self.board, base, build, amounts=amounts, optional=optional)
+        # Without its model, a board is skipped before any boot.
         self.model(payload)
         return payload
 
@@ -118,10 +119,8 @@ class ExactBench:
         return boot_once(self._key("once", payload), booted, say)
 
     def _key(self, kind: str, payload: Payload) -> str:
-        argv, model = (
-            arguments(payload.board, Path("kernel"), Path("initramfs"), payload.cmdline, 0),
-            self.model(payload),
-        )
+        argv = arguments(payload.board, Path("kernel"), Path("initramfs"), payload.cmdline, 0)
+        model = self.model(payload)
         # The initramfs holds the modules, the traffic program and its script.
         initramfs = hashlib.sha256(payload.initramfs).hexdigest()
         of_qemu = self.qemu.sha256, self.plugin.sha256, model.sha256 if model is not None else ""

@@ -228,7 +228,9 @@ def _check_driver(board: ExactBoard, kernel_of: Build, build: Build, names: Coll
     missing = [name for name in (*(nic.modules if has_tree else ()), driver) if name not in names]
     if missing and (has_tree or f"{nic.driver}\0".encode() not in image):
         what = "a build" if has_tree else "a kernel without modules (Image,modules.tar.xz names both), and"
-        raise UnfitBuildError(f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", driver)
+        raise UnfitBuildError(
+            f"{build} has no driver {missing[-1]}", f"{what} without a driver of a board", missing[-1]
+        )
 
 
 def _check_change(board: ExactBoard, build: Build, order: Collection[str]) -> None:

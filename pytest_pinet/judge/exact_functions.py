@@ -204,8 +204,8 @@ def importance(missed: str, comparison: str, change: float, modules: Collection[
     """Return the place of one function among the functions that changed: 0 is the first.
 
     ``modules`` is as in ``ExactChange``.
-    A change of a module explains the others. A change of the whole kernel explains itself; of its functions, those of the
-    driver under test are first.
+    A change of a module explains the others. A change of the whole kernel explains itself; the functions of the
+    driver under test are its first ones.
     """
     if missed:
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.judge.change_verdict import MetricSummary, answer, bisect_code, exit_code
+from pytest_pinet.judge.change_verdict import STOP, MetricSummary, answer, bisect_code, exit_code
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.judge.exact_functions import explaining
@@ -80,7 +80,7 @@ def change_head(
     else:
         own = f"the {a.name}" if exact else "the boards' own build"
         against = "the accepted baselines" if accepted else a.name if a.key else own
-        sentence = _sentence(found, entries, against, b.name)
+        sentence = _sentence(found, entries, against, b.name, is_alone=a.key == b.key)
         if exact and (told := _functions(found, results)):
             sentence = f"{sentence[:-1]}; {told}."
     return ChangeHeadRecord(
@@ -97,6 +97,22 @@ def change_head(
         changed=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.changed)),
         not_proved=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.not_proved)),
     )
+
+
+def with_note(head: ChangeHeadRecord, note: str) -> ChangeHeadRecord:
+    """Return the answer of an exact gate with the note on both builds; the same answer without a note.
+
+    With a note, the same build on both sides is measured and not judged.
+    """
+    if not note:
+        return head
+    head = head.replace(note=note)
+    if head.a.key != head.b.key:
+        return head.replace(sentence=f"{head.sentence[:-1]}; {note}.")
+    if head.answer != ChangeVerdict.UNDECIDED:
+        return head
+    # The next commit cannot be judged, either.
+    return head.replace(sentence=f"No decision: {note}.", bisect_exit=STOP)
 
 
 def _ran(results: Iterable[ResultRecord]) -> Iterable[tuple[str, RanRecord]]:
@@ -160,7 +176,7 @@ def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str) ->
     return ChangeEntryRecord(id=result.id, direction=way, outcome=outcome, text=text, lab=result.lab)
 
 
-def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str) -> str:
+def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str, is_alone: bool) -> str:
     if not entries:
         return f"No decision on {b}: nothing was measured."
     of = {outcome: [entry for entry in entries if entry.outcome == outcome] for outcome in MetricOutcome}
@@ -168,7 +184,8 @@ def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], agains
         parts = [_worst(of[MetricOutcome.REGRESSION], len(entries))] if of[MetricOutcome.REGRESSION] else []
         kinds = list(dict.fromkeys(entry.finding for entry in of[MetricOutcome.FINDING]))
         parts += [f"{', '.join(kinds)} ({len(of[MetricOutcome.FINDING])} of {len(entries)} results)"] if kinds else []
-        return f"{b} must not be merged: {'; '.join(parts)}, against {against}."
+        # The name of A says nothing if A is the same build.
+        return f"{b} must not be merged: {'; '.join(parts)}{'' if is_alone else f', against {against}'}."
     if found is ChangeVerdict.LAB_ERROR:
         return f"No decision on {b}: the lab broke {len(of[MetricOutcome.LAB_ERROR])} of {len(entries)} results."
     if found is ChangeVerdict.UNDECIDED:

@@ -221,14 +221,16 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     foot = f"Run {run.run}, lab {run.lab}, {turns_text(head)}, {run_when_text(run)}, pytest-pinet {run.pinet}"
     end = f"\n<sub>{escaped(foot)}</sub>\n"
     text = "\n".join(parts) + "\n"
-    told: set[str] = set()
+    undecided: set[str] = set()
     for result in run.results:
         if result.verdict in GOOD or result.verdict is Verdict.SKIPPED or not result.message:
             continue
-        reasons = {direction.reason for direction in result.directions.values()}
-        if reasons and reasons <= told:
-            continue
-        told |= reasons
+        if result.verdict is Verdict.INCONCLUSIVE:
+            # Why an exact gate judges nothing stands once.
+            reasons = {direction.reason for direction in result.directions.values()}
+            if reasons and reasons <= undecided:
+                continue
+            undecided |= reasons
         block = folded(f"{escaped(result.combination.id)}: {result.verdict}", result.message.splitlines())
         if len(text) + len(block) + len(end) < most:
             text += f"\n{block}"

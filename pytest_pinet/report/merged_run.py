@@ -28,7 +28,7 @@ from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, MergedRunRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, ChangeVerdict, Verdict, worst
-from pytest_pinet.report.change_head import change_head
+from pytest_pinet.report.change_head import change_head, with_note
 from pytest_pinet.version import __version__
 
 # A sum of rounded error rates may exceed the whole by this.
@@ -185,7 +185,9 @@ def _head(runs: Sequence[RunRecord], results: Sequence[ResultRecord], wanted: in
     first = heads[0]
     turns = sum(head.turns for head in heads)
     exact = first.baseline == EXACT
-    head = change_head(first.a, first.b, results, first.baseline == "accepted", turns, exact=exact)
+    head = with_note(
+        change_head(first.a, first.b, results, first.baseline == "accepted", turns, exact=exact), first.note
+    )
     if head.answer != ChangeVerdict.PASS:
         return head
     # A shard can lack an answer although all its metrics are good: a test failed for another reason.

@@ -235,7 +235,7 @@ static bool is_too_long(const struct gem *g, const u8 *frame, size_t size)
     return size + FRAME_CHECK > (config & NCFGR_JFRAME ? g->regs[JML / 4] & JML_MASK : most);
 }
 
-/* Returns what the chip says about the checksums of a frame, or counts it in `wrong`. */
+/* Returns what the chip says about the checksums of a frame. Counts a wrong one, and sets `wrong`. */
 static u32 checked(struct gem *g, const u8 *frame, size_t size, bool *wrong)
 {
     struct heads heads = heads_of(frame, size);
@@ -356,8 +356,6 @@ static void transmit(struct gem *g)
     unsigned buffers = 0;
     size_t size = 0;
 
-    if (!(g->regs[NCR / 4] & NCR_TE))
-        return;
     for (unsigned count = 0; count < DESCRIPTORS_MOST; count++) {
         u64 place = g->tx | upper;
         u8 descriptor[DESCRIPTOR_MOST] = {0};

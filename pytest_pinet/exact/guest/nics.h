@@ -509,7 +509,7 @@ static void find_both(long sock)
         }
     }
     if (!indexes[0] || !indexes[1])
-        fail("no driver has taken the NIC within 10 virtual seconds", 0);
+        fail("no driver has taken the NIC after the kernel was idle ten times", 0);
     if (!same)
         fail("the driver takes the NIC again and again", 0);
 }

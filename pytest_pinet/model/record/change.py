@@ -172,7 +172,7 @@ class ChangeHeadRecord(Record):
 
     ``baseline`` is ``interleaved`` (A was measured in the same run), ``exact`` (on exact boards) or ``accepted``.
     ``turns`` is the number of all turns. ``nics``, ``changed`` and ``not_proved`` are sentences on what ran on all
-    boards.
+    boards. ``note`` is a sentence of an exact gate on both builds: the whole kernel differs, or nothing is judged.
     """
 
     a: BuildRecord
@@ -187,6 +187,7 @@ class ChangeHeadRecord(Record):
     nics: Later[tuple[str, ...]] = ()
     changed: Later[tuple[str, ...]] = ()
     not_proved: Later[tuple[str, ...]] = ()
+    note: Later[str] = ""
 
 
 class ConnectionRecord(Record):

@@ -71,8 +71,10 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
     found = {one.key: one.exact for one in run.results}
     forest = _forest(gate.metrics)
     place = "on exact boards" if exact else f"in lab {run.lab}"
-    # A reason that many metrics share stands once.
-    texts = [own if own != before else "" for before, own in pairwise(["", *(one.text for one in gate.metrics)])]
+    texts = [one.text for one in gate.metrics]
+    if exact:
+        # A reason that many metrics share stands once, as on the terminal.
+        texts = [own if own != before else "" for before, own in pairwise(["", *texts])]
     return render(
         "change.html",
         sentence=head.sentence,

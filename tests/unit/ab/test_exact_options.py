@@ -44,6 +44,7 @@ def test_a_kernel_of_another_release_than_the_stock_kernel_is_judged_by_a_named_
     assert not found.is_judged
     # Both sides have its values.
     assert found.good == found.new == kernel(V8)
+    assert found.contents() == [f"B: artefact {V8}: kernel {V8} (kernel8.img)", found.note]
     for judged in (options(kernel(STOCK_RELEASE)), options(module(V8)), options(kernel(V8), kernel(V8))):
         assert (judged.note, judged.is_judged, judged.remarks) == ("", True, ())
 

@@ -151,7 +151,8 @@ def test_a_kernel_of_its_own_release_is_measured_and_not_judged(
 
 
 def test_a_mistake_or_a_panic_of_a_kernel_without_a_known_good_one_is_its_own(gate: Gate, tmp_path: Path) -> None:
-    assert gate(artefact(tmp_path, "error panic"))[0] == 1
+    code, _ = gate(artefact(tmp_path, "error panic"))
+    assert (code, results()["change"]["sentence"]) == (1, "error panic must not be merged: panic (1 of 1 results).")
     assert gate(artefact(tmp_path, "lacking"), "--pinet-nic=macb")[0] == 4
 
 

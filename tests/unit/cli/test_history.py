@@ -18,6 +18,7 @@ from pytest_pinet.model.record.direction import FlowRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
+from tests.support.change_records import change_run, compared
 from tests.support.commands import mistake, run
 from tests.support.history_records import FIGURE, day, keep, with_result
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result, run_record
@@ -239,6 +240,13 @@ def test_a_markdown_page_lists_failures_first_and_folds_the_rest() -> None:
     assert "<summary>6 that pass</summary>" in rest
     assert "<summary>2 not measured</summary>" in rest
     assert rest.count("<details") + 1 == rest.count("</details>")
+
+
+def test_a_markdown_page_has_each_failure_of_a_change_and_the_reason_of_undecided_ones_once() -> None:
+    ends = [f"{board}:onboard/pair" for board in ("pi4b", "pi5")]
+    for relation, blocks in (("slower", 2), ("inconclusive", 1)):
+        found = [compared(end, "tx", -0.02, relation).replace(message=f"text of {end}") for end in ends]
+        assert summary_markdown(change_run(found)).count("text of ") == blocks
 
 
 def test_a_markdown_page_shows_the_shares_of_flows() -> None:

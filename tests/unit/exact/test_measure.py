@@ -13,7 +13,7 @@ from pytest_pinet.errors import LabError
 from pytest_pinet.exact import measure
 from pytest_pinet.exact.device_models import Model
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.measure import ExactBench
+from pytest_pinet.exact.measure import ExactBench, stock_release
 from pytest_pinet.exact.payload import KernelImage, Payload, make_payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.model.build import Build
@@ -102,3 +102,9 @@ def test_the_ordinary_gate_is_offered_where_two_boots_differ(stock: Build, monke
         bench.known_good(bench.payload(stock), print)
     assert "pinet gate BUILD --lab emulated (e1000e, virtio-net)" in caught.value.act
     assert not bench.is_proved(bench.payload(stock))
+
+
+def test_the_release_of_the_stock_kernel_is_in_the_name_of_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = Path("/apt/linux-image-6.12.73+deb13-arm64_6.12.73-1_arm64.deb")
+    monkeypatch.setattr(measure, "kernel_package", lambda *_: package)
+    assert stock_release(print) == "6.12.73+deb13-arm64"

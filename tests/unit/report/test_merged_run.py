@@ -14,6 +14,7 @@ from pytest_pinet.judge.statistics import certainty_threshold, least_error
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.change_head import with_note
 from pytest_pinet.report.change_table import change_lines
 from pytest_pinet.report.export.cases import cases_of
 from pytest_pinet.report.merged_run import Shard, exit_code, merged_run
@@ -27,6 +28,12 @@ SAME = compared("pi4b:onboard/pair", "rx", 0.0, "same")
 
 def slower(error: float, combination: str = "pi5:onboard/pair") -> ResultRecord:
     return compared(combination, "tx", -0.021, "slower", error=error)
+
+
+def undecided(one: ResultRecord) -> ResultRecord:
+    assert one.change is not None
+    ways = {way: direction.replace(result="inconclusive") for way, direction in one.change.directions.items()}
+    return one.replace(change=one.change.replace(directions=ways))
 
 
 def merged(*runs: RunRecord, error_rate: float = 0.01) -> RunRecord:
@@ -105,6 +112,19 @@ class TestAnswer:
     def test_exact_gates(self) -> None:
         run = merged(run_of(records("nops"), "nops").replace(session="a"), run_of(records("nops"), "nops"))
         assert answer(run) == ("pass", 0)
+
+    @pytest.mark.parametrize("is_judged", [True, False])
+    def test_the_note_of_an_exact_gate_stays(self, is_judged: bool) -> None:
+        found = records("nops") if is_judged else [undecided(one) for one in records("nops")]
+        run = run_of(found, "nops")
+        assert run.change is not None
+        head = run.change if is_judged else run.change.replace(a=run.change.b)
+        run = run.replace(change=with_note(head, "the whole kernel differs"))
+        head_of_all = merged(run.replace(session="a"), run).change
+        assert head_of_all is not None
+        assert head_of_all.sentence.endswith("; the whole kernel differs.") == is_judged
+        assert (head_of_all.sentence == "No decision: the whole kernel differs.") != is_judged
+        assert (head_of_all.exit, head_of_all.bisect_exit) == ((0, 0) if is_judged else (3, 131))
 
 
 class TestErrorRate:
