@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure, instructions_of
 from pytest_pinet.history.results_file import moment
@@ -28,6 +27,7 @@ from pytest_pinet.report.exact_text import (
     rate_cells,
     sum_cells,
     window_of,
+    without_repeats,
 )
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
@@ -144,9 +144,7 @@ def _exact_table(
             window = window_of(entry.id) or "all traffic"
             cells.append((window, *sum_cells(instructions_of(exact)), *rate_cells(entry, exact), _loud(entry, word)))
         colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in own_entries]
-        notes = [_notes(entry, width) for entry in own_entries]
-        # A reason that many metrics share stands once.
-        notes = [own if own != before else [] for before, own in pairwise([[], *notes])]
+        notes = without_repeats([_notes(entry, width) for entry in own_entries], [])
         lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
     for nic, of_nic in by_nic(results).items():
         if rows := function_rows(of_nic):

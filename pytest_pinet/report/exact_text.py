@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import TCP
@@ -17,6 +18,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, rate, signed_percent, wrap
 
+T = TypeVar("T")
 # Reports name at most this many functions. results.json has more.
 MOST_FUNCTIONS = 10
 MARK = "emulated, exact"
@@ -192,6 +194,11 @@ def shift_text(exact: ExactChangeRecord) -> str:
 def once(texts: Iterable[str]) -> list[str]:
     """Return each text once, without empty texts."""
     return list(dict.fromkeys(filter(None, texts)))
+
+
+def without_repeats(told: Sequence[T], nothing: T) -> list[T]:
+    """Return the same, with ``nothing`` for what repeats the one before it: a shared reason stands once."""
+    return [own if own != before else nothing for before, own in pairwise([nothing, *told])]
 
 
 def board_lines(results: Sequence[ResultRecord]) -> list[str]:

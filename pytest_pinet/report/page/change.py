@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -40,6 +39,7 @@ from pytest_pinet.report.exact_text import (
     function_rows,
     rate_cells,
     sum_cells,
+    without_repeats,
 )
 from pytest_pinet.report.page.forest import Forest
 from pytest_pinet.report.page.templating import render
@@ -73,8 +73,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
     place = "on exact boards" if exact else f"in lab {run.lab}"
     texts = [one.text for one in gate.metrics]
     if exact:
-        # A reason that many metrics share stands once, as on the terminal.
-        texts = [own if own != before else "" for before, own in pairwise(["", *texts])]
+        texts = without_repeats(texts, "")
     return render(
         "change.html",
         sentence=head.sentence,
