@@ -60,6 +60,7 @@ class Apt:
         self._home = home
         self._report = report
         self._architecture = architecture
+        self._answers = home / "answers.json"
 
     def update(self) -> None:
         """Read the package lists of the machine's Debian sources, and of their backports if a mirror has them.
@@ -99,6 +100,8 @@ class Apt:
                 self._run("update", "-o", "APT::Update::Error-Mode=any")
             except LabError:
                 lists.write_text(base)
+        # Newer lists may have newer packages.
+        self._answers.unlink(missing_ok=True)
         read.write_text(made_of)
 
     def names(self, pattern: str) -> list[str]:
@@ -138,15 +141,13 @@ class Apt:
 
         Apt takes a second for each question. Call this after ``update``.
         """
-        answers, lists = self._home / "answers.json", str((self._home / "lists-were-read").stat().st_mtime_ns)
-        known: dict[str, dict[str, Path]] = {}
+        known: dict[str, Path] = {}
         with suppress(OSError, ValueError):
-            known = TypeAdapter(dict[str, dict[str, Path]]).validate_json(answers.read_bytes())
-        of_lists = known.get(lists, {})
-        if name not in of_lists or not of_lists[name].exists():
-            of_lists[name] = ask()
-            answers.write_text(json.dumps({lists: {one: str(path) for one, path in of_lists.items()}}))
-        return of_lists[name]
+            known = TypeAdapter(dict[str, Path]).validate_json(self._answers.read_bytes())
+        if name not in known or not known[name].exists():
+            known[name] = ask()
+            self._answers.write_text(json.dumps(known, default=str))
+        return known[name]
 
     def _text(self, sources: Sequence[PackageSource]) -> str:
         return "".join(f"deb [arch={self._architecture}] {s.uri} {s.release} {s.component}\n" for s in sources)
