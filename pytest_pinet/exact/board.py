@@ -78,7 +78,7 @@ class ExactNic:
 
     ``driver`` is the driver's name, ``path`` are the modules whose functions are the driver's: the last one is the
     driver itself, before it are its PHY's and the drivers that it is built on. ``functions`` matches the names of
-    these functions where they are built into the kernel. ``modules`` are further modules that the board needs, if they
+    these functions where they are built into the kernel. ``modules`` are further modules that the board needs if they
     are not built in. ``device`` is the name of QEMU's device or of the model's chip, with the properties of QEMU's
     device. ``qemu`` is the oldest version of QEMU that has the NIC, ``link`` the oldest known version in which its
     driver sees that its link is switched off. ``distance_us`` is the distance of single frames: longer than the driver
@@ -430,8 +430,3 @@ def properties(board: ExactBoard, index: int) -> dict[str, str]:
     own = dict(word.split("=") for word in board.nic.properties[index].split(",") if word)
     place = {"bus": board.machine.slot, "id": SLOT_NIC} if board.machine.slot and index == 0 else {}
     return {"netdev": f"nic{index}", "mac": MACS[index], "romfile": "", **own, **place}
-
-
-def cmdline(words: tuple[str, ...]) -> str:
-    """Return the kernel's command line, with the words of a build."""
-    return " ".join([*CMDLINE.split(), *words])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -31,25 +32,27 @@ _BEGIN, _END = b"IKCFG_ST", b"IKCFG_ED"
 _SET = re.compile(r"^(CONFIG_\w+)=(.+)$", re.MULTILINE)
 
 
-def require_config(build: Build, image: bytes, more: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Raise CapabilityError if the kernel of a build lacks what exact boards need. ``more`` are needs of this board.
+def require_config(build: Build, image: bytes, more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the options of the kernel of a build, as ``kernel_config`` does. ``image`` is the unpacked kernel image.
 
-    ``image`` is the unpacked kernel image. A kernel whose configuration is nowhere is accepted: the board finds out.
+    Raises CapabilityError if it lacks what exact boards need. ``more`` are needs of this board. A kernel whose
+    configuration is nowhere is accepted: the board finds out.
     """
     config = kernel_config(build, image)
     if not config:
-        return
+        return config
     missing = [f"{what} ({name})" for name, what in {**NEEDED, **more}.items() if config.get(name) != "y"]
     if missing:
         raise CapabilityError(
             f"exact boards cannot boot {build}: its kernel was built without {', '.join(missing)}; set these options "
             "to y in its configuration"
         )
+    return config
 
 
 def kernel_config(build: Build, image: bytes) -> dict[str, str]:
     """Return the options with which a kernel was built: of its own copy, its package or its tree; empty if unknown."""
-    for data in (image, *_modules_with_copy(build)):
+    for data in chain([image], _modules_with_copy(build)):
         begin = data.find(_BEGIN)
         end = data.find(_END, begin)
         if 0 <= begin < end:

@@ -18,9 +18,9 @@ from pytest_pinet.builds.tree import built_in_modules
 from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
-from pytest_pinet.exact.board import BCM2711_BRIDGE, MACS, ExactBoard, cmdline
+from pytest_pinet.exact.board import BCM2711_BRIDGE, CMDLINE, MACS, ExactBoard
 from pytest_pinet.exact.events import Event, events_of
-from pytest_pinet.exact.kernel_config import RPS, SLOT, kernel_config, require_config
+from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
 from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, VLAN
@@ -156,13 +156,14 @@ def make_payload(
     paths = {**_modules(kernel_of), **(_modules(build) if build is not kernel_of else {})}
     if build is not kernel_of:
         _check_fit(build, kernel_of, paths)
-    image = _image(kernel_of)
+    image = _image(*kernel_of.of(BuildFileRole.KERNEL))
     pages_kib = _pages_kib(kernel_of, image)
     board = replace(board, machine=board.machine.for_pages(pages_kib))
     settings = [*_steering(board, build), *_sysctls(build), *_features(board, build)]
     names = module_names(base, build)
     _check_driver(board, kernel_of, build, names, image.data)
-    require_config(kernel_of, image.data, {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})})
+    needs = {**(SLOT if board.machine.slot else {}), **(RPS if build.rps else {})}
+    config = require_config(kernel_of, image.data, needs)
     used = names.intersection(optional)
     amounts = [amount for amount in amounts if amount.traffic != VLAN or VLAN_MODULE in used]
     # The packet socket of our own sender is a module of Debian's kernels.
@@ -172,7 +173,7 @@ def make_payload(
     _check_change(board, build, order)
     options = {module: [f"{name}={value}" for m, name, value in build.options if m == module] for module in order}
     words = [*build.cmdline, *(f"{m}.{name}={value}" for m, name, value in build.options if m not in order)]
-    is_signed = _needs_signatures(kernel_config(kernel_of, image.data), words)
+    is_signed = _needs_signatures(config, words)
     sender = PKTGEN if PKTGEN in used else SENDER
     counter = ["counter"] if board.machine.processors == 1 else []
     traffic = [amount.command(sender) for amount in amounts for _ in range(amount.turns)]
@@ -182,7 +183,7 @@ def make_payload(
         release=kernel_of.release or "",
         image=image,
         pages_kib=pages_kib,
-        words=cmdline(tuple(words)),
+        words=" ".join([CMDLINE, *words]),
         files={name: _read(paths[name], is_signed) for name in order},
         options=options,
         is_signed=is_signed,
@@ -290,12 +291,6 @@ def _sysctls(build: Build) -> list[str]:
     return [f"write /proc/sys/{name.replace('.', '/')} {value}" for name, value in build.sysctls]
 
 
-def _image(build: Build) -> KernelImage:
-    """Return the kernel image of a build. Raises ConfigError."""
-    (file,) = build.of(BuildFileRole.KERNEL)
-    return _unpacked_image(file)
-
-
 def _pages_kib(build: Build, image: KernelImage) -> int:
     """Return the size of the pages of a kernel. Raises CapabilityError for a size that no exact board has."""
     if (pages := page_kib(image.data)) == 64:
@@ -309,7 +304,7 @@ def _pages_kib(build: Build, image: KernelImage) -> int:
 
 # One of each build: to unpack an image takes half a second, and there are many boards.
 @lru_cache(maxsize=2)
-def _unpacked_image(file: BuildFile) -> KernelImage:
+def _image(file: BuildFile) -> KernelImage:
     """Return a kernel image. Raises ConfigError."""
     try:
         return KernelImage(arm64_image(Path(file.path).read_bytes(), file.path))
