@@ -14,7 +14,8 @@ from pytest_pinet.history.settings import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
-from pytest_pinet.judge.interleaved import Side, level_bps
+from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.level import level_bps
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
@@ -26,15 +27,15 @@ from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import (
-    ChangedConnectionRecord,
     ChangedDirectionRecord,
     ChangeRecord,
     RanRecord,
     TurnRecord,
 )
+from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.report.result_record import http_record, result_record
+from pytest_pinet.report.result_record import connection_record, http_record, result_record
 from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
@@ -136,29 +137,24 @@ def _figure(series: TurnSeries, side: Side, way: Direction) -> float:
 
 
 def _change(series: TurnSeries, options: ABOptions, boots: list[MadeBoot], suspects: Sequence[Suspect]) -> ChangeRecord:
+    connections = {turn.boot: _connections(turn) for turn in series.turns if turn.connections}
     return ChangeRecord(
         a=options.name(Side.A),
         b=options.name(Side.B),
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
-        turns=tuple(map(TurnRecord.of, boots)),
-        connections=tuple(_connection(turn, one) for turn in series.turns for one in turn.connections),
+        turns=tuple(TurnRecord.of(boot, connections=connections.get(boot.number, {})) for boot in boots),
         suspects=tuple(suspects),
     )
 
 
-def _connection(turn: Turn, one: Connection) -> ChangedConnectionRecord:
-    connections = {str(way): one.towards(way) for way in counted_ways(one)}
-    return ChangedConnectionRecord.of(
-        one,
-        turn=turn.boot,
-        side=turn.side,
-        goodput_bps={way: connection.goodput.bps for way, connection in connections.items()},
-        level_bps={way: level_bps(connection) for way, connection in connections.items()},
-        counted_s=min(connection.seconds for connection in connections.values()),
-        events=[event.text for event in one.link_events],
-    )
+def _connections(turn: Turn) -> dict[str, list[ConnectionRecord]]:
+    """Return the connections of a turn by direction, without samples: there are many connections."""
+    return {
+        str(way): [replace(connection_record(one.towards(way)), samples=()) for one in turn.connections]
+        for way in counted_ways(turn.connections[0])
+    }
 
 
 def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDirectionRecord:

@@ -43,9 +43,9 @@ def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
                     del plain[name]
             if point.scale == 1:
                 del plain["scale"]
-            for one in plain["attempts"]["each"]:
-                if not one["start_s"]:
-                    del one["start_s"]
+            plain["connections"] = [
+                {name: value for name, value in one.items() if value} for one in plain["connections"]
+            ]
             yield _line({"point": plain})
 
 

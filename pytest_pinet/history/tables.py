@@ -37,16 +37,15 @@ from sqlalchemy import (
 
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.points import (
-    Attempts,
     Figure,
     OutOfService,
     Point,
     RememberedBoard,
     SampleSpread,
-    StoredAttempt,
     StoredRun,
     Suspicion,
 )
+from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
 B = TypeVar("B", bound=RememberedBoard)
@@ -197,8 +196,8 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
     low, high = point.interval_bps or (None, None)
     spread = point.spread
     more = {
-        "attempts": [_attempt_row(one) for one in point.attempts.each],
-        "state": point.attempts.state,
+        "connections": [_connection_row(one) for one in point.connections],
+        "state": point.state,
         "spread": spread and (spread.intervals, spread.least_bps, spread.median_bps, spread.most_bps, spread.sd_bps),
         "artefacts": point.artefacts,
         "limited_by": clean(point.limited_by),
@@ -225,9 +224,15 @@ def point_row(point: Point, run: int, series: int, context: int) -> dict[str, An
     }
 
 
-def _attempt_row(one: StoredAttempt) -> tuple[str | float, ...]:
+def _connection_row(one: ConnectionRecord) -> tuple[str | float, ...]:
     row = (one.fresh, one.goodput_bps, one.seconds, one.excluded)
-    return (*row, one.start_s) if one.start_s else row
+    return (*row, one.slow_start_s) if one.slow_start_s else row
+
+
+def _connection(
+    fresh: str, goodput_bps: float, seconds: float, excluded: str, slow_start_s: float = 0.0
+) -> ConnectionRecord:
+    return ConnectionRecord(fresh, goodput_bps, seconds, slow_start_s=slow_start_s, excluded=excluded)
 
 
 def select_points() -> Select[Any]:
@@ -273,7 +278,8 @@ def details_of(text: str) -> dict[str, Any]:
     more = json.loads(text)
     texts = {name: more.get(name, "") for name in ("limited_by", "boot", "link_up")}
     return texts | {
-        "attempts": Attempts(tuple(StoredAttempt(*one) for one in more.get("attempts", ())), more.get("state", "")),
+        "connections": tuple(_connection(*one) for one in more.get("connections", ())),
+        "state": more.get("state", ""),
         "spread": SampleSpread(*more["spread"]) if "spread" in more else None,
         "artefacts": tuple(more.get("artefacts", ())),
         "scale": more.get("scale", 1.0),

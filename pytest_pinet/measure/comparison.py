@@ -8,20 +8,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.difference import Difference, Relation
-from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, level_bps, side
+from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, side
+from pytest_pinet.judge.level import level_bps
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
+from pytest_pinet.model.record.change import ComparisonRecord, SideRecord, StateTurnRecord
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.report.result_record import connection_record
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
@@ -144,7 +146,7 @@ def compare(
         error_rate=plan.error_rate,
         pairs=min(one.count for one in found.values()),
         directions={str(way): _side(way, one, runs) for way, one in found.items()},
-        runs=tuple(_record(run, ways) for run in runs),
+        turns=tuple(_turn(run, ways) for run in runs),
         started=started.isoformat(),
         seconds=time.monotonic() - clock,
         builds={str(state): dict(build) for state, build in builds.items()},
@@ -177,15 +179,7 @@ def _goodput_bps(way: Direction, state: Side, runs: list[_Run]) -> float:
     return fmean(levels) if levels else 0.0
 
 
-def _record(run: _Run, ways: Sequence[Direction]) -> ConnectionRecord:
+def _turn(run: _Run, ways: Sequence[Direction]) -> StateTurnRecord:
     side, started_s, one = run
-    own = {way: one.towards(way) for way in ways}
-    return ConnectionRecord(
-        side=side,
-        started_s=started_s,
-        seconds=one.lasted_s,
-        goodput_bps={str(way): towards.goodput.bps for way, towards in own.items()},
-        counted_s=min(towards.seconds for towards in own.values()),
-        excluded=one.excluded,
-        events=tuple(event.text for towards in own.values() for event in towards.events),
-    )
+    connections = {str(way): replace(connection_record(one.towards(way)), samples=()) for way in ways}
+    return StateTurnRecord(side=side, started_s=started_s, seconds=one.lasted_s, connections=connections)

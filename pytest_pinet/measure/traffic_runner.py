@@ -19,6 +19,7 @@ from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import await_links, bounce
+from pytest_pinet.measure.boot_traffic import boot_traffic
 from pytest_pinet.measure.counter_check import CounterCheck
 from pytest_pinet.measure.link_drops import LinkDrops
 from pytest_pinet.measure.management_counter import ManagementCounter
@@ -81,6 +82,7 @@ class Runs:
         self.collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
         self.management = ManagementCounter(link)
         self._counted_from = 0
+        self._boot_traffic = boot_traffic(link.dut)
         self._links: list[Link] = []
         self._sent: Traffic | None = None
 
@@ -166,6 +168,7 @@ class Runs:
             # time in each run.
             watch = self.management.watching(collector.watching(watch, traffic.seconds), traffic.seconds)
         collector.before(number)
+        place, age_s, before_s = self._boot_traffic.begin(self.cables.carrier_changes[0], fresh is not Fresh.CONNECTION)
         clock = time.monotonic()
         for observer in self._observers.values():
             observer.ensure(traffic.seconds + GRACE_S)
@@ -180,7 +183,9 @@ class Runs:
             raise
         events, dropped = self._seen(clock)
         lasted_s = time.monotonic() - clock
-        evidence = collector.after(_lasted_s(measurements))
+        traffic_s = _lasted_s(measurements)
+        self._boot_traffic.add(traffic_s)
+        evidence = collector.after(traffic_s)
         events += [event for measurement in measurements for event in measurement.events]
         broken = next((event.text for event in events if event.kind in BROKEN), "")
         flows = _flows(link, traffic, measurements)
@@ -195,6 +200,9 @@ class Runs:
             measurements=tuple(measurements),
             dropped=dropped,
             lasted_s=lasted_s,
+            number=place,
+            boot_age_s=age_s,
+            traffic_before_s=before_s,
         )
 
     def _seen(self, clock: float) -> tuple[list[Event], tuple[int, ...]]:

@@ -5,8 +5,11 @@ Rates are bit/s, durations seconds, times ISO 8601 in UTC, changes are fractions
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from pytest_pinet.model.diagnosis import Suspect
 from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
+from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 
 # The baseline of a gate on exact boards, and the name of such a board in ids.
@@ -85,6 +88,7 @@ class TurnRecord(Record):
 
     ``started_s`` is its start after the first turn, ``seconds`` the time before its first measurement. ``running`` is
     what the board reported about itself. ``trouble`` is the reason why nothing was measured; empty if it was measured.
+    ``connections`` has those of each direction, without their samples.
     ``variation`` is the number of the meaningless change with which an exact board booted the build; 0 is none.
     """
 
@@ -95,21 +99,7 @@ class TurnRecord(Record):
     seconds: float
     running: dict[str, str | None]
     trouble: str
-
-
-class ChangedConnectionRecord(Record):
-    """One connection of one turn. ``excluded`` is the reason why it does not count; empty if it counts.
-
-    ``level_bps`` is the judged goodput, with little weight on short disturbances (null: there is none).
-    """
-
-    turn: int
-    side: str
-    goodput_bps: dict[str, float]
-    level_bps: dict[str, float | None]
-    counted_s: float
-    excluded: str
-    events: tuple[str, ...]
+    connections: dict[str, tuple[ConnectionRecord, ...]] = Field(default_factory=dict)
 
 
 class ChangedDirectionRecord(SparseRecord):
@@ -139,7 +129,6 @@ class ChangeRecord(Record):
     connections_per_turn: int
     directions: dict[str, ChangedDirectionRecord]
     turns: tuple[TurnRecord, ...]
-    connections: tuple[ChangedConnectionRecord, ...]
     suspects: tuple[Suspect, ...]
 
 
@@ -190,20 +179,16 @@ class ChangeHeadRecord(Record):
     note: Later[str] = ""
 
 
-class ConnectionRecord(Record):
-    """One connection: its state, its start (seconds after the start of the comparison), and goodput by direction.
+class StateTurnRecord(Record):
+    """One connection of a comparison: its state, its start (seconds after the start of the comparison), its directions.
 
-    ``seconds`` is its whole time, with set-up; ``counted_s`` is the part of its traffic that counts. ``excluded`` is
-    the reason why the connection belongs to no pair; empty if it belongs to one.
+    ``seconds`` is its whole time, with set-up. A connection with a reason in ``excluded`` belongs to no pair.
     """
 
     side: str
     started_s: float
     seconds: float
-    goodput_bps: dict[str, float]
-    counted_s: float
-    excluded: str
-    events: tuple[str, ...]
+    connections: dict[str, ConnectionRecord]
 
 
 class SideRecord(Record):
@@ -221,7 +206,7 @@ class SideRecord(Record):
 
 
 class ComparisonRecord(Record):
-    """A whole comparison. ``result`` is that of its worst direction. ``runs`` has all connections in their order.
+    """A whole comparison. ``result`` is that of its worst direction. ``turns`` has all connections in their order.
 
     ``builds`` is the build of the device under test in each state (``A``, ``B``). ``error_rate`` is the accepted
     probability of a wrong result; runs of release 0.1 do not have this key and were judged at 0.01.
@@ -236,7 +221,7 @@ class ComparisonRecord(Record):
     error_rate: Later[float] = 0.01
     pairs: int
     directions: dict[str, SideRecord]
-    runs: tuple[ConnectionRecord, ...]
+    turns: tuple[StateTurnRecord, ...]
     started: str
     seconds: float
     builds: dict[str, dict[str, str | None]]

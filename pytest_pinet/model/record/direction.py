@@ -1,48 +1,46 @@
-"""The records of one direction of a measurement, of one flow, and of their attempts.
+"""The records of one direction of a measurement, of one flow, and of their connections.
 
 Rates are bit/s, durations seconds. A value is null if it was not measured; null is not zero.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import chain
+
 from pytest_pinet.model.judgement import ExtraJudgement
+from pytest_pinet.model.measurement import Event, Sample
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.record.traffic import SocketsRecord
 from pytest_pinet.model.verdict import Verdict
 
 
-class SampleRecord(Record):
-    """One interval at the receiver. ``attempt`` counts from 1."""
+@dataclass(frozen=True)
+class ConnectionRecord:
+    """One connection in one direction: what was fresh for it (``connection``, ``link-up``, ``boot``), and its goodput.
 
-    attempt: int = 1
-    start_s: float = 0.0
-    seconds: float
-    bytes: int
-    warmup: bool = False
-
-
-class EventRecord(Record):
-    """An event during the traffic: its start (seconds after the start of the attempt's traffic) and its duration."""
-
-    kind: str
-    start_s: float
-    seconds: float
-    text: str
-
-
-class AttemptRecord(Record):
-    """One connection: what was fresh for it (``connection``, ``link-up``), its goodput, and the events meanwhile.
-
-    ``seconds`` is the counted time, after ``warmup_s``. ``excluded`` is the reason why the connection does not count;
-    empty if it counts. The goodput of an excluded connection is evidence only.
+    ``seconds`` is the counted time, after ``warmup_s``; ``slow_start_s`` is the length of a slow start (0: there was
+    none). ``excluded`` is the reason why the connection does not count; empty if it counts. The goodput of an excluded
+    connection is evidence only. ``level_bps`` is the judged goodput, with little weight on short disturbances (null:
+    there is none). ``samples`` are the intervals at the receiver, ``events`` happened during the traffic; their times
+    are in seconds after its start. ``number`` counts the connections since the link-up, from 1. ``boot_age_s`` is the
+    age of the boot of the device under test at the start of the traffic, ``traffic_before_s`` the traffic over its
+    device in this boot before that. These three are null if they are not known; other programs and earlier runs count
+    for none of them.
     """
 
     fresh: str = ""
-    goodput_bps: float
-    seconds: float
+    goodput_bps: float = 0.0
+    seconds: float = 0.0
     warmup_s: float = 0.0
-    events: tuple[EventRecord, ...] = ()
+    slow_start_s: float = 0.0
     excluded: str = ""
+    level_bps: float | None = None
+    events: tuple[Event, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    number: int | None = None
+    boot_age_s: float | None = None
+    traffic_before_s: float | None = None
 
 
 class BaselineRecord(Record):
@@ -66,12 +64,12 @@ class BaselineRecord(Record):
 class DirectionRecord(SparseRecord):
     """One direction of one measurement and its verdict.
 
-    ``goodput_bps`` is the goodput of all attempts that count. ``interval_bps`` is its interval at the error rate, with
-    the noise between connections (null if no limit needed it). ``rule`` is the limit as it was written and, in
+    ``goodput_bps`` is the goodput of all connections that count. ``interval_bps`` is its interval at the error rate,
+    with the noise between connections (null if no limit needed it). ``rule`` is the limit as it was written and, in
     brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``). ``oracle`` says in words what sets the physical
     limit ``oracle_bps``. ``stopped`` is the reason why the measurement stopped. ``state`` is the outcome of a suspected
     regression: ``confirmed``, ``cleared``, ``undecided``, or empty without one. Counts (``retransmits`` and so on) are
-    totals of all attempts. ``sockets`` is what the kernels reported of the connections of a single TCP flow.
+    totals of all connections. ``sockets`` is what the kernels reported of the connections of a single TCP flow.
     """
 
     goodput_bps: float
@@ -85,7 +83,7 @@ class DirectionRecord(SparseRecord):
     reason: str = ""
     stopped: str = ""
     state: str = ""
-    attempts: tuple[AttemptRecord, ...] = ()
+    connections: tuple[ConnectionRecord, ...] = ()
     extras: tuple[ExtraJudgement, ...] = ()
     baseline: BaselineRecord | None = None
     retransmits: int | None = None
@@ -93,8 +91,12 @@ class DirectionRecord(SparseRecord):
     packets: int | None = None
     jitter_ms: float | None = None
     streams_bps: tuple[float, ...] = ()
-    samples: tuple[SampleRecord, ...] = ()
     sockets: Rare[SocketsRecord] = None
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The samples of all connections, in their order."""
+        return tuple(chain.from_iterable(one.samples for one in self.connections))
 
 
 class FlowRecord(DirectionRecord):

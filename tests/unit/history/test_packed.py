@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event
 
 import pytest_pinet.history.store as history_store
 from pytest_pinet.history.packed import VERDICTS
-from pytest_pinet.history.points import REASON, Attempts, Column, OutOfService, Point, PointList, Suspicion
+from pytest_pinet.history.points import REASON, Column, OutOfService, Point, PointList, Suspicion
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import GOOD
 from tests.support.commands import run
@@ -75,7 +75,15 @@ def packed(url: str) -> tuple[int, float]:
 
 def values(points: Sequence[Point]) -> list[Point]:
     """Return the points without what a report does not need of them."""
-    blank = {"attempts": Attempts(), "spread": None, "artefacts": (), "limited_by": "", "boot": "", "link_up": ""}
+    blank = {
+        "connections": (),
+        "state": "",
+        "spread": None,
+        "artefacts": (),
+        "limited_by": "",
+        "boot": "",
+        "link_up": "",
+    }
     good = {"reason": ""}
     return [replace(one, **blank, **(good if one.verdict in GOOD else {})) for one in points]  # type: ignore[arg-type]
 

@@ -138,7 +138,7 @@ def test_a_stored_history_of_version_1_is_read(tmp_path: Path) -> None:
         assert [len(history.points_of(run.id)) for run in runs] == [13, 2]
         trend = history.trend("pi4b:onboard/pair/tcp-P1-tx")
     assert [point.verdict for point in trend.points] == [Verdict.PASS, Verdict.PASS]
-    assert len(trend.points[0].attempts.each) == 1
+    assert len(trend.points[0].connections) == 1
 
 
 def test_a_stored_export_of_version_1_is_read(store: HistoryStore) -> None:

@@ -39,7 +39,9 @@ def slow(verdict: str = "fail", reason: str = "", **more: object) -> ResultRecor
     """Return a link below its limit, with all that can be known of it."""
     one = direction(700.2e6, 885e6, verdict, reason=reason, rule="94% of 941.5 Mbit/s (min='94%' of the marker)")
     one = one.replace(
-        attempts=one.attempts * 5, interval_bps=(690e6, 710e6), stopped="below the limit in 5 of 5 connections (15 s)"
+        connections=one.connections * 5,
+        interval_bps=(690e6, 710e6),
+        stopped="below the limit in 5 of 5 connections (15 s)",
     )
     found = result("pi4b:onboard/pair", {"tx": one.replace(**more)}, notes=NOTES)
     return found.replace(limited_by=SHAPER, rerun=LONG, scale=0.1)

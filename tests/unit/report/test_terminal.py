@@ -180,7 +180,7 @@ class TestTable:
             {"fresh": "connection", "goodput_bps": bps, "seconds": 2.0, "excluded": "dropped" if bps < 1e8 else ""}
             for bps in (842e6, 5e6, 844e6, 843e6)
         ]
-        slow = result("pi4b:onboard/pair", {"tx": direction(843e6, 913e6, "fail", baseline=baseline, attempts=seen)})
+        slow = result("pi4b:onboard/pair", {"tx": direction(843e6, 913e6, "fail", baseline=baseline, connections=seen)})
         good = result("pi5:onboard/pair", {"tx": direction(941e6, 913e6)})
 
         assert summary_table([slow, good], [])[:3] == [
@@ -197,7 +197,7 @@ class TestTable:
         seen = [{"fresh": "connection", "goodput_bps": bps, "seconds": 2.0} for bps in (5.3e9, 2.34e9)]
         long = result(
             "cm4:rtl8125b-on-riser/direct-crossover",
-            {"tx": direction(2.34e9, 2.3e9, "inconclusive", baseline=baseline, attempts=seen, reason="noise")},
+            {"tx": direction(2.34e9, 2.3e9, "inconclusive", baseline=baseline, connections=seen, reason="noise")},
         )
 
         # A long name is whole on a line of its own.
