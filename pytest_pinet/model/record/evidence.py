@@ -35,9 +35,9 @@ class EvidenceRecord(SparseRecord):
     counters of its driver. ``kernel`` has the lines of the kernel log that report trouble. A value is null if the end
     does not report it, or if its counter restarted; the name of that source is then in ``restarted``. ``under_load``
     was read during the traffic. With ``from_connection``, the differences span all connections from that one to this
-    one. ``others`` is the work of user processes that are not ours, as a share of one CPU, and ``throttled`` the time that a
-    CPU quota took from ours.
-    ``management`` has the octets of ssh and of an NFS root, if they use this device, and their share of the traffic.
+    one. ``others`` is the work of user processes that are not ours, as a share of one CPU, and ``throttled`` the time
+    that a CPU quota took from ours. ``management`` has the octets of ssh and of an NFS root, if they use this device,
+    and their share of the traffic.
     """
 
     connection: int

@@ -1,6 +1,7 @@
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
