@@ -29,9 +29,8 @@ from pytest_pinet.exact.qemu import PROGRAM, VARIABLE, Plugin, build_plugin, fin
 from pytest_pinet.exact.traffic import MORE
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, WindowChange, differs_beside_build, judge_exact
-from pytest_pinet.judge.exact_functions import Comparison
 from pytest_pinet.model.build import Build, BuildFileRole
-from pytest_pinet.model.exact import BATCH, USER, ExactBoot, Function, MadeExactBoot
+from pytest_pinet.model.exact import BATCH, USER, Comparison, ExactBoot, Function, MadeExactBoot
 from tests.support.build_files import write
 from tests.support.driver_builds import CROSS, patched_module
 
