@@ -82,7 +82,7 @@ class Connection:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The events of the whole run, and those of the flows."""
+        """The events of the whole run, and the events of the flows."""
         return (*self.link_events, *(event for one in self.flows for event in one.flow.events))
 
     @cached_property
