@@ -23,7 +23,6 @@ from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, Path, Wi
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, RanRecord
 from pytest_pinet.model.record.direction import (
-    BaselineRecord,
     ConnectionRecord,
     DirectionRecord,
     FlowRecord,
@@ -142,7 +141,6 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
     # Jitter and sockets belong to a single flow; a sum of flows has none.
     only = judged.flows[0] if len(judged.flows) == 1 else Flow(Direction.TX, ())
     streams = only.streams if len(judged.flows) == 1 else [flow.goodput for flow in judged.flows]
-    found = judged.baseline
     return DirectionRecord.of(
         judged,
         goodput_bps=judged.goodput.bps,
@@ -151,7 +149,6 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
         oracle_bps=judged.oracle.bps,
         oracle=judged.because,
         connections=[connection_record(one) for one in judged.connections],
-        baseline=None if found is None else BaselineRecord.of(found, figure_bps=found.baseline.bps),
         # An exact board has no flows of a traffic tool, so that there are no such counts.
         retransmits=total([flow.retransmits for flow in judged.flows]) if judged.flows else None,
         lost_packets=total([flow.lost_packets for flow in judged.flows]) if judged.flows else None,

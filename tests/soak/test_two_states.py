@@ -66,7 +66,7 @@ def test_drift_alone(opened: tuple[LabAccess, Link]) -> None:
     both = shaped(opened[1], drifting(0.98))
     record = compared(opened, State("one", both), State("two", both))
     assert record.result == "same"
-    values = [run.goodput_bps["tx"] for run in record.runs]
+    values = [turn.connections["tx"].goodput_bps for turn in record.turns]
     assert values[-1] < 0.993 * values[0], "nothing drifted"
 
 

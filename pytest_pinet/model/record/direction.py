@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from pytest_pinet.model.judgement import ExtraJudgement
+from pytest_pinet.model.judgement import BaselineDifference, ExtraJudgement
 from pytest_pinet.model.measurement import Event, Sample
-from pytest_pinet.model.record.base import Rare, Record, SparseRecord
+from pytest_pinet.model.record.base import Rare, SparseRecord
 from pytest_pinet.model.record.traffic import SocketsRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -43,24 +43,6 @@ class ConnectionRecord:
     traffic_before_s: float | None = None
 
 
-class BaselineRecord(Record):
-    """The accepted baseline of a metric, and its difference to the connections of this run.
-
-    ``runs`` is the number of runs behind the baseline; with too few runs it does not gate. ``difference`` is relative
-    (-0.03: 3 % slower), ``interval`` its interval at the error rate; both are null if there are too few values.
-    ``change`` is ``slower``, ``faster``, ``same``, ``inconclusive`` or ``not gated``. ``text`` says all of this.
-    """
-
-    figure_bps: float
-    runs: int
-    date: str
-    builds: tuple[str, ...]
-    difference: float | None
-    interval: tuple[float, float] | None
-    change: str
-    text: str
-
-
 class DirectionRecord(SparseRecord):
     """One direction of one measurement and its verdict.
 
@@ -85,7 +67,7 @@ class DirectionRecord(SparseRecord):
     state: str = ""
     connections: tuple[ConnectionRecord, ...] = ()
     extras: tuple[ExtraJudgement, ...] = ()
-    baseline: BaselineRecord | None = None
+    baseline: BaselineDifference | None = None
     retransmits: int | None = None
     lost_packets: int | None = None
     packets: int | None = None

@@ -40,7 +40,7 @@ def compared(opened: tuple[LabAccess, Link], a: State, b: State) -> ComparisonRe
 
 
 def order(record: ComparisonRecord) -> str:
-    return "".join(run.side for run in record.runs)
+    return "".join(turn.side for turn in record.turns)
 
 
 def test_a_slower_state_is_found_and_every_run_is_kept(opened: tuple[LabAccess, Link], full_rate_lab: GateLab) -> None:
@@ -55,9 +55,9 @@ def test_a_slower_state_is_found_and_every_run_is_kept(opened: tuple[LabAccess, 
     low, high = found.interval
     assert low < found.change < high < 0
     assert 0.8 * GOODPUT.bps < found.a_bps < 1.005 * GOODPUT.bps
-    assert order(record) == "ABBABAAB"[: len(record.runs)]
-    assert record.pairs == len(record.runs) // 2
-    assert record.traffic_seconds == pytest.approx(3.0 * len(record.runs), rel=0.3)
+    assert order(record) == "ABBABAAB"[: len(record.turns)]
+    assert record.pairs == len(record.turns) // 2
+    assert record.traffic_seconds == pytest.approx(3.0 * len(record.turns), rel=0.3)
     assert shapers(full_rate_lab) == []
 
 

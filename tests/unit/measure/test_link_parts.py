@@ -54,7 +54,7 @@ def test_a_comparison_has_the_hash_of_its_parameters_with_the_settings_of_both_s
         a_bps=9e8, b_bps=9e8, change=0.0, interval=(-0.01, 0.01), result="same", why="not slower", count=4
     )
     found = ComparisonRecord(
-        id="x", a="A", b="B", result="same", why="", tolerance=0.03, error_rate=0.01, pairs=4, runs=(),
+        id="x", a="A", b="B", result="same", why="", tolerance=0.03, error_rate=0.01, pairs=4, turns=(),
         directions={"rx": side}, started="2026-11-23T12:00:00+00:00", seconds=1.0, builds={}, traffic_seconds=1.0,
     )  # fmt: skip
     record = compared_record(link, RX, found, {Side.A: {}, Side.B: {}})

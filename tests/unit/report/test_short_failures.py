@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.model.diagnosis import Cause
-from pytest_pinet.model.record.direction import BaselineRecord
+from pytest_pinet.model.judgement import BaselineDifference
 from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
@@ -57,7 +57,7 @@ def without_values(verdict: str, message: str) -> ResultRecord:
     return found.replace(rerun=LONG, console_excerpt="\n".join(f"2026-11-21T00:00:01 line {i}" for i in range(50)))
 
 
-BASELINE = BaselineRecord(
+BASELINE = BaselineDifference(
     figure_bps=885e6,
     runs=8,
     date="2026-11-20",
