@@ -18,14 +18,14 @@ class BootTraffic:
         self._number = 0
         self._seconds = 0.0
 
-    def begin(self, carrier_changes: int | None, fresh_link: bool) -> tuple[int, float | None, float]:
-        """Count one more connection. Return its number since the link-up, the age of the boot, and the traffic so far.
-
-        ``carrier_changes`` tells link-ups apart (None: the device does not count them).
-        """
-        if fresh_link or carrier_changes != self._link_up:
+    def note_link_up(self, carrier_changes: int | None) -> None:
+        """Count connections from 1 again if the carrier changed (None: the device does not count its changes)."""
+        if carrier_changes != self._link_up:
             self._link_up, self._number = carrier_changes, 0
-        self._number += 1
+
+    def begin(self, fresh_link: bool) -> tuple[int, float | None, float]:
+        """Count one more connection. Return its number since the link-up, the age of the boot, and the traffic so far."""
+        self._number = 1 if fresh_link else self._number + 1
         age_s = None if self._booted_s is None else time.monotonic() - self._booted_s
         return self._number, age_s, self._seconds
 

@@ -89,6 +89,7 @@ class Runs:
     def __enter__(self) -> Runs:
         self.conditions = Preconditions(self._link)
         self.cables = CounterCheck(self._link)
+        self._boot_traffic.note_link_up(self.cables.carrier_changes[0])
         # If an observer does not start, also because of Ctrl-C, the earlier ones are stopped.
         with ExitStack() as opened:
             for index, end in enumerate(self._link.ends):
@@ -168,7 +169,7 @@ class Runs:
             # time in each run.
             watch = self.management.watching(collector.watching(watch, traffic.seconds), traffic.seconds)
         collector.before(number)
-        place, age_s, before_s = self._boot_traffic.begin(self.cables.carrier_changes[0], fresh is not Fresh.CONNECTION)
+        place, age_s, before_s = self._boot_traffic.begin(fresh is not Fresh.CONNECTION)
         clock = time.monotonic()
         for observer in self._observers.values():
             observer.ensure(traffic.seconds + GRACE_S)
@@ -274,6 +275,7 @@ class Runs:
 
     def _forget_carriers(self) -> None:
         """Make observers ignore earlier carrier changes: they are already reported, or were made on purpose."""
+        self._boot_traffic.note_link_up(self.cables.carrier_changes[0])
         for index, observer in self._observers.items():
             observer.accept(self.cables.carrier_changes[index])
 
