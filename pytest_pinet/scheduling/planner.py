@@ -15,8 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from pytest_pinet.scheduling.endgame import FEW_GROUPS, FEW_WORKERS, Endgame
-from pytest_pinet.scheduling.plan import Needs, PlannedTest
-from pytest_pinet.scheduling.work import Group, Load, Worker, WorkerLeases
+from pytest_pinet.scheduling.plan import Group, Load, Needs, PlannedTest, Worker, WorkerLeases
 
 # The weight of a crowded domain. Example: a worker would measure half of its time in a domain that is always busy (the
 # shares add up to 1.5). A group on which the end of the run depends fully then ranks like one on which it depends half.

@@ -16,9 +16,8 @@ from pytest_pinet.execution.trace import Recorder, Step
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.allure import content
-from pytest_pinet.report.allure.identity import Subject, tell_apart
+from pytest_pinet.report.allure.identity import EXPECTED, Subject, status_of, tell_apart
 from pytest_pinet.report.allure.run_files import write_stand_in
-from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
 from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.trends import FigureSeries
 
