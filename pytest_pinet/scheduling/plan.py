@@ -134,6 +134,28 @@ class Group:
     total_s: float = 0.0
     owner: Worker | None = None
 
+    def add(self, job: PlannedTest, first: bool) -> None:
+        """Add a test, ``first`` before the others."""
+        (self.jobs.appendleft if first else self.jobs.append)(job)
+        self.total_s += job.total_s
+
+    def begin(self, worker: Worker) -> None:
+        """Give the group to a worker."""
+        self.owner = worker
+
+    def leave(self) -> None:
+        """Free the group: any worker can take its tests."""
+        self.owner = None
+
+    def take(self) -> PlannedTest:
+        """Return the next test of the group, which then belongs to a worker."""
+        job = self.jobs.popleft()
+        self.total_s -= job.total_s
+        if not self.jobs:
+            # Any worker can take tests that come back to this group after a crash.
+            self.leave()
+        return job
+
 
 @dataclass(eq=False)
 class Load:
@@ -142,6 +164,24 @@ class Load:
     pending: deque[PlannedTest] = field(default_factory=deque)
     since: float = 0.0
     ended: bool = False
+
+    def add(self, job: PlannedTest, now: float) -> bool:
+        """Add a test. Return whether the worker begins it at once."""
+        self.pending.append(job)
+        if len(self.pending) == 1:
+            self.since = now
+        return len(self.pending) == 1
+
+    def finish(self, index: int, now: float) -> PlannedTest:
+        """Remove a finished test, which the next one follows, and return it."""
+        job = next(job for job in self.pending if job.index == index)
+        self.pending.remove(job)
+        self.since = now
+        return job
+
+    def end(self) -> None:
+        """Give the worker no more tests; if it waits without one, it may still get one later."""
+        self.ended = bool(self.pending)
 
 
 class WorkerLeases:

@@ -184,9 +184,8 @@ def _step(step: Step) -> Any:
     """Convert a step to Allure's format: times in milliseconds, and a status of its own."""
     beneath = [_step(one) for one in step.steps]
     if step.left_out:
-        more = TestStepResult(name=f"... and {step.left_out} more", status="passed", start=_ms(step.ended))
-        more.stop = more.start
-        beneath.append(more)
+        at = _ms(step.ended)
+        beneath.append(TestStepResult(name=f"... and {step.left_out} more", status="passed", start=at, stop=at))
     details = StatusDetails(message=step.error) if step.error else None
     return TestStepResult(
         name=step.title,

@@ -154,7 +154,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else tied(copyable(str(value))),
     )
-    found.filters |= {"kind": kind, "anchor": anchor, "badge": badge, "owner": owner_text, "rate": rate_or}
+    found.filters.update(kind=kind, anchor=anchor, badge=badge, owner=owner_text, rate=rate_or)
     return found
 
 
