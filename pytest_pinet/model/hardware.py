@@ -144,7 +144,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class Hardware:
-    """All boards and NICs that a lab file can name: those of the catalogue, with the file's additions and changes."""
+    """The boards and NICs that a lab file can name: the catalogue, with the additions and changes of the file."""
 
     boards: Mapping[str, Board]
     nics: Mapping[str, Nic]
