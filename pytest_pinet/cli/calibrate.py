@@ -25,7 +25,7 @@ from pytest_pinet.model.traffic import Direction
 if TYPE_CHECKING:
     from pytest_pinet.calibration.connections import Levels
     from pytest_pinet.calibration.outcome import CalibrationOutcome
-    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.config.schema import LabOfFile
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.traffic import Traffic
 

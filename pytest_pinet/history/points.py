@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+
+from pydantic import Field
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
+from pytest_pinet.model.record.base import Rare
 from pytest_pinet.model.record.direction import ConnectionRecord
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 
 if TYPE_CHECKING:
@@ -47,8 +52,8 @@ class Point:
     ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
     ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
-    ``connections`` are those behind the value, in their order, without samples and events. ``state`` is the outcome of
-    a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty.
+    ``connections`` are the connections behind the value, in their order, without samples and events. ``state`` is the
+    outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty.
     ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
     ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
     the device under test; empty: not known. ``instructions`` are all instructions for each packet of an exact board,
@@ -140,7 +145,7 @@ class Points(Sequence[Point]):
 
 
 class PointList(list[Point], Points):
-    """A list. Reports have `latest.PackedPoints`, which makes no points for a column."""
+    """A list. Reports have `packed.PackedPoints`, which makes no points for a column."""
 
 
 @dataclass(frozen=True)
@@ -238,23 +243,29 @@ class Figure:
     last: datetime
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """One run. ``verdicts`` counts its points by verdict, ``skipped`` the combinations that were not measured.
+class StoredRun(RunRecord):
+    """One run: its record without the results, which are points.
 
-    ``gate`` is the change that the run gated; None if it gated none.
+    ``id`` is unique among all runs of all labs. ``folder`` is the run folder. ``verdicts`` counts the points by
+    verdict, ``missed`` the combinations that were not measured.
     """
 
     id: str
-    lab: str
-    started: datetime
-    finished: datetime
-    emulated: bool
-    complete: bool
-    exitstatus: int
-    pinet: str
     folder: str
-    session: str
     verdicts: Mapping[str, int]
-    skipped: int = 0
-    gate: StoredGate | None = None
+    missed: int = 0
+    change: Rare[StoredGate] = None
+    results: Annotated[tuple[ResultRecord, ...], Field(exclude=True)] = ()
+    skipped: Annotated[tuple[SkippedRecord, ...], Field(exclude=True)] = ()
+
+    @property
+    def of_points(self) -> Mapping[str, object]:
+        """The fields of the run's points that are the same for all of them."""
+        return {
+            "run": self.id,
+            "session": self.session or "",
+            "emulated": self.figures == "emulated",
+            "folder": self.folder,
+            "complete": self.complete,
+            "pinet": self.pinet,
+        }

@@ -24,7 +24,7 @@ class BootTraffic:
             self._link_up, self._number = carrier_changes, 0
 
     def begin(self, fresh_link: bool) -> tuple[int, float | None, float]:
-        """Count one more connection. Return its number since the link-up, the age of the boot, and the traffic so far."""
+        """Count a connection. Return its number since the link-up, the age of the boot, and the traffic before it."""
         self._number = 1 if fresh_link else self._number + 1
         age_s = None if self._booted_s is None else time.monotonic() - self._booted_s
         return self._number, age_s, self._seconds

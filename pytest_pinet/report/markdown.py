@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pytest_pinet.history.gates import gate_of_head, gated_figure, instructions_of
+from pytest_pinet.history.gates import gate_of, gated_figure, instructions_of
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -35,10 +35,18 @@ from pytest_pinet.report.exact_text import (
     rate_cells,
     sum_cells,
 )
-from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
-from pytest_pinet.report.terminal import WORDS, by_reason, change_text, count_line, not_begun, spread_text
+from pytest_pinet.report.terminal import (
+    WORDS,
+    ResultRow,
+    by_reason,
+    change_text,
+    count_line,
+    not_begun,
+    rows_of,
+    spread_text,
+)
 from pytest_pinet.report.text_wrap import copyable, rate_or, signed_percent
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
@@ -195,8 +203,8 @@ def _losses(lines: Sequence[str]) -> list[str]:
 
 def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: Sequence[str]) -> str:
     """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
-    gate = gate_of_head(head, run.results)
-    rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.metrics, strict=True)]
+    gate = gate_of(head, run.results)
+    rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.entries, strict=True)]
     bad = [row for row in rows if row[0].outcome != MetricOutcome.UNCHANGED]
     same = [row for row in rows if row[0].outcome == MetricOutcome.UNCHANGED]
     parts = [f"## {escaped(change_in_words(run, head))}", ""]

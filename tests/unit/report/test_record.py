@@ -26,7 +26,7 @@ def endpoint(name: str, port: str) -> Endpoint:
     where = Where("lab.yaml", 3)
     interface = Interface(name, "onboard", "onboard", nic, Bus.SOC, "eth0", PortRef("sw1", port), 1000, where)
     board = Board("pi4b", "Raspberry Pi 4B", 1500, 4, (Bus.USB3,), "genet")
-    return Endpoint(Node(name, board, name, name, (interface,), where), interface)
+    return Endpoint(Node(name, board, name, name, (interface,), where, 180.0), interface)
 
 
 def test_a_flow_and_its_judgement_become_plain_data() -> None:
