@@ -88,7 +88,7 @@ class TurnRecord(Record):
 
     ``started_s`` is its start after the first turn, ``seconds`` the time before its first measurement. ``running`` is
     what the board reported about itself. ``trouble`` is the reason why nothing was measured; empty if it was measured.
-    ``connections`` has those of each direction, without their samples.
+    ``connections`` has the connections of each direction, without samples.
     ``variation`` is the number of the meaningless change with which an exact board booted the build; 0 is none.
     """
 
