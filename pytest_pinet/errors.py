@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 
 class PinetError(Exception):
@@ -46,6 +47,11 @@ class PinetError(Exception):
         super().__init__(message)
         self.message = message
         self.excerpt = excerpt
+
+    def with_excerpt(self, excerpt: str) -> Self:
+        """Return this error with these lines of a console."""
+        self.excerpt = excerpt
+        return self
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class BuildBooter:
         self.device_is_missing = False
         # Why the run ends before all boots: a board cannot run the build, or the build was changed.
         self.refused: PinetError | None = None
-        access.prepare = self.prepare
+        access.prepare_with(self.prepare)
 
     def next(self, side: Side) -> None:
         """Begin a turn: from now on, each device under test must be freshly booted with the build of this side."""
@@ -218,6 +218,5 @@ class BuildBooter:
 
 def known_good_error(error: PinetError, what: str) -> LabError:
     """Return the error of the lab if the known-good build does not work. ``what`` is its name, or what it did."""
-    failed = LabError(f"the known-good build {what}: {error}", "name another build with --against")
-    failed.excerpt = error.excerpt
-    return failed
+    message = f"the known-good build {what}: {error}"
+    return LabError(message, "name another build with --against").with_excerpt(error.excerpt)

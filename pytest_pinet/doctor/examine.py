@@ -82,8 +82,9 @@ def examine(
     """Yield each check with its findings, for these nodes or all. Restore them at the end. Raises ConfigError."""
     try:
         lab = labfile.load(lab_file)
-        # A launcher sets the variables of its lab when it starts the lab.
-        targets = Targets(lab) if lab.launcher is None else None
+        if lab.launcher is None:
+            # A launcher sets the variables of its lab when it starts the lab.
+            Targets(lab).close()
     except ConfigError as error:
         yield LAB_FILE, [Finding.of(error)]
         yield OTHERS, [Finding(Status.NOT_CHECKED, message="the lab file is wrong")]
@@ -92,7 +93,7 @@ def examine(
     what = f"{lab_file}: {_count(lab.nodes, 'node')}, {_count(lab.interfaces(), 'interface')}, "
     yield LAB_FILE, [Finding(Status.OK, message=what + _count(lab.switches, "switch"))]
     left: list[str] = []
-    with open_bench(lab, nodes, on_wait, left.extend, targets) as bench:
+    with open_bench(lab, nodes, on_wait, left.extend) as bench:
         yield from run(checks, bench)
     if left:
         act = "check the part that the message names; for switch ports, run: pinet lab restore"

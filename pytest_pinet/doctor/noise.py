@@ -45,7 +45,7 @@ def check_noise(bench: Bench) -> Sequence[Finding]:
         noise = parse(bench.shell(node.name).run(_READ.format(look=_LOOK.format(devices=devices))).stdout)
         # Emulated boards use the machine's time while they idle, and logins use much more. Their goodput is not
         # affected.
-        return judge(node, noise, bench.scale, not bench.lab.counts_instructions)
+        return judge(node, noise, bench.access.scale.share, not bench.lab.counts_instructions)
 
     def quiet() -> bool:
         found[:] = bench.in_parallel(look)

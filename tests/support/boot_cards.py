@@ -258,7 +258,7 @@ class CardOnDisk:
     def power_cycle(self) -> None:
         raise AssertionError("not needed")
 
-    power_off = power_cycle
+    reset = power_cycle
 
     def lock_for_trial(self) -> None:
         """Take no lock: its power can be switched."""

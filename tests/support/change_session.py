@@ -193,12 +193,12 @@ class StandInLab:
 
     @contextmanager
     def open(self, access: LabAccess, combination: Combination) -> Iterator[Link]:
-        access.interrupt()
+        access._interrupt()
         self.opened = True
         sessions = {node.name: self.session(combination, node.name) for node in combination.nodes}
-        access.prepare(combination, sessions)
+        access._prepare(combination, sessions)
         for session in sessions.values():
-            session.fresh = False
+            session.begin_use()
         deployment = sessions[combination.dut.node.name].deployment
         error = self.plan.opening(side_of(deployment), deployment.boots)
         if error is not None:

@@ -95,8 +95,7 @@ def _error_of(finding: KernelFinding, record: ConsoleRecord, under_test: bool, b
         error = KernelError(message)
     else:
         error = LabError(message, _PEER.format(node=finding.node))
-    error.excerpt = record.excerpt(finding)
-    return error
+    return error.with_excerpt(record.excerpt(finding))
 
 
 # The log's own time stamps select the new lines: no change of a clock affects them.

@@ -10,7 +10,8 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,8 +67,7 @@ class ConsoleRecord:
 
     def __init__(self, node: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.node = node
-        # Called in the reading thread for every finding; must be quick.
-        self.on_finding: Callable[[KernelFinding], None] = lambda _: None
+        self._on_finding: Callable[[KernelFinding], None] = lambda _: None
         self.trouble: str | None = None
         self._now = now
         self._lock = threading.Lock()
@@ -83,11 +83,11 @@ class ConsoleRecord:
         self._file: BinaryIO | None = None
         self._open = False
 
-    def keep_in(self, path: Path | None) -> None:
-        """Append all further lines to this file, creating its folder; None keeps the lines in memory only."""
+    def assign(self, node: str, path: Path | None) -> None:
+        """Name the node, and append all further lines to this file, creating its folder (None: only in memory)."""
         with self._lock:
             self._close()
-            self._path = path
+            self.node, self._path = node, path
 
     # -- input ----------------------------------------------------------------------------------------------------
 
@@ -118,6 +118,16 @@ class ConsoleRecord:
         self._open = True
         self.note("console open")
 
+    def lost(self, error: Exception) -> None:
+        """Note that the console server went away, or that the port was unplugged."""
+        self.trouble = f"the console of {self.node} was lost, and nothing is recorded since then: {error}"
+        self.note(f"console lost: {error}")
+
+    def take_trouble(self) -> list[str]:
+        """Return why the console is not recorded any more, if it is not; only once."""
+        trouble, self.trouble = self.trouble, None
+        return [trouble] if trouble is not None else []
+
     def end(self) -> None:
         self._open = False
         self.note("console closed")
@@ -144,7 +154,7 @@ class ConsoleRecord:
         if kind in (KernelEventKind.PANIC, KernelEventKind.RESTART):
             self.panicked = kind is KernelEventKind.PANIC
         self._findings.append(finding)
-        self.on_finding(finding)
+        self._on_finding(finding)
 
     def _write(self, line: ConsoleLine) -> None:
         if self._path is None:
@@ -199,6 +209,19 @@ class ConsoleRecord:
     def under_voltage(self) -> KernelFinding | None:
         """The present under-voltage; None if the kernel reported no under-voltage, or reported its end."""
         return self._under_voltage
+
+    @contextmanager
+    def listening(self, on_finding: Callable[[KernelFinding], None]) -> Iterator[None]:
+        """Call ``on_finding``, which must be quick, in the reading thread for every finding during the block."""
+        self._on_finding = on_finding
+        try:
+            yield
+        finally:
+            self._on_finding = lambda _: None
+
+    def forget_panic(self) -> None:
+        """Note that another system runs, or will be booted unseen."""
+        self.panicked = False
 
     def restarted(self) -> None:
         """Note that the node lost its power. The kernel's last report of an under-voltage is out of date."""

@@ -110,11 +110,7 @@ class PiSerialDriver(SerialDriverWithHooks):
                     del self._inbox[:-LARGEST_BACKLOG]
                     self._news.notify_all()
         except Exception as error:
-            # The console server went away (SerialException), or the port was unplugged.
-            self.record.trouble = (
-                f"the console of {self.record.node} was lost, and nothing is recorded since then: {error}"
-            )
-            self.record.note(f"console lost: {error}")
+            self.record.lost(error)
             with self._news:
                 self._lost = error
                 self._news.notify_all()

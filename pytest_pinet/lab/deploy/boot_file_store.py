@@ -74,7 +74,7 @@ class SdMux(OverSsh):
 
     @contextmanager
     def writing(self) -> Iterator[PartitionAccess]:
-        self._board.power_off()
+        self._board.reset()
         mux = self._board.driver(MUX)
         try:
             with self._mounted(mux, self._board.driver(STORAGE)) as access:

@@ -73,8 +73,8 @@ class DeployableBoard(Protocol):
     def power_cycle(self) -> None:
         """Switch its power off and on, and log in. Raises LabError."""
 
-    def power_off(self) -> None:
-        """Switch its power off; ``power_cycle`` switches it on again. Raises PowerError."""
+    def reset(self) -> None:
+        """Shut it down and cut its power; ``power_cycle`` switches it on again. Raises PowerError, ShutdownError."""
 
     def warn(self, warning: str) -> None:
         """Show this sentence to the user at the end of the run."""

@@ -249,8 +249,8 @@ class Deployment:
         try:
             running = self._identified(COPY, self._try(COPY, booted))
         except BuildError as error:
-            failed = LabError(error.message, f"leave out {self.tuning.key}, or choose other values")
-            failed.excerpt = error.excerpt
+            act = f"leave out {self.tuning.key}, or choose other values"
+            failed = LabError(error.message, act).with_excerpt(error.excerpt)
             self._failed[self.tuning], self.tuning = failed, Tuning()
             raise failed from error
         self._came_up.add(self.tuning)

@@ -21,9 +21,8 @@ def healed(what: str, node: str, error: LabError) -> BuildError:
 def both_down(what: str, node: str, error: LabError, worse: LabError) -> LabError:
     """Return the lab's error if the known-good build did not come up either (``worse``)."""
     first = f"{node}: {what} did not come up ({error.message})"
-    again = type(worse)(f"{first}; the known-good build did not come up either ({worse.message})", worse.act)
-    again.excerpt = error.excerpt
-    return again
+    message = f"{first}; the known-good build did not come up either ({worse.message})"
+    return type(worse)(message, worse.act).with_excerpt(error.excerpt)
 
 
 def fallen_back(what: str, node: str, record: ConsoleRecord | None, is_proof: bool) -> BuildError:

@@ -40,8 +40,11 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
         "ssh": {"SSHDriver", None},
     }
     _power: Power | NoPower | None = None
-    # `Node.patience`.
-    patience = 1.0
+    _patience = 1.0
+
+    def be_patient(self, patience: float) -> None:
+        """Let each answer of the power switch take ``patience`` times as long as usual (``Node.patience``)."""
+        self._patience = patience
 
     @property
     def node_power(self) -> Power | NoPower:
@@ -59,7 +62,7 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
                 _act(self.power),
             ) from error
         if self._power is None:
-            self._power = Power(self.target.name, self.power, self.patience)
+            self._power = Power(self.target.name, self.power, self._patience)
         return self._power
 
     @property
@@ -198,11 +201,8 @@ class PiStrategy(GraphStrategy):  # type: ignore[misc]  # labgrid is not typed
             if finding.kind is KernelEventKind.PANIC:
                 self.ssh.give_up()
 
-        record.on_finding = end_at_panic
-        try:
+        with record.listening(end_at_panic):
             self.force("ready")
-        finally:
-            record.on_finding = lambda _: None
 
     def connect_alone(self, timeout_s: float) -> None:
         """Connect over ssh without a login on the console."""

@@ -48,7 +48,7 @@ class Targets:
             target = self._environment.get_target(node.target)
             if target is None:
                 raise ConfigError(f"node '{node.name}' has no target '{node.target}' in this file", node.where)
-            target.get_driver(Strategy, activate=False).patience = node.patience
+            target.get_driver(Strategy, activate=False).be_patient(node.patience)
         except PinetError:
             raise
         except Exception as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LinkError
-from pytest_pinet.evidence.interface import InterfaceState
+from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import last_line
@@ -61,6 +61,20 @@ class Link:
     def path(self) -> Path:
         return self.facts.path
 
+    def add_tunings(self, outcomes: Sequence[Tuned]) -> None:
+        """Add the outcomes of settings. An earlier value of the same setting is not in force any more."""
+        names = {one.name for one in outcomes}
+        self.tunings = (*(one for one in self.tunings if one.name not in names), *outcomes)
+        self.tried += outcomes
+
+    def describe(self, tunings: tuple[Tuned, ...], combination: Combination) -> None:
+        """Note which settings are in force, and the combination that includes them."""
+        self.tunings, self.combination = tunings, combination
+
+    def read_states(self) -> None:
+        """Read the state of each end again. Raises SshError."""
+        self.states = tuple(read_interface(end.shell, end.device) for end in self.ends)
+
     @property
     def facts(self) -> LinkFacts:
         """The facts for the verdict, as they are now: a tuning may change them."""
@@ -92,9 +106,12 @@ def connect(
     sessions: Mapping[str, NodeSession],
     switches: Mapping[str, ManagedSwitch],
     undo: UndoStack,
+    booted: tuple[Tuned, ...] = (),
+    scale: float = 1.0,
 ) -> Link:
     """Configure the switch ports, give all ends an address and check the link; every change goes into ``undo``.
 
+    ``booted`` has the outcomes of boot tunings. ``scale`` is the share of the full rate at which the link runs.
     Raises LinkError or SwitchError (naming the port) and InvalidMeasurement (wrong board, NIC, speed or duplex).
     """
     combination = with_found_nics(combination, sessions)
@@ -132,7 +149,7 @@ def connect(
     if topology.forwards:
         dut, near, second, far = ends
         set_up_forwarding(dut, near, second, far, undo)
-    return Link(combination, ends, states, dict(switches))
+    return Link(combination, ends, states, dict(switches), booted, [*booted], scale)
 
 
 def _wire(

@@ -7,14 +7,16 @@ the machine that judges is never under test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.lease import TrialLocks
+from pytest_pinet.lab.node.node_session import NodeSession, strategy_of
 from pytest_pinet.lab.node.unpowered import UnpoweredSession
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
-from pytest_pinet.tuning.setting import NoKnob
+from pytest_pinet.tuning.setting import NoKnob, SettingReading
 
 
 class _Strategy:
@@ -54,7 +56,7 @@ class RunnerSession(NodeSession):
         """Do not reboot: a request for fresh nodes gets this machine as it is."""
         self.reset_due = False
 
-    def boot_with(self, tuning: Tuning) -> None:
+    def boot_with(self, tuning: Tuning, before: Mapping[str, Mapping[str, SettingReading]] | None = None) -> None:
         """Raises NoKnob for any setting that needs a boot."""
         if tuning:
             raise NoKnob(f"{self.node.name} is the machine that runs pytest, so it is not booted")
@@ -64,17 +66,13 @@ class RunnerSession(NodeSession):
         self._shell = SshShell(self.node.name, ["/bin/sh", "-c"])
 
 
-def session_of(
-    node: Node, make_target: Callable[[Node], object], announce: Callable[[str], None] = lambda _: None
-) -> NodeSession:
-    """Return the session of a leased node. ``make_target`` makes its labgrid target, if it has one.
+def session_of(node: Node, targets: Targets, announce: Callable[[str], None], locks: TrialLocks) -> NodeSession:
+    """Return the session of a leased node. ``targets`` makes its labgrid target, if it has one.
 
     ``announce`` takes a sentence for the user that must be read at once.
     """
     if node.runner:
         return RunnerSession(node)
-    session = NodeSession(node, make_target(node))
-    if not session.strategy.has_power:
-        session = UnpoweredSession(node, session.target)
-    session.announce = announce
-    return session
+    target = targets.make(node)
+    kind = NodeSession if strategy_of(target).has_power else UnpoweredSession
+    return kind(node, target, announce, locks)

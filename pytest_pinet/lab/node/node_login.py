@@ -47,13 +47,15 @@ class NoAnswer(Exception):
 
 
 class NodeLogin:
-    """Logs in to one node. ``strategy`` is its PiStrategy."""
+    """Logs in to one node. ``strategy`` is its PiStrategy.
 
-    def __init__(self, node: Node, strategy: PiStrategy) -> None:
+    ``fence`` returns the start of each command line on the node (lab/board_lock/fence.py).
+    """
+
+    def __init__(self, node: Node, strategy: PiStrategy, fence: Callable[[], str] = lambda: "") -> None:
         self._node = node
         self._strategy = strategy
-        # Returns the start of each command line on the node (lab/board_lock/fence.py).
-        self.fence: Callable[[], str] = lambda: ""
+        self._fence = fence
 
     @property
     def where_to_look(self) -> str:
@@ -90,7 +92,7 @@ class NodeLogin:
             line = str(panics[0]) if panics else first_line(error.__cause__ or error)
             trouble = ConsoleError(f"kernel panic on {self._node.name} while it booted, {line}", trouble.act)
         if record is not None:
-            trouble.excerpt = record.excerpt(panics[0]) if panics else record.tail()
+            trouble = trouble.with_excerpt(record.excerpt(panics[0]) if panics else record.tail())
             record.take()
         return NoAnswer(trouble, frozenset(silent))
 
@@ -163,7 +165,4 @@ class NodeLogin:
         service = ssh.networkservice
         login = ssh.username or service.username
         prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
-        shell = SshShell(self._node.name, prefix)
-        shell.fence = self.fence()
-        shell.patience = self._node.patience
-        return shell
+        return SshShell(self._node.name, prefix, self._fence(), self._node.patience)

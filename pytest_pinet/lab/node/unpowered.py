@@ -5,11 +5,11 @@ from __future__ import annotations
 from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
-from pytest_pinet.lab.deploy.board import GONE_POLL_S, SHUTDOWN_S, boot_id
 from pytest_pinet.lab.deploy.boot import PLAIN
 from pytest_pinet.lab.deploy.trial_guard import silence_of
 from pytest_pinet.lab.node.node_login import NoAnswer
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.node.shutdown import GONE_POLL_S, SHUTDOWN_S, boot_id
 from pytest_pinet.lab.ssh import SshShell
 
 # For a person who has to find the board.
@@ -129,7 +129,7 @@ class UnpoweredSession(NodeSession):
         self._ending = None
         self._patience_s = 0.0
 
-    def _power_cycle(self) -> None:
+    def _leave_on(self) -> None:
         """Reboot the node for its next user, and wait until another boot answers. Raises LabError.
 
         Until then the guard of a trial must see the lock, since the reboot may fail.

@@ -60,7 +60,7 @@ def texts(file: Path) -> list[str]:
 def test_the_console_is_recorded_from_power_on(new_board: NewBoard, tmp_path: Path) -> None:
     board = new_board(BOOT)
     record = record_of(board)
-    record.keep_in(tmp_path / "pi1.log")
+    record.assign("pi1", tmp_path / "pi1.log")
     board.strategy.switch_on()
     wait_until("the boot", lambda: "Run /sbin/init" in record.tail())
     board.console.say("\n[    5.0] NETDEV WATCHDOG: eth0 (macb): transmit queue 0 timed out\n")
