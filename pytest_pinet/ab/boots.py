@@ -25,8 +25,8 @@ from pytest_pinet.errors import (
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.link.end import is_missing
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.nics import is_missing
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination

@@ -18,7 +18,7 @@ from pytest_pinet.judge.hardware import identify
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
-from pytest_pinet.lab.link.nics import with_devices
+from pytest_pinet.lab.link.end import with_devices
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.hardware import FoundBoard

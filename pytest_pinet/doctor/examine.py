@@ -6,18 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
-from pytest_pinet.doctor import (
-    cabling,
-    clock,
-    hardware,
-    links,
-    management,
-    managers,
-    node_checks,
-    noise,
-    switches,
-    tolerance,
-)
+from pytest_pinet.doctor import cabling, disturbances, hardware, links, node_checks, tolerance
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConfigError, PinetError
@@ -60,16 +49,16 @@ LINK_SPEED = Check("link speed and duplex", links.check_link_speed)
 CHECKS = (
     *REACHING,
     Check("power-on", node_checks.check_power_on),
-    Check("management", management.check_management),
+    Check("management", hardware.check_management),
     Check("iperf3 versions", node_checks.check_iperf3),
     Check("board and NIC", hardware.check_board_and_nics),
-    Check("network managers", managers.check_managers, per_node=False),
+    Check("network managers", hardware.check_managers, per_node=False),
     LINK_SPEED,
-    Check("switches", switches.check_switches, per_node=False),
+    Check("switches", links.check_switches, per_node=False),
     Check("switch port agrees", links.check_switch_ports),
     Check("cabling", cabling.check_cabling),
-    Check("clock and throttling", clock.check_clock),
-    Check("idle noise", noise.check_noise),
+    Check("clock and throttling", disturbances.check_clock),
+    Check("idle noise", disturbances.check_noise),
     Check("tolerance", tolerance.check_tolerances, per_node=False),
 )
 # The checks of ``pinet doctor --tryboot``, which reboots each board twice.

@@ -15,6 +15,7 @@ from pytest_pinet.errors import CoordinatorError, PinetError, SshError
 from pytest_pinet.evidence.other_work import RUN_VARIABLE
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.lab import contention
 from pytest_pinet.lab.console.kernel_watch import KernelWatch, SshKernelLog
 from pytest_pinet.lab.labgrid import steps as labgrid_steps
 from pytest_pinet.lab.labgrid.identity import Identity
@@ -25,7 +26,6 @@ from pytest_pinet.lab.link.link import Link, connect, switches_of
 from pytest_pinet.lab.node.node_pool import NodePool
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.places import open_places
-from pytest_pinet.lab.queue import contention
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node, Scale

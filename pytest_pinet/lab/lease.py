@@ -18,11 +18,11 @@ from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
 from pytest_pinet.lab.board_lock.locks import BoardLocks
+from pytest_pinet.lab.contention import Patience
 from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, address_of
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.places import Places, agent_of
-from pytest_pinet.lab.queue.wait_budget import Patience
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 

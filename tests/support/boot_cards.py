@@ -22,10 +22,10 @@ import yaml
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.execution.shell import Completed
+from pytest_pinet.lab.deploy.board import FeedingShell
 from pytest_pinet.lab.deploy.boot import Booted
 from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
 from pytest_pinet.lab.deploy.card import FIRST_UTS
-from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.model.build import Build
 from tests.support.local_shell import LocalShell
 

@@ -24,9 +24,8 @@ from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.end import End
-from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link import Link, addresses
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.attempt import Fresh

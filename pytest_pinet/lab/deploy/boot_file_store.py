@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_pinet.errors import LabError, first_line
-from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, FeedingShell
+from pytest_pinet.lab.deploy.board import DeployableBoard, FeedingShell
 from pytest_pinet.lab.ssh import SshShell
 
 MUX, STORAGE = "USBSDMuxDriver", "USBStorageDriver"

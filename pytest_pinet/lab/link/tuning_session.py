@@ -11,9 +11,8 @@ from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
-from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.link_cycle import await_links
-from pytest_pinet.lab.link.nics import with_devices
+from pytest_pinet.lab.link.end import with_devices
+from pytest_pinet.lab.link.link import Link, await_links
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.management import cuts_management

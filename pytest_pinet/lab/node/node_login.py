@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
+from pytest_pinet.lab.console.record import KernelEventKind
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import ManagementMode
@@ -49,7 +49,7 @@ class NoAnswer(Exception):
 class NodeLogin:
     """Logs in to one node. ``strategy`` is its PiStrategy.
 
-    ``fence`` returns the start of each command line on the node (lab/board_lock/fence.py).
+    ``fence`` returns the start of each command line on the node (lab/board_lock/agent.py).
     """
 
     def __init__(self, node: Node, strategy: PiStrategy, fence: Callable[[], str] = lambda: "") -> None:
@@ -83,7 +83,7 @@ class NodeLogin:
 
     def no_answer(self, trouble: LabError, error: Exception, *silent: str) -> NoAnswer:
         """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one."""
-        from pytest_pinet.lab.console.login import BootPanic
+        from pytest_pinet.lab.console.drivers import BootPanic
 
         # The panic is removed from the record, because it ends with the next boot.
         record = self._record
@@ -105,7 +105,7 @@ class NodeLogin:
         """Log in on the serial console, and return the time since the boot."""
         from pexpect import TIMEOUT
 
-        from pytest_pinet.lab.console.login import BootPanic
+        from pytest_pinet.lab.console.drivers import BootPanic
 
         name, act = self._node.name, self.where_to_look
         try:
@@ -125,7 +125,7 @@ class NodeLogin:
             raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
 
     def _console_shell(self) -> SshShell:
-        from pytest_pinet.lab.console.serial_driver import PiSerialDriver
+        from pytest_pinet.lab.console.drivers import PiSerialDriver
         from pytest_pinet.lab.node.console_shell import ConsoleShell
 
         line = self._strategy.console

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_pinet.errors import ConsoleError, LabError, ShutdownError, SshError, UnsupportedError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind, KernelFinding
 from pytest_pinet.lab.lease import TrialLocks
 from pytest_pinet.lab.node.guard import Guard, stop_all
 from pytest_pinet.lab.node.node_login import NoAnswer, NodeLogin, answer_timeout_s

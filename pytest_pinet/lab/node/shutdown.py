@@ -13,8 +13,7 @@ from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Shell, as_root, last_line, root_cure
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.lab.console.kernel_log import KernelEventKind, recognise
-from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind, recognise
 from pytest_pinet.lab.ssh import SshShell
 
 if TYPE_CHECKING:
@@ -87,8 +86,8 @@ class Shutdown:
         A node that gives no answer in any way hangs, and ``begun`` stays false. Raises ShutdownError if the node
         answers, but refuses the request.
         """
-        from pytest_pinet.lab.console.login import LoginRefused
-        from pytest_pinet.lab.labgrid.ssh_driver import SshRefused
+        from pytest_pinet.lab.console.drivers import LoginRefused
+        from pytest_pinet.lab.labgrid.strategy import SshRefused
 
         if self.begun or (self._record is not None and self._record.panicked):
             return

@@ -13,8 +13,7 @@ from labgrid.step import steps
 
 from pytest_pinet.catalogue.load import load
 from pytest_pinet.errors import ConfigError, ConsoleError, PowerError, Where
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind
 from pytest_pinet.lab.labgrid import power
 from pytest_pinet.lab.node import node_login
 from pytest_pinet.lab.node.node_session import NodeSession
@@ -111,7 +110,7 @@ def test_output_of_an_earlier_boot_is_not_taken_for_an_answer(new_board: NewBoar
 
 
 def test_a_flood_is_recorded_and_unread_output_is_bounded(new_board: NewBoard) -> None:
-    from pytest_pinet.lab.console.serial_driver import LARGEST_BACKLOG
+    from pytest_pinet.lab.console.drivers import LARGEST_BACKLOG
 
     board = new_board()
     board.target.activate(board.serial)

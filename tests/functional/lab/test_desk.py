@@ -16,7 +16,7 @@ from pytest_pinet.lab.board_lock import locks as board_locks
 from pytest_pinet.lab.board_lock.agent import BEAT_FILE
 from pytest_pinet.lab.deploy.trial_guard import PATH
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.node import node_login, shutdown, unpowered
+from pytest_pinet.lab.node import kinds, node_login, shutdown
 from pytest_pinet.lab.node.node_session import NodeSession
 from tests.support.card_board import CardBoard
 from tests.support.card_desk import desk_file, lock_of, obedient_board
@@ -40,9 +40,9 @@ def told() -> list[str]:
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_login, "SSH_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(unpowered, "STEP_S", 1.0)
-    monkeypatch.setattr(unpowered, "silence_of", lambda _: 1.0)
-    monkeypatch.setattr(unpowered, "HAND_S", 5.0)
+    monkeypatch.setattr(kinds, "STEP_S", 1.0)
+    monkeypatch.setattr(kinds, "silence_of", lambda _: 1.0)
+    monkeypatch.setattr(kinds, "HAND_S", 5.0)
     monkeypatch.setattr(shutdown, "GONE_TIMEOUT_S", 1.0)
 
 
@@ -130,7 +130,7 @@ def test_a_board_that_stays_silent_is_named(
 ) -> None:
     session = get()
     change_node(session, boot_timeout_s=1.0)
-    monkeypatch.setattr(unpowered, "HAND_S", 1.0)
+    monkeypatch.setattr(kinds, "HAND_S", 1.0)
     board.reset()
     lab.pool.distrust(session.node)
     with pytest.raises(SshError, match=r"pi does not answer over ssh: .*after the request to unplug it") as caught:
@@ -168,7 +168,7 @@ def test_the_guard_gets_a_board_that_does_not_reboot_at_its_release(
     reboot.write_text("#!/bin/sh\n")
     with monkeypatch.context() as impatient:
         # Only here, because the reboot that works may take longer on a busy machine.
-        impatient.setattr(unpowered, "SHUTDOWN_S", 1.0)
+        impatient.setattr(kinds, "SHUTDOWN_S", 1.0)
         lab.keep_only(())
     (warning,) = lab.take_warnings()
     assert warning == "could not reboot pi: pi did not shut down within 1 s after a request to reboot"

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_pinet.execution import deadline
 from pytest_pinet.lab.console import record as console_record
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind
 
 START = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
 
