@@ -17,7 +17,7 @@ from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactChange, ExactLimits, WindowChange
-from pytest_pinet.judge.exact_functions import Comparison
+from pytest_pinet.model.exact import Comparison
 from tests.support.driver_builds import patched_module
 from tests.support.emulated_gate import EmulatedGate, emulated_gate
 

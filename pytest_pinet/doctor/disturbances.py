@@ -1,4 +1,4 @@
-"""Checks what disturbs a measurement: a throttled or slow processor, a wrong time of day, traffic and work of others."""
+"""Checks what disturbs a measurement: a throttled or slow processor, a wrong clock, traffic and work of others."""
 
 from __future__ import annotations
 

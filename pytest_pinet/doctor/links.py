@@ -1,4 +1,4 @@
-"""Checks the switches, and both ends of every cable: the link state by the node's driver, the port state by the switch."""
+"""Checks the switches, and both ends of every cable: the link by the driver of the node, the port by the switch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The cache of exact boots, under the hash of everything that they depend on. Several gates may use it at once."""
+"""The cache of exact boots, under the hash of everything that they depend on. Several gates may use it at once.
+
+Its form is JSON, with functions by module (empty: the kernel image) and name.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_pinet.emulated.image import cache, locked
-from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
-from pytest_pinet.model.record.exact import VERSION, dumps, loads
+from pydantic import BaseModel, TypeAdapter
 
+from pytest_pinet.emulated.image import cache, locked
+from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function, MadeExactBoot
+
+# A change of the JSON form makes all cached boots invalid.
+VERSION = 2
 # Boots that the cache keeps; each has about 100 kB.
 KEPT = 200
 # A boot that was used within this time is kept in any case, since a gate may just wait for it.
@@ -59,7 +65,7 @@ def boot_once(key: str, run: Callable[[], ExactBoot], say: Callable[[str], None]
         seconds = time.monotonic() - started
         draft = _file(key).with_suffix(".draft")
         try:
-            draft.write_bytes(gzip.compress(dumps(boot).encode(), mtime=0))
+            draft.write_bytes(gzip.compress(dumps(boot), mtime=0))
             draft.replace(_file(key))
         finally:
             draft.unlink(missing_ok=True)
@@ -77,3 +83,36 @@ def _prune() -> None:
         for folder in found[:-KEPT]:
             if folder.stat().st_mtime < time.time() - USED_S:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Written(BaseModel):
+    identity: ExactIdentity
+    windows: list[dict[str, object]]
+
+
+_WINDOW, _BY_MODULE = TypeAdapter(ExactWindow), TypeAdapter(dict[str, dict[str, int]])
+
+
+def dumps(boot: ExactBoot) -> bytes:
+    """Return a boot as JSON text."""
+    windows = [vars(window) | {"functions": _by_module(window)} for window in boot.windows]
+    return _Written(identity=boot.identity, windows=windows).model_dump_json(indent=1).encode()
+
+
+def _by_module(window: ExactWindow) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for function, count in sorted(window.functions.items()):
+        found.setdefault(function.module, {})[function.name] = count
+    return found
+
+
+def loads(text: bytes) -> ExactBoot:
+    """Return the boot of a JSON text. Raises ValueError."""
+    found = _Written.model_validate_json(text)
+    return ExactBoot(found.identity, tuple(map(_window, found.windows)))
+
+
+def _window(found: dict[str, object]) -> ExactWindow:
+    by_module = _BY_MODULE.validate_python(found.get("functions"))
+    functions = {Function(module, name): count for module, own in by_module.items() for name, count in own.items()}
+    return _WINDOW.validate_python({**found, "functions": functions})

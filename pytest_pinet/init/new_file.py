@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.output_file import writing
 from pytest_pinet.execution.path_kind import is_folder

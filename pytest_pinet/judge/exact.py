@@ -18,8 +18,6 @@ from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact_functions import (
     ROUNDING,
     SHIFT,
-    Comparison,
-    FunctionChange,
     FunctionPair,
     changes,
     counts_of,
@@ -27,7 +25,7 @@ from pytest_pinet.judge.exact_functions import (
     pairs,
 )
 from pytest_pinet.judge.text import percent
-from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
+from pytest_pinet.model.exact import Comparison, ExactBoot, ExactIdentity, ExactWindow, Function, FunctionChange
 from pytest_pinet.model.limits import InstructionLimit
 from pytest_pinet.model.quantities import Growth, Share
 
@@ -278,7 +276,7 @@ def _exact(found: WindowChange) -> set[str]:
     own = [
         one
         for one in found.functions
-        if one.comparison in exact and (one.function.module or one.comparison is not Comparison.CHANGED)
+        if one.comparison in exact and (one.module or one.comparison is not Comparison.CHANGED)
     ]
     grown = sum(one.change for one in own)
     exceeds = found.sum_a is not None and abs(grown) > found.limit.bound.most(found.sum_a)

@@ -6,11 +6,9 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Protocol, TypeVar
 
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function
+from pytest_pinet.model.exact import Comparison, ExactBoot, ExactIdentity, ExactWindow, Function, FunctionChange
 from pytest_pinet.model.limits import InstructionLimit
 
 # Parts of a function that compilers split off, and the names that 6.10 gave to all allocating functions and 6.6 to the
@@ -126,41 +124,6 @@ def _unique(functions: Iterable[Function], key: Callable[[Function], object]) ->
     return {value: own[0] for value, own in found.items() if len(own) == 1 and value is not None}
 
 
-class Comparison(StrEnum):
-    """How a function is compared. CHANGED and DRIVER functions are compared exactly."""
-
-    CHANGED = "changed module"
-    DRIVER = "driver under test"
-    SHIFTING = "shifts with any binary"
-    OTHER = "other"
-
-
-@dataclass(frozen=True)
-class FunctionChange:
-    """The instructions of a function for each packet in both builds. ``missed`` is the limit that it misses.
-
-    ``was`` is another name or module that the function had in A; None if it is unchanged.
-    """
-
-    function: Function
-    a: float
-    b: float
-    comparison: Comparison
-    was: Function | None = None
-    missed: str = ""
-
-    @property
-    def change(self) -> float:
-        """The change in instructions for each packet."""
-        return self.b - self.a
-
-    @property
-    def text(self) -> str:
-        """The change in words: ``gem_rx [macb] 151.00 -> 155.00``."""
-        was = f"{self.was} -> " if self.was is not None else ""
-        return f"{was}{self.function} {self.a:.2f} -> {self.b:.2f}"
-
-
 def changes(
     a: ExactWindow,
     b: ExactWindow,
@@ -179,14 +142,12 @@ def changes(
         one, other = counts_a.get(pair.a, 0) / per[0], counts_b.get(pair.b, 0) / per[1]
         if abs(other - one) < ROUNDING:
             continue
-        was = pair.a if pair.a != pair.b else None
+        was = str(pair.a) if pair.a != pair.b else ""
         comparison = _comparison(pair, modules, identity)
         limit = limit_of(pair.b) if a.one_by_one else None
         missed = str(limit) if limit is not None and other - one > limit.bound.most(one) else ""
-        found.append(FunctionChange(pair.b, one, other, comparison, was, missed))
-    return sorted(
-        found, key=lambda one: (importance(one.missed, one.comparison, one.change, modules), -abs(one.change))
-    )
+        found.append(FunctionChange(pair.b.name, pair.b.module, one, other, comparison, was, missed))
+    return sorted(found, key=lambda one: (importance(one, modules), -abs(one.change)))
 
 
 def _comparison(pair: FunctionPair, modules: Sequence[str], identity: ExactIdentity) -> Comparison:
@@ -200,41 +161,29 @@ def _comparison(pair: FunctionPair, modules: Sequence[str], identity: ExactIdent
     return Comparison.CHANGED if names else Comparison.OTHER
 
 
-def importance(missed: str, comparison: str, change: float, modules: Collection[str]) -> int:
-    """Return the place of one function among the functions that changed: 0 is the first.
+def importance(one: FunctionChange, modules: Collection[str]) -> int:
+    """Return the place of a function among the functions that changed: 0 is the first.
 
-    ``modules`` is as in ``ExactChange``.
-    A change of a module explains the others. A change of the whole kernel explains itself; the functions of the
-    driver under test are its first ones.
+    ``modules`` is as in ``ExactChange``. A change of a module explains the others. A change of the whole kernel
+    explains itself; the functions of the driver under test are its first ones.
     """
-    if missed:
+    if one.missed:
         return 0
-    if comparison == Comparison.DRIVER or (comparison == Comparison.CHANGED and "" not in modules):
+    if one.comparison is Comparison.DRIVER or (one.comparison is Comparison.CHANGED and "" not in modules):
         return OF_CHANGE
-    return 3 if comparison == Comparison.SHIFTING and abs(change) <= SHIFT else 2
+    return 3 if one.comparison is Comparison.SHIFTING and abs(one.change) <= SHIFT else 2
 
 
-class _Changed(Protocol):
-    @property
-    def comparison(self) -> str: ...
-
-    @property
-    def change(self) -> float: ...
-
-
-FunctionT = TypeVar("FunctionT", bound=_Changed)
-
-
-def explaining(functions: Iterable[FunctionT], shift: float, result: str) -> list[FunctionT]:
+def explaining(functions: Iterable[FunctionChange], shift: float, result: Relation) -> list[FunctionChange]:
     """Return functions with those first that explain most of a growth, or of a decrease, of all instructions.
 
     ``result`` says which of both was judged; without one, the largest change is first. ``shift`` is the part of the
     change in functions that shift with any binary, which is not judged.
     """
 
-    def part(one: FunctionT) -> float:
-        size = {Relation.SLOWER: one.change, Relation.FASTER: -one.change}.get(Relation(result), abs(one.change))
-        excused = max(shift, 0.0 if result == Relation.SLOWER else SHIFT)
-        return excused - size if one.comparison == Comparison.SHIFTING else -size
+    def part(one: FunctionChange) -> float:
+        size = {Relation.SLOWER: one.change, Relation.FASTER: -one.change}.get(result, abs(one.change))
+        excused = max(shift, 0.0 if result is Relation.SLOWER else SHIFT)
+        return excused - size if one.comparison is Comparison.SHIFTING else -size
 
     return sorted(functions, key=part)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import REFUSED, Sockets
@@ -99,19 +99,19 @@ def _busy(one: Conditions) -> list[str]:
     ]
 
 
-def rate_bps(one: Try) -> float:
-    """Return the goodput of all flows of a try together."""
+def rate_bps(one: Connection) -> float:
+    """Return the goodput of all flows of a connection together."""
     return sum(flow.flow.goodput.bps for flow in one.flows)
 
 
-def management_share(tries: Sequence[Try], usual_bps: float | None = None) -> dict[str, float]:
+def management_share(connections: Sequence[Connection], usual_bps: float | None = None) -> dict[str, float]:
     """Return the largest share that ssh and an NFS root of each end had, for ends that share a NIC.
 
     It is the share of the measured traffic, or of ``usual_bps``: beside a slow build, constant octets of ssh are a
     larger share of the traffic, although they disturb it no more.
     """
     found: dict[str, float] = {}
-    for each in (one for one in tries if not one.excluded):
+    for each in (one for one in connections if not one.excluded):
         slower = rate_bps(each) / usual_bps if usual_bps else 1.0
         for end in each.evidence:
             if end.management is not None and end.management.share is not None:
@@ -119,22 +119,22 @@ def management_share(tries: Sequence[Try], usual_bps: float | None = None) -> di
     return found
 
 
-def management_notes(tries: Sequence[Try], usual_bps: float | None = None) -> list[str]:
+def management_notes(connections: Sequence[Connection], usual_bps: float | None = None) -> list[str]:
     """Return a note for each end whose ssh or NFS root disturbed the traffic on the same interface."""
     return [
         _management(end, share, MANAGEMENT_NOTE, usual_bps)
-        for end, share in management_share(tries, usual_bps).items()
+        for end, share in management_share(connections, usual_bps).items()
         if MANAGEMENT_NOTE < share <= MANAGEMENT
     ]
 
 
-def management_trouble(tries: Sequence[Try], usual_bps: float | None = None) -> list[str]:
+def management_trouble(connections: Sequence[Connection], usual_bps: float | None = None) -> list[str]:
     """Return a sentence for each end whose ssh or NFS root makes the value invalid."""
     act = (
         "\n  -> look for other users of the node, for programs that print much during the traffic, and for programs "
         "that read or write files of an NFS root"
     )
-    shares = management_share(tries, usual_bps).items()
+    shares = management_share(connections, usual_bps).items()
     return [_management(end, share, MANAGEMENT, usual_bps) + act for end, share in shares if share > MANAGEMENT]
 
 
@@ -187,14 +187,14 @@ def window_text(window: int, buffer: int, end: str, sysctl: str) -> str:
     return f"window={window} bytes was not effective on {end}: the kernel gave {buffer // 2} (raise net.core.{sysctl})"
 
 
-def ineffective_settings(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]) -> list[str]:
+def ineffective_settings(link: LinkFacts, traffic: Traffic, connections: Sequence[Connection]) -> list[str]:
     """Return a sentence for each setting that was not effective, from the kernels' values during the traffic."""
-    # A link that is down has the smallest segments; such a try is not counted.
-    tries = [one for one in tries if not one.excluded]
-    found = [sentence for one in tries for m in one.measurements for sentence in m.unmet]
+    # A link that is down has the smallest segments; such a connection is not counted.
+    connections = [one for one in connections if not one.excluded]
+    found = [sentence for one in connections for m in one.measurements for sentence in m.unmet]
     # The tool may have reported the window already, with the node's name.
     window = None if found else traffic.window
-    for flow in (flow for one in tries for flow in one.flows):
+    for flow in (flow for one in connections for flow in one.flows):
         path = link.path_between(flow.sender, flow.receiver)
         ends = str(link.ends[flow.sender]), str(link.ends[flow.receiver])
         sockets, far = flow.flow.sockets, flow.flow.far_sockets
@@ -207,19 +207,19 @@ def ineffective_settings(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]
     return list(dict.fromkeys(found))
 
 
-def unseen(traffic: Traffic, tries: Sequence[Try]) -> list[str]:
+def unseen(traffic: Traffic, connections: Sequence[Connection]) -> list[str]:
     """Return a sentence if an MSS was requested, and no kernel reported whether it was effective."""
-    if traffic.mss is None or any(flow.flow.sockets is not None for one in tries for flow in one.flows):
+    if traffic.mss is None or any(flow.flow.sockets is not None for one in connections for flow in one.flows):
         return []
     missing = "but no sender reported the MSS that it used (this needs ss of iproute2)"
     return [f"mss={traffic.mss} bytes was requested, {missing}"]
 
 
-def failed_requests(tries: Sequence[Try]) -> str:
+def failed_requests(connections: Sequence[Connection]) -> str:
     """Return a sentence about requests that failed or had a bad status; empty if there are none."""
     counts: Counter[str] = Counter()
     requests = 0
-    for report in (m.http for one in tries for m in one.measurements if m.http is not None):
+    for report in (m.http for one in connections for m in one.measurements if m.http is not None):
         requests += report.requests
         counts.update(report.troubles)
     refused = counts.pop(REFUSED, 0)

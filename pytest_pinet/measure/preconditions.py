@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.preconditions import BUSY_S, read_all
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.preconditions import broke_during, broken, notes, socket_trouble
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.traffic import Traffic
@@ -62,7 +62,7 @@ class Preconditions:
         """Notes about the ends that readers of the result need."""
         return notes(self._seen)
 
-    def check_after(self, tries: Sequence[Try], traffic: Traffic, links: Sequence[Link] = ()) -> list[str]:
+    def check_after(self, connections: Sequence[Connection], traffic: Traffic, links: Sequence[Link] = ()) -> list[str]:
         """Compare the ends with their state before the traffic. Check the segment sizes in the senders' kernels.
 
         Return a sentence for each fault that occurred meanwhile; the values are then invalid. Raises InvalidMeasurement
@@ -70,10 +70,10 @@ class Preconditions:
         """
         pairs = zip(self._before, self._read(), strict=True)
         broke = [sentence for before, after in pairs for sentence in broke_during(before, after)]
-        for number, one in enumerate(tries):
+        for number, one in enumerate(connections):
             link = links[number] if links else self._link
             if one.excluded:
-                continue  # a link that is down has the smallest segments; this try is not counted
+                continue  # a link that is down has the smallest segments; this connection is not counted
             for measured in one.flows:
                 # A requested MSS is checked in pytest_pinet.judge.preconditions and reported with the result.
                 if measured.flow.sockets is None or traffic.udp or traffic.mss is not None:

@@ -1,13 +1,14 @@
 """What one boot of an exact board measured: fixed amounts of traffic in virtual time, and instructions by function.
 
 An exact board is a virtual machine whose clock counts instructions (QEMU's ``-icount``), with both ends of the link
-inside it. Two boots of the same build give equal values to the last digit. ``model/record/exact.py`` has the JSON form.
+inside it. Two boots of the same build give equal values to the last digit. ``exact/store.py`` has the JSON form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 
 from pytest_pinet.model.traffic import Direction
 
@@ -47,6 +48,50 @@ class Function:
 
     def __str__(self) -> str:
         return f"{self.name} [{self.module}]" if self.module else self.name
+
+
+class Comparison(StrEnum):
+    """How a function is compared. CHANGED and DRIVER functions are compared exactly."""
+
+    CHANGED = "changed module"
+    DRIVER = "driver under test"
+    SHIFTING = "shifts with any binary"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class FunctionChange:
+    """A function that changed: its instructions in both builds, and how it was compared.
+
+    ``module`` is empty for the kernel image. ``comparison`` is ``changed module``, ``driver under test``, ``shifts with
+    any binary`` or ``other``. ``was`` is the name and module in A if another one; ``missed`` is the limit that the
+    function misses; ``source`` is file and line in the tree of the build. Empty if there is none.
+    """
+
+    name: str
+    module: str
+    a: float
+    b: float
+    comparison: Comparison
+    was: str = ""
+    missed: str = ""
+    source: str = ""
+
+    @property
+    def function(self) -> Function:
+        """The function in B. Its text is the name as the kernel prints it: ``gem_rx [macb]``."""
+        return Function(self.module, self.name)
+
+    @property
+    def change(self) -> float:
+        """The change in instructions for each packet."""
+        return self.b - self.a
+
+    @property
+    def text(self) -> str:
+        """The change in words: ``gem_rx [macb] 151.00 -> 155.00``."""
+        was = f"{self.was} -> " if self.was else ""
+        return f"{was}{self.function} {self.a:.2f} -> {self.b:.2f}"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pytest_pinet.judge.change_verdict import STOP, MetricSummary, answer, bisec
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.judge.exact_functions import explaining
+from pytest_pinet.model.exact import FunctionChange
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import (
     EXACT,
@@ -18,7 +19,6 @@ from pytest_pinet.model.record.change import (
     RanRecord,
 )
 from pytest_pinet.model.record.direction import DirectionRecord
-from pytest_pinet.model.record.exact_change import FunctionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome, Verdict
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
@@ -218,8 +218,8 @@ def _functions(found: ChangeVerdict, results: Sequence[ResultRecord]) -> str:
     return f"{of} that changed: {_function(own[0].record)}"
 
 
-def _function(one: FunctionRecord) -> str:
-    return f"{one.label} {one.a:.2f} -> {one.b:.2f} ({one.change:+.2f})"
+def _function(one: FunctionChange) -> str:
+    return f"{one.function} {one.a:.2f} -> {one.b:.2f} ({one.change:+.2f})"
 
 
 def _short(result_id: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from pytest_pinet.judge.difference import VERDICTS
@@ -12,7 +13,7 @@ from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeRecord, TurnRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord, FunctionRecord
+from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord
 from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
 
@@ -127,16 +128,7 @@ def _exact(
         b=ExactSideRecord.of(one.b, variation=one.variations[1], instructions=one.sum_b),
         modules=found.modules,
         limit=str(one.limit),
-        functions=[
-            FunctionRecord.of(
-                each,
-                name=each.function.name,
-                module=each.function.module,
-                was="" if each.was is None else str(each.was),
-                source=source_of(each.function),
-            )
-            for each in one.functions[:_RECORDED]
-        ],
+        functions=[replace(each, source=source_of(each.function)) for each in one.functions[:_RECORDED]],
         more=len(rest),
         more_change=sum(each.change for each in rest),
         no_functions=next(filter(None, (identity.no_functions for identity in identities)), ""),

@@ -9,11 +9,11 @@ from typing import NamedTuple, TypeVar
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import TCP
-from pytest_pinet.judge.exact_functions import OF_CHANGE, ROUNDING, SHIFT, Comparison, importance
-from pytest_pinet.model.exact import is_event, is_one_by_one
+from pytest_pinet.judge.exact_functions import OF_CHANGE, ROUNDING, SHIFT, importance
+from pytest_pinet.model.exact import Comparison, FunctionChange, is_event, is_one_by_one
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import ChangeEntryRecord, TurnRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord, FunctionRecord
+from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, rate, signed_percent, wrap
@@ -37,13 +37,13 @@ class FunctionRow:
 
     nic: str
     window: str
-    record: FunctionRecord
+    record: FunctionChange
     importance: int
 
     @property
     def cells(self) -> tuple[str, ...]:
         one = self.record
-        return (one.label, self.window, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.change:+.2f}")
+        return (str(one.function), self.window, f"{one.a:.2f}", f"{one.b:.2f}", f"{one.change:+.2f}")
 
     @property
     def notes(self) -> list[str]:
@@ -51,10 +51,10 @@ class FunctionRow:
         one = self.record
         found = [one.source] if one.source else []
         # A driver that is a module is named behind its function.
-        found += [f"{Comparison.DRIVER}, built in"] if one.comparison == Comparison.DRIVER and not one.module else []
+        found += [f"{Comparison.DRIVER}, built in"] if one.comparison is Comparison.DRIVER and not one.module else []
         found += [f"was {one.was}"] if one.was else []
         found += [f"misses the limit {one.missed}"] if one.missed else []
-        usual = one.comparison == Comparison.SHIFTING and abs(one.change) <= SHIFT
+        usual = one.comparison is Comparison.SHIFTING and abs(one.change) <= SHIFT
         return [*found, *([f"{Comparison.SHIFTING}: not judged by itself"] if usual else [])]
 
 
@@ -91,11 +91,11 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
         if (exact := result.exact) is None:
             continue
         for one in exact.functions:
-            order = _order(one, exact, window_of(result.id))
-            if one.label not in found or order < found[one.label][0]:
-                found[one.label] = order, FunctionRow(exact.nic, window_of(result.id), one, order.rank)
+            order, label = _order(one, exact, window_of(result.id)), str(one.function)
+            if label not in found or order < found[label][0]:
+                found[label] = order, FunctionRow(exact.nic, window_of(result.id), one, order.rank)
             if one.missed or (one.change > 0 and Relation.SLOWER in _relations(result)):
-                failing.add(one.label)
+                failing.add(label)
     ordered = sorted(
         (label not in failing, order.rank, order.minus_size, label, row) for label, (order, row) in found.items()
     )
@@ -120,13 +120,13 @@ def _relations(result: ResultRecord) -> list[str]:
     return [one.result for one in result.change.directions.values()] if result.change is not None else []
 
 
-def _order(one: FunctionRecord, exact: ExactChangeRecord, window: str) -> _Order:
+def _order(one: FunctionChange, exact: ExactChangeRecord, window: str) -> _Order:
     """Return the order of a function in a window: by importance, then by the size of its change.
 
     The changed code itself shows best where frames come one by one: elsewhere, its counts also depend on the batches.
     The change of another function is compared with all instructions of the window.
     """
-    rank = importance(one.missed, one.comparison, one.change, exact.modules)
+    rank = importance(one, exact.modules)
     if rank <= OF_CHANGE:
         return _Order(rank, not is_one_by_one(window), -abs(one.change))
     return _Order(rank, False, -abs(one.change) / (exact.a.instructions or 1.0))

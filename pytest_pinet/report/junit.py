@@ -99,7 +99,7 @@ def _exact(result: ResultRecord) -> list[Property]:
     if exact is None:
         return []
     rows = function_rows([result])[:MOST_FUNCTIONS]
-    texts = [f"{row.record.label} {row.record.a:.2f} -> {row.record.b:.2f}" for row in rows]
+    texts = [f"{row.record.function} {row.record.a:.2f} -> {row.record.b:.2f}" for row in rows]
     sides = (("a", exact.a), ("b", exact.b))
     return [
         *((f"packets_per_second_{side}", round(one.packets_per_second, 2)) for side, one in sides),

@@ -116,7 +116,7 @@ def _entry(record: ResultRecord) -> tuple[str, ExactResult]:
         instructions_of_a=exact.a.instructions,
         packets_per_second=exact.b.packets_per_second,
         packets_per_second_of_a=exact.a.packets_per_second,
-        functions=MappingProxyType({one.label: (one.a, one.b) for one in exact.functions}),
+        functions=MappingProxyType({str(one.function): (one.a, one.b) for one in exact.functions}),
     )
     return record.id.rpartition("/")[2], found
 

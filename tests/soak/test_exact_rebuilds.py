@@ -67,5 +67,5 @@ def test_four_more_instructions_are_listed_first(soak_number: int, tmp_path: Pat
     function = functions[soak_number // len(NAMES) % len(functions)]
     build = rebuilt(MODULES[name], soak_number // len(NAMES), tmp_path / "build", function)
     first = function_rows(judged(name, build, tmp_path))[0].record
-    assert first.label == f"{function} [{MODULES[name]}]"
+    assert str(first.function) == f"{function} [{MODULES[name]}]"
     assert first.change >= 4

@@ -6,10 +6,10 @@ import gzip
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pytest_pinet.exact.store import loads
 from pytest_pinet.judge.exact import ExactLimits, judge_exact
 from pytest_pinet.model.exact import ExactBoot, Function
 from pytest_pinet.model.record.change import BuildRecord, TurnRecord
-from pytest_pinet.model.record.exact import loads
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
 from pytest_pinet.report.change_head import change_head

@@ -19,6 +19,7 @@ from pytest_pinet.builds.maintainers import SCRIPT, KernelTree
 from pytest_pinet.catalogue.maintainers import Owner, parse_contacts
 from pytest_pinet.errors import PinetError, SwitchError, Where
 from pytest_pinet.exact.results import read_counts, read_results, with_functions
+from pytest_pinet.exact.store import dumps, loads
 from pytest_pinet.judge.ktap import read_ktap
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.lab.switch.cli import CliSwitch
@@ -27,7 +28,6 @@ from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.linux import Bridges, LinuxSwitch
 from pytest_pinet.lab.switch.switchport import PortState
 from pytest_pinet.model.lab import Switch
-from pytest_pinet.model.record.exact import dumps, loads
 from pytest_pinet.report.allure.derived import allure2_history, allure3_history, known_tests, remembered, runs_of
 from pytest_pinet.scheduling.plan import Estimates
 from pytest_pinet.tuning.journal import replay
@@ -247,7 +247,7 @@ def _ktap(written: str) -> None:
 MORE: Mapping[str, Target] = {
     "KTAP": Target(lambda: [KTAP], as_text(_ktap)),
     "exact results": Target(lambda: [EXACT + PARTS + COUNTS], _exact),
-    "exact boot": Target(lambda: [dumps(boot()).encode()], loads, (ValueError,)),
+    "exact boot": Target(lambda: [dumps(boot())], loads, (ValueError,)),
     "config.txt": Target(lambda: [CONFIG_TXT + PARTS + OTHER_TXT], _config_txt),
     "MAINTAINERS": Target(lambda: [CONTACTS + PARTS + MAKEFILE], _maintainers),
     "Allure": Target(lambda: [ALLURE + PARTS + MEMORY, ALLURE], _allure),

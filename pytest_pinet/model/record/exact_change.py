@@ -5,36 +5,8 @@ Instructions are counted for each packet (for requests: for each answer).
 
 from __future__ import annotations
 
-from pytest_pinet.model.exact import Function
+from pytest_pinet.model.exact import FunctionChange
 from pytest_pinet.model.record.base import Record
-
-
-class FunctionRecord(Record):
-    """A function that changed: its instructions in both builds, and how it was compared.
-
-    ``module`` is empty for the kernel image. ``comparison`` is ``changed module``, ``driver under test``, ``shifts with
-    any binary`` or ``other``. ``was`` is the name and module in A if another one; ``missed`` is the limit that the
-    function misses; ``source`` is file and line in the tree of the build. Empty if there is none.
-    """
-
-    name: str
-    module: str
-    a: float
-    b: float
-    comparison: str
-    was: str = ""
-    missed: str = ""
-    source: str = ""
-
-    @property
-    def label(self) -> str:
-        """The name with its module, as the kernel prints it: ``gem_rx [macb]``."""
-        return str(Function(self.module, self.name))
-
-    @property
-    def change(self) -> float:
-        """The change in instructions for each packet."""
-        return self.b - self.a
 
 
 class ExactSideRecord(Record):
@@ -72,7 +44,7 @@ class ExactChangeRecord(Record):
     modules: tuple[str, ...]
     limit: str
     shift: float
-    functions: tuple[FunctionRecord, ...]
+    functions: tuple[FunctionChange, ...]
     more: int
     more_change: float
     no_functions: str

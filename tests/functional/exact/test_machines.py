@@ -29,9 +29,8 @@ from pytest_pinet.exact.qemu import PROGRAM, VARIABLE, Plugin, build_plugin, fin
 from pytest_pinet.exact.traffic import MORE
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, WindowChange, differs_beside_build, judge_exact
-from pytest_pinet.judge.exact_functions import Comparison
 from pytest_pinet.model.build import Build, BuildFileRole
-from pytest_pinet.model.exact import BATCH, USER, ExactBoot, Function, MadeExactBoot
+from pytest_pinet.model.exact import BATCH, USER, Comparison, ExactBoot, Function, MadeExactBoot, is_one_by_one
 from tests.support.build_files import write
 from tests.support.driver_builds import CROSS, patched_module
 
@@ -89,7 +88,8 @@ def windows_of(bench: ExactBench) -> list[str]:
     if bench.board.nic.model is not None:
         more = (one for one in MORE if one.traffic in bench.board.nic.windows)
         sizes = {BATCH: "batch-1514"}
-        return [*WINDOWS, *(f"{sizes.get(one.traffic, one.traffic)}-{one.direction}" for one in more)]
+        every = [*WINDOWS, *(f"{sizes.get(one.traffic, one.traffic)}-{one.direction}" for one in more)]
+        return sorted(every, key=lambda name: not is_one_by_one(name))
     if not bench.board.machine.slot:
         return WINDOWS
     return [LINK, REPLUG] if bench.board.nic.driver == "virtio_net" or bench.qemu.version >= (10, 0) else [REPLUG]
