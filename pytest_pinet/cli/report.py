@@ -118,7 +118,7 @@ def report(
         made_by = str(allure)
     else:
         from pytest_pinet.cli.run_selection import latest_change
-        from pytest_pinet.report.page.links import PageLinks
+        from pytest_pinet.report.page.data import PageLinks
         from pytest_pinet.report.page.page import page as own_page
 
         changed = latest_change(Path(".pinet") / "runs")

@@ -75,7 +75,7 @@ def excuses(connections: Sequence[Connection], left_out: bool = False) -> list[E
     for (kind, who), (ends, numbers) in sorted(seen.items(), key=lambda one: _KINDS.index(one[0][0])):
         worst = max(ends, key=_size)
         often = f"{sum(number in numbers for number, _ in counted)} of {len(counted)} connections"
-        found.append(Excuse(f"{kind.say(worst, who)} in {often}\n  -> {kind.advice}", kind.cost(worst)))
+        found.append(Excuse(f"{kind.say(worst, who)} in {often}", kind.advice, kind.cost(worst)))
     return found
 
 

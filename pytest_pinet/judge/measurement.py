@@ -12,7 +12,6 @@ from pytest_pinet.judge.circumstances import (
     excused_costs,
     excused_if_busy,
     failed,
-    first_lines,
     invalid,
 )
 from pytest_pinet.judge.connections import (
@@ -164,6 +163,7 @@ class _Judging:
         several = len(self._topology.runs(self._traffic.direction)) > 1
         flows = tuple(self._flow(index) for index in range(len(self._flows))) if several else ()
         here = self._circumstances
+        broken = [one.text for one in here.broken]
         even = excused_if_busy(self._evenness(), here.busy) if several else None
         verdict, _ = worst_of(directions, flows, even)
         # Failed requests fail the test, however many others were answered. An invalid result stays invalid.
@@ -173,7 +173,7 @@ class _Judging:
             one: DirectionJudgement, why: str, capacities: Mapping[str, Bitrate], full: str = ""
         ) -> DirectionJudgement:
             one = failed(invalid(one, here.ineffective), why)
-            return invalid(excused(one, here, capacities, full), here.broken)
+            return invalid(excused(one, here, capacities, full), broken)
 
         # Several flows at once share the limit of their peers.
         shared = _together(here.capacities) if flows else here.capacities
@@ -193,8 +193,8 @@ class _Judging:
         if self._wanted and not final:
             wanted = Fresh.LINK if Fresh.LINK in self._wanted else Fresh.CONNECTION
         verdict, reason = worst_of(directions, flows, even)
-        if sentences := here.broken or (() if here.lossy_ladder else here.ineffective):
-            verdict, reason = Verdict.INVALID, "; ".join(first_lines(sentences))
+        if sentences := broken or (() if here.lossy_ladder else here.ineffective):
+            verdict, reason = Verdict.INVALID, "; ".join(sentences)
         return MeasurementJudgement(verdict, reason, directions, flows, even, wanted, self._wanted_s)
 
     def _key(self, way: Direction) -> MetricKey:

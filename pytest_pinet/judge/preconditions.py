@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
-from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.conditions import Conditions, Trouble
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.link_facts import LinkFacts
@@ -26,8 +26,8 @@ MANAGEMENT_NOTE = 0.001
 MANAGEMENT = 0.01
 
 
-def broken(one: Conditions, bus: Bus | None = None) -> list[str]:
-    """Return a sentence for each unmet precondition; unknown values meet it. ``bus`` is the bus of the end's NIC."""
+def broken(one: Conditions, bus: Bus | None = None) -> list[Trouble]:
+    """Return each unmet precondition; unknown values meet it. ``bus`` is the bus of the end's NIC."""
     return [*_bus(one, bus), *_power(one), *_busy(one)]
 
 
@@ -50,53 +50,49 @@ def notes(seen: Sequence[Conditions]) -> list[str]:
     return list(found)
 
 
-def broke_during(before: Conditions, after: Conditions) -> list[str]:
-    """Return a sentence for each fault of an end during the traffic, even if it is over now."""
+def broke_during(before: Conditions, after: Conditions) -> list[Trouble]:
+    """Return each fault of an end during the traffic, even if it is over now."""
     found = broken(after) if not broken(before) else []
     if found or before.throttling is None or after.throttling is None:
         return found
     fresh = [name for name in after.throttling.since_boot if name not in before.throttling.since_boot]
     if not fresh:
         return []
-    return [f"{after.end} had {' and '.join(fresh)} during the traffic\n  -> {_POWER_ACT}"]
+    return [Trouble(f"{after.end} had {' and '.join(fresh)} during the traffic", _POWER_ACT)]
 
 
 _POWER_ACT = "give it a stronger power supply, a shorter cable, or cooling"
 
 
-def _bus(one: Conditions, bus: Bus | None) -> list[str]:
+def _bus(one: Conditions, bus: Bus | None) -> list[Trouble]:
     found = []
     if one.pcie is not None and one.pcie_best is not None and one.pcie.capacity < one.pcie_best.capacity:
         # Boards with more than 5 GT/s have a setting for it.
         setting = "; look for dtparam=pciex1_gen in config.txt" if one.pcie_best.gtps > 5 else ""
-        found.append(
+        text = (
             f"the PCIe link of {one.end} {one.device} runs at {one.pcie}, though both its ends support {one.pcie_best}"
-            f"\n  -> reseat the card{setting}"
         )
+        found.append(Trouble(text, f"reseat the card{setting}"))
     least = None if bus is None else USB_MBPS.get(bus)
     if least is not None and one.usb_mbps is not None and one.usb_mbps < least:
-        found.append(
-            f"the USB NIC {one.device} of {one.end} runs at {one.usb_mbps:g} Mbit/s instead of {least} Mbit/s"
-            "\n  -> plug it into a port of that speed, without a hub or a long cable"
-        )
+        text = f"the USB NIC {one.device} of {one.end} runs at {one.usb_mbps:g} Mbit/s instead of {least} Mbit/s"
+        found.append(Trouble(text, "plug it into a port of that speed, without a hub or a long cable"))
     return found
 
 
-def _power(one: Conditions) -> list[str]:
+def _power(one: Conditions) -> list[Trouble]:
     if one.throttling is not None and one.throttling.now:
-        return [f"{one.end} is limited by its firmware: {' and '.join(one.throttling.now)}\n  -> {_POWER_ACT}"]
+        return [Trouble(f"{one.end} is limited by its firmware: {' and '.join(one.throttling.now)}", _POWER_ACT)]
     if one.under_voltage:
-        return [f"{one.end} has under-voltage\n  -> {_POWER_ACT}"]
+        return [Trouble(f"{one.end} has under-voltage", _POWER_ACT)]
     return []
 
 
-def _busy(one: Conditions) -> list[str]:
+def _busy(one: Conditions) -> list[Trouble]:
     if one.cpu_busy is None or one.cpu_busy <= BUSY:
         return []
-    return [
-        f"the processors of {one.end} were {one.cpu_busy * 100:.0f} % busy with other work before the traffic"
-        f"\n  -> look for other processes on {one.end}"
-    ]
+    text = f"the processors of {one.end} were {one.cpu_busy * 100:.0f} % busy with other work before the traffic"
+    return [Trouble(text, f"look for other processes on {one.end}")]
 
 
 def rate_bps(one: Connection) -> float:
@@ -128,14 +124,14 @@ def management_notes(connections: Sequence[Connection], usual_bps: float | None 
     ]
 
 
-def management_trouble(connections: Sequence[Connection], usual_bps: float | None = None) -> list[str]:
-    """Return a sentence for each end whose ssh or NFS root makes the value invalid."""
+def management_trouble(connections: Sequence[Connection], usual_bps: float | None = None) -> list[Trouble]:
+    """Return the ends whose ssh or NFS root makes the value invalid."""
     act = (
-        "\n  -> look for other users of the node, for programs that print much during the traffic, and for programs "
+        "look for other users of the node, for programs that print much during the traffic, and for programs "
         "that read or write files of an NFS root"
     )
     shares = management_share(connections, usual_bps).items()
-    return [_management(end, share, MANAGEMENT, usual_bps) + act for end, share in shares if share > MANAGEMENT]
+    return [Trouble(_management(end, share, MANAGEMENT, usual_bps), act) for end, share in shares if share > MANAGEMENT]
 
 
 def _management(end: str, share: float, most: float, usual_bps: float | None) -> str:
@@ -146,8 +142,10 @@ def _management(end: str, share: float, most: float, usual_bps: float | None) ->
     )
 
 
-def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = "") -> list[str]:
-    """Return a sentence if segments are smaller than ``mss`` (bytes), or for None, smaller than the MTU allows.
+def socket_trouble(
+    sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = ""
+) -> list[Trouble]:
+    """Return whether segments are smaller than ``mss`` (bytes), or for None, smaller than the MTU allows.
 
     The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4). That
     a receiver has too little memory for whole segments is a property of its build, not of the path.
@@ -160,12 +158,10 @@ def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None
     where = f" of {end}" if end else ""
     carried = f"segments{where} carried {sockets.mss} bytes"
     if mss is not None and mss > largest and sockets.mss >= largest - options:
-        return [f"mss={mss} bytes was requested, but {carried}: MTU {mtu} allows no more than mss={largest}"]
+        return [Trouble(f"mss={mss} bytes was requested, but {carried}: MTU {mtu} allows no more than mss={largest}")]
     why = f"MTU {mtu} allows {wanted - options}" if mss is None else f"mss={mss} bytes was requested"
-    return [
-        f"{carried}, though {why}"
-        "\n  -> look for a smaller MTU on the path, also in the cache of path MTU discovery (ip route show cache)"
-    ]
+    act = "look for a smaller MTU on the path, also in the cache of path MTU discovery (ip route show cache)"
+    return [Trouble(f"{carried}, though {why}", act)]
 
 
 def buffer_trouble(sockets: Sockets | None, far: Sockets | None, window: int, ends: tuple[str, str]) -> list[str]:
@@ -199,7 +195,7 @@ def ineffective_settings(link: LinkFacts, traffic: Traffic, connections: Sequenc
         ends = str(link.ends[flow.sender]), str(link.ends[flow.receiver])
         sockets, far = flow.flow.sockets, flow.flow.far_sockets
         if traffic.mss is not None and sockets is not None:
-            found += socket_trouble(sockets, path.mtu, path.timestamps, traffic.mss, ends[0])
+            found += [one.text for one in socket_trouble(sockets, path.mtu, path.timestamps, traffic.mss, ends[0])]
         elif traffic.mss is not None and traffic.mss > (largest := path.mtu - IPV4_TCP_HEADERS):
             found.append(f"mss={traffic.mss} bytes was requested, but MTU {path.mtu} allows no more than mss={largest}")
         if window is not None:

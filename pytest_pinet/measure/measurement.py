@@ -16,7 +16,7 @@ from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.bottleneck import full_all_the_time, kernel_notes, limited_by
 from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, noticed, undisturbed
-from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, first_lines
+from pytest_pinet.judge.circumstances import Circumstances, Excuse
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.preconditions import (
@@ -33,6 +33,7 @@ from pytest_pinet.measure.end_settings import once_per_boot, settings_of
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
+from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.link_facts import LinkFacts
@@ -110,7 +111,7 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             busy: Sequence[Excuse] = (),
             full: Mapping[Direction, str] | None = None,
             capacities: Mapping[str, Bitrate] | None = None,
-            broken: Sequence[str] = (),
+            broken: Sequence[Trouble] = (),
         ) -> MeasurementJudgement:
             here = Circumstances(
                 conditions=runs.conditions.before,
@@ -199,19 +200,20 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         ladder=None if ladder is None else ladder.record(),
         http=_http(connections, traffic),
     )
-    others = [one.text for one in excuses(runs.connections, left_out=True)]
+    others = excuses(runs.connections, left_out=True)
     if not others and found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
-        others = noticed(runs.connections)
+        others = [Excuse(text) for text in noticed(runs.connections)]
     # The reason of the verdict names them already.
-    named = any(line in found.reason for line in first_lines(one.text for one in busy))
+    named = any(one.text in found.reason for one in busy)
+    acts = dict.fromkeys(one.act for one in others if one.act)
     notes = [
         *kernel_notes(runs.connections),
         *parts.notes,
         *unread,
-        *advice(broke),
+        *dict.fromkeys(one.act for one in broke),
         *runs.conditions.notes,
-        *(() if named else first_lines(others)),
-        *(advice(others) if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
+        *(() if named else [one.text for one in others]),
+        *(acts if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
         *doubts,
         *unseen(traffic, connections),
     ]

@@ -22,6 +22,7 @@ from pytest_pinet.measure.counter_check import CounterCheck
 from pytest_pinet.measure.link_drops import LinkDrops
 from pytest_pinet.measure.management_counter import ManagementCounter
 from pytest_pinet.measure.preconditions import Preconditions
+from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.limits import Limit
@@ -268,8 +269,8 @@ class Runs:
         for index, observer in self._observers.items():
             observer.accept(self.cables.carrier_changes[index])
 
-    def finish(self, traffic: Traffic) -> list[str]:
-        """Check ends and cables again. Return a sentence for each new fault of an end: its power, its bus, its ssh.
+    def finish(self, traffic: Traffic) -> list[Trouble]:
+        """Check ends and cables again. Return each new fault of an end: its power, its bus, its ssh.
 
         Raises InvalidMeasurement or TrafficError if the values do not measure the requested traffic.
         """

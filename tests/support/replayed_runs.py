@@ -18,6 +18,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.measurement import measure
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
+from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.limit_parser import parse_arguments
@@ -71,7 +72,7 @@ class Replayed(Runs):
         self.set_aside_count += 1
         super().set_aside(why)
 
-    def finish(self, *_: object) -> list[str]:
+    def finish(self, *_: object) -> list[Trouble]:
         return []
 
 

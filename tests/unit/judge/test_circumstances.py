@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, excused
+from pytest_pinet.judge.circumstances import Circumstances, Excuse, excused
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import MeasurementJudgement
@@ -19,7 +19,7 @@ from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, judged, one_connection
 
 PEER = "two:onboard"
-BUSY = "the processors of two were 97 % busy with other work before the traffic\n  -> look for other processes on two"
+BUSY = "the processors of two were 97 % busy with other work before the traffic"
 TX, RX, BIDIR = Direction.TX, Direction.RX, Direction.BIDIR
 FAST = PROFILES["fast"]
 
@@ -82,10 +82,6 @@ def test_a_failure_for_another_reason_than_the_rate_stays(goodput: float, limit:
     assert excused(found, Circumstances(busy=[Excuse(BUSY)]), {PEER: Bitrate(1e6)}) is found
 
 
-def test_the_advice_of_several_sentences_is_given_once() -> None:
-    assert advice([BUSY, "the disk is full", BUSY]) == ["look for other processes on two"]
-
-
 def costly(metric: Metric, bound: object, *busy: Excuse) -> tuple[Verdict, str]:
     """Judge a limit on a cost that every connection misses: 5,000 retransmits of 83,000 segments, 3 % loss, 20 ms."""
     one = flow(payload=117_000_000, retransmits=5000, lost=(3, 100), rtt_s=0.02)
@@ -98,9 +94,7 @@ def costly(metric: Metric, bound: object, *busy: Excuse) -> tuple[Verdict, str]:
     return found.verdict, found.reason
 
 
-COMPILER = Excuse(
-    "other programs took 150 % of a CPU of two (cc1plus (pid 812) 150 %) in 6 of 6 connections\n  -> end it"
-)
+COMPILER = Excuse("other programs took 150 % of a CPU of two (cc1plus (pid 812) 150 %) in 6 of 6 connections", "end it")
 
 
 @pytest.mark.parametrize(

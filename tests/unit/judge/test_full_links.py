@@ -29,7 +29,7 @@ RATE = 847.2e6
 # The machine of the virtual lab was full of other work; the traffic itself needs little processor time.
 OTHERS = OtherWork(0.9, (Program("cc1plus", 812, 0.9),))
 FULL_CPU = ProcessorLoad(0, 1.0, user=0.92, system=0.06, softirq=0.02)
-BUSY = Excuse("other programs took 90 % of a CPU of one (cc1plus (pid 812) 90 %) in 3 of 3 connections\n  -> end it")
+BUSY = Excuse("other programs took 90 % of a CPU of one (cc1plus (pid 812) 90 %) in 3 of 3 connections", "end it")
 
 
 def steady(rate: float = RATE, *pieces: float) -> tuple[Sample, ...]:

@@ -13,6 +13,7 @@ from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.preconditions import failed_requests, ineffective_settings, unseen
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.measurement import HttpReport, Measurement, Sockets
@@ -101,9 +102,15 @@ def judged(one: Connection, **more: Any) -> MeasurementJudgement:
     return figures(link_stand_in.facts(), one.measurements[0].traffic, [one], plan, Circumstances(**more))
 
 
-@pytest.mark.parametrize("which", ["ineffective", "broken"])
-def test_ineffective_settings_make_values_invalid_but_keep_them(which: str) -> None:
-    invalid = judged(one_connection(flow()), **{which: ["mss=8960 bytes was requested\n  -> do this"]})
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ineffective": ["mss=8960 bytes was requested"]},
+        {"broken": [Trouble("mss=8960 bytes was requested", "do this")]},
+    ],
+)
+def test_ineffective_settings_make_values_invalid_but_keep_them(more: dict[str, Any]) -> None:
+    invalid = judged(one_connection(flow()), **more)
     assert (invalid.verdict, invalid.wanted) == (Verdict.INVALID, None)
     assert invalid.reason == "mss=8960 bytes was requested"
     found = invalid.directions[Direction.TX]

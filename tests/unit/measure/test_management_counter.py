@@ -150,9 +150,9 @@ def test_more_than_a_thousandth_is_noted_and_more_than_a_hundredth_is_invalid(
         f"ssh, or an NFS root, of one:onboard used its interface, too: {share * 100:.2g} % of the measured traffic "
         "(at most 0.1 % is allowed)"
     )
-    acts = [text.partition("\n")[2] for text in trouble]
+    acts = [one.act for one in trouble]
     assert acts == invalid * [
-        "  -> look for other users of the node, for programs that print much during the traffic, and for programs that "
+        "look for other users of the node, for programs that print much during the traffic, and for programs that "
         "read or write files of an NFS root"
     ]
     dropped = [replace(one, excluded="its link dropped") for one in connections]
