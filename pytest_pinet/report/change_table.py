@@ -15,7 +15,6 @@ from pytest_pinet.model.record.change import EXACT, BuildRecord, BuildSourceReco
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import MetricOutcome, Verdict
-from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_text import (
     MARK,
     METRIC_COLUMNS,
@@ -32,7 +31,7 @@ from pytest_pinet.report.exact_text import (
 )
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
-from pytest_pinet.report.text_wrap import WIDTH, copyable, first_paragraph, plain, wrap
+from pytest_pinet.report.text_wrap import WIDTH, copyable, count, first_paragraph, plain, wrap
 
 _SHORT = 12
 _KERNEL_ORG = re.compile(r"(?:https|git)://git\.kernel\.org/")

@@ -21,8 +21,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 from pytest_pinet.report.change_table import kernel_words
-from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.text_wrap import count, rate
 
 # Documentation/admin-guide/reporting-regressions.rst of Linux 6.12.
 COUNTS = (
