@@ -73,9 +73,9 @@ def markdown_table(rows: Sequence[Sequence[str]], columns: str) -> list[str]:
     return [head, f"|{'|'.join('---' if mark == '<' else '--:' for mark in marks)}|", *lines, ""]
 
 
-def side_cells(a_bps: float | None, b_bps: float | None, change: float | None) -> tuple[str, str, str]:
+def side_cells(a_bps: float | None, b_bps: float | None, change: float | None, digits: int = 1) -> tuple[str, str, str]:
     """Return the cells for A, B, and B over A minus one. None is an unknown value."""
-    return rate_or(a_bps), rate_or(b_bps), signed_percent(change)
+    return rate_or(a_bps), rate_or(b_bps), signed_percent(change, digits)
 
 
 def columns(rows: Sequence[Sequence[str]], most: Sequence[int], indent: str = "", hanging: str = "") -> list[str]:
