@@ -39,11 +39,10 @@ from pytest_pinet.report.terminal import (
     WORDS,
     ResultRow,
     by_reason,
-    change_text,
     count_line,
+    more_cells,
     not_begun,
     rows_of,
-    spread_text,
 )
 from pytest_pinet.report.text_wrap import copyable, rate_or
 
@@ -129,12 +128,10 @@ def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS, losses: Sequen
 def _table(rows: Sequence[ResultRow]) -> list[str]:
     if not rows:
         return []
-    compared, spread = (any(getattr(row, name) is not None for row in rows) for name in ("change", "spread"))
-    more = ["change"] * compared + ["spread"] * spread
-    cells: list[tuple[str, ...]] = [("combination", "dir", "goodput", "limit", "of max", *more, "verdict")]
-    for row in rows:
+    heads, *more = more_cells(rows)
+    cells: list[tuple[str, ...]] = [("combination", "dir", "goodput", "limit", "of max", *heads, "verdict")]
+    for row, own in zip(rows, more, strict=True):
         share = row.share
-        extra = [change_text(row.change)] * compared + [spread_text(row.spread)] * spread
         cells.append(
             (
                 "<br>".join(map(escaped, (row.label, *row.extra))),
@@ -142,11 +139,11 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
                 rate_or(row.goodput_bps),
                 rate_or(row.limit_bps),
                 "-" if share is None else f"{share * 100:.1f} %",
-                *(one.replace("%", " %") for one in extra),
+                *(one.replace("%", " %") for one in own),
                 f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
             )
         )
-    return markdown_table(cells, f"<<>>>{'>' * len(more)}<")
+    return markdown_table(cells, f"<<>>>{'>' * len(heads)}<")
 
 
 def _message(result: ResultRecord) -> str:
