@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pytest_pinet.execution.names import is_url
-from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure
+from pytest_pinet.history.gates import StoredGate, gate_of, gated_figure
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, BuildSourceRecord, ChangeEntryRecord, ChangeHeadRecord
@@ -113,8 +113,8 @@ def change_lines(
         for name, build in (("A", head.a), ("B", head.b))
         for line in wrap(_build(name, build, head), hanging="   ", width=width)
     ]
-    gate = gate_of_head(head, results)
-    words = [gate.word(one) for one in gate.metrics]
+    gate = gate_of(head, results)
+    words = [gate.word(one) for one in gate.entries]
     if head.baseline == EXACT:
         lines += ["", *_exact_table(head.entries, words, results, width, color)]
     else:
@@ -154,7 +154,7 @@ def counts_text(gate: StoredGate, *of: MetricOutcome) -> str:
 
     ``not slower`` is counted apart.
     """
-    kinds = ((one.outcome, one) for one in gate.metrics)
+    kinds = ((one.outcome, one) for one in gate.entries)
     found = Counter((kind, gate.word(one) if kind is MetricOutcome.UNCHANGED else kind.value) for kind, one in kinds)
     order = sorted(found, key=lambda one: (list(MetricOutcome).index(one[0]), one[1]))
     return ", ".join(f"{found[kind, word]} {word}" for kind, word in order if not of or kind in of)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.history.gates import gate_of_head, gated_figure
+from pytest_pinet.history.gates import gate_of, gated_figure
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -198,8 +198,8 @@ def _losses(lines: Sequence[str]) -> list[str]:
 
 def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: Sequence[str]) -> str:
     """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
-    gate = gate_of_head(head, run.results)
-    rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.metrics, strict=True)]
+    gate = gate_of(head, run.results)
+    rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.entries, strict=True)]
     bad = [row for row in rows if row[0].outcome != MetricOutcome.UNCHANGED]
     same = [row for row in rows if row[0].outcome == MetricOutcome.UNCHANGED]
     parts = [f"## {escaped(change_in_words(run, head))}", ""]
