@@ -34,9 +34,9 @@ from pytest_pinet.report.exact_text import (
     board_lines,
     by_nic,
     change_cell,
+    exact_cells,
     exact_label,
     function_rows,
-    rate_cells,
     sum_cells,
     without_repeats,
 )
@@ -80,7 +80,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
         exact_heads=METRIC_HEADS,
         exact_meaning=METRIC_SENTENCE,
         rows=[
-            _exact_row(one, gate.word(one), rate_cells(entry, found.get(entry.result_key)), text)
+            _exact_row(one, gate.word(one), exact_cells(entry, found.get(entry.result_key)), text)
             if exact
             else _row(one, gate.word(one), text, forest, _turns(entry, changes))
             for entry, one, text in zip(head.entries, gate.entries, texts, strict=True)
@@ -88,7 +88,7 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],
         boards=board_lines(run.results) if exact else [],
-        builds=[(_build_title(name, build), _parts(build, folder)) for name, build in (("A", head.a), ("B", head.b))],
+        builds=[_build(name, build, folder) for name, build in (("A", head.a), ("B", head.b))],
         ran=[(text, "") for text in ran_sentences(head)],
         not_proved=len(head.not_proved),
         folder=folder,
@@ -151,7 +151,7 @@ def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
         "facts": f"Run {run.id} {place}, {run_when_text(run)}, {turns_text(gate)}, pytest-pinet {run.pinet}.",
         "exact": exact,
         "rows": [
-            _exact_row(one, gate.word(one), (change_cell(one.change),))
+            _exact_row(one, gate.word(one), (*sum_cells(one.instructions), change_cell(one.change)))
             if exact
             else _row(one, gate.word(one), "", forest)
             for one in gate.entries
@@ -160,9 +160,9 @@ def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
     }
 
 
-def _exact_row(one: GatedMetric, word: str, rates: Sequence[str], text: str = "") -> ChangeRow:
-    """Return a metric of an exact gate. ``rates`` are its cells on rates in virtual time."""
-    cells = [cell.replace("%", " %") for cell in (*sum_cells(one.instructions), *rates)]
+def _exact_row(one: GatedMetric, word: str, values: Sequence[str], text: str = "") -> ChangeRow:
+    """Return a metric of an exact gate. ``values`` are its cells on instructions and on rates in virtual time."""
+    cells = [cell.replace("%", " %") for cell in values]
     notes = [text] if text and one.outcome not in GOOD else []
     return ChangeRow(exact_label(one.figure), cells, VERDICTS[one.outcome], word, notes)
 
@@ -184,14 +184,14 @@ def _percent(part: float | None) -> str:
     return signed_percent(part, 2).replace("%", " %")
 
 
-def _build_title(name: str, build: BuildRecord) -> str:
-    if not build.key:
-        return f"{name}: {build.name if build.name != 'running' else 'the build that is installed on the boards'}"
+def _build(name: str, build: BuildRecord, folder: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the title of a build, and its parts with the addresses to which they link, or none.
+
+    ``folder`` is that of the run.
+    """
     release = f", kernel {build.release}" if build.release else ""
-    return f"{name}: {build.name} ({build.key}{release})"
-
-
-def _parts(build: BuildRecord, folder: str) -> list[tuple[str, str]]:
-    """Return all parts of a build with the addresses to which they link, or none. ``folder`` is that of the run."""
+    title = f"{build.name} ({build.key}{release})"
+    if not build.key:
+        title = build.name if build.name != "running" else "the build that is installed on the boards"
     links = dict(source_lines(build.source, folder)) if build.source is not None else {}
-    return [(part, links.get(part, "")) for part in build_parts(build, 64)]
+    return f"{name}: {title}", [(part, links.get(part, "")) for part in build_parts(build, 64)]
