@@ -50,6 +50,7 @@ class Point:
     empty and ``goodput_bps`` is None. Pings and values of exact boards have an ID, but no goodput either.
 
     ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
+    ``of_baseline``: the limit was relative to an accepted baseline.
     ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
     ``connections`` are the connections behind the value, in their order, without samples and events. ``state`` is the
@@ -70,7 +71,7 @@ class Point:
     verdict: Verdict
     interval_bps: tuple[float, float] | None = None
     limit_bps: float | None = None
-    rule: str | None = None
+    of_baseline: bool = False
     oracle_bps: float | None = None
     reason: str = ""
     build: Mapping[str, str | None] = field(default_factory=dict)

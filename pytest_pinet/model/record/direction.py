@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from pytest_pinet.model.judgement import BaselineDifference, ExtraJudgement
+from pytest_pinet.model.limits import Threshold
 from pytest_pinet.model.measurement import Event, Sample
 from pytest_pinet.model.record.base import Rare, SparseRecord
 from pytest_pinet.model.record.traffic import SocketsRecord
@@ -47,18 +48,17 @@ class DirectionRecord(SparseRecord):
     """One direction of one measurement and its verdict.
 
     ``goodput_bps`` is the goodput of all connections that count. ``interval_bps`` is its interval at the error rate,
-    with the noise between connections (null if no limit needed it). ``rule`` is the limit as it was written and, in
-    brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``). ``oracle`` says in words what sets the physical
-    limit ``oracle_bps``. ``stopped`` is the reason why the measurement stopped. ``state`` is the outcome of a suspected
-    regression: ``confirmed``, ``cleared``, ``undecided``, or empty without one. Counts (``retransmits`` and so on) are
-    totals of all connections. ``sockets`` is what the kernels reported of the connections of a single TCP flow.
+    with the noise between connections (null if no limit needed it). ``limit`` is the limit that applied, in bit/s.
+    ``oracle`` says in words what sets the physical limit ``oracle_bps``. ``stopped`` is the reason why the measurement
+    stopped. ``state`` is the outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty
+    without one. Counts (``retransmits`` and so on) are totals of all connections. ``sockets`` is what the kernels
+    reported of the connections of a single TCP flow.
     """
 
     goodput_bps: float
     interval_bps: tuple[float, float] | None = None
     error_rate: float = 0.01
-    limit_bps: float | None = None
-    rule: str | None = None
+    limit: Threshold | None = None
     oracle_bps: float
     oracle: str = ""
     verdict: Verdict
@@ -74,6 +74,16 @@ class DirectionRecord(SparseRecord):
     jitter_ms: float | None = None
     streams_bps: tuple[float, ...] = ()
     sockets: Rare[SocketsRecord] = None
+
+    @property
+    def limit_text(self) -> str | None:
+        """The limit as it was written and, in brackets, where; None without a limit."""
+        return None if self.limit is None else str(self.limit)
+
+    @property
+    def limit_bps(self) -> float | None:
+        """The least goodput that meets the limit; None without a limit."""
+        return None if self.limit is None else self.limit.number
 
     @property
     def samples(self) -> tuple[Sample, ...]:
