@@ -102,8 +102,8 @@ class ChangedBuildError(ConfigError):
 class LabError(PinetError):
     """A problem of the lab, never a regression. ``act`` says who must do what."""
 
-    def __init__(self, message: str, act: str = "") -> None:
-        super().__init__(f"{message}\n  -> {act}" if act else message)
+    def __init__(self, message: str, act: str = "", excerpt: str = "") -> None:
+        super().__init__(f"{message}\n  -> {act}" if act else message, excerpt)
         self.message = message
         self.act = act
 

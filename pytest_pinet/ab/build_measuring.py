@@ -69,7 +69,7 @@ class AcceptedMeasuring:
         missing = self.boots.device_is_missing
         self.boots.next(Side.A)
         try:
-            with self._plain.access.open(combination):
+            with self._plain.access.open(combination, prepare=self.boots.prepare):
                 pass
         except PinetError:
             return
@@ -104,7 +104,7 @@ class AlternatingMeasuring:
     @contextmanager
     def _opened(self, item: pytest.Item, combination: Combination) -> Iterator[Link]:
         with self.boots.open(combination) as link:
-            self.rounds.tested(item).link = link
+            self.rounds.tested(item).open(link)
             yield link
 
     def _measured(self, item: pytest.Item) -> Link:
@@ -113,8 +113,7 @@ class AlternatingMeasuring:
         if tested.error is not None:
             raise tested.error
         assert tested.link is not None
-        # Gate calls return the results in the order of the calls.
-        tested.calls = 0
+        tested.restart()
         return tested.link
 
     def measure(self, call: GateCall, job: GateJob) -> ResultRecord:
@@ -151,7 +150,7 @@ class AlternatingMeasuring:
     def _of_call(self, item: pytest.Item, kind: type[T]) -> T | None:
         """Return the earlier measurements of this gate call; None in the first boot. Raises ConfigError."""
         tested = self.rounds.tested(item)
-        number, tested.calls = tested.calls, tested.calls + 1
+        number = tested.next_call()
         if number == len(tested.series) and self.is_measuring(item):
             return None
         found = tested.series[number] if number < len(tested.series) else None
@@ -165,7 +164,7 @@ class AlternatingMeasuring:
 
     def _new(self, link: Link, traffic: Traffic, limits: Sequence[Limit]) -> TurnSeries:
         plain = self._plain
-        boot_s = self.boots.of(link.combination.dut.node.name)[-1].seconds
+        boot_s = self.boots.of(link.combination.dut.node.name)[-1].turn.seconds
         tolerances = {way: _tolerance(link, traffic, way, limits) for way in (Direction.TX, Direction.RX)}
         most_boots = self.boots.options.most_boots
         rules = Rules(tolerances, plain.references, plain.error_rate, self._values, most_boots)
@@ -178,15 +177,15 @@ class AlternatingMeasuring:
 
     def _take(self, link: Link, series: TurnSeries) -> None:
         boot = self.boots.of(link.combination.dut.node.name)[-1]
-        raw: dict[str, str] = {}
+        name, raw = f"{boot.turn.side}{boot.turn.number}", dict[str, str]()
         access, plain = self._plain.access, self._plain
         try:
             with access.exclusive(link.combination):
-                context = plain.context(f"{boot.side}{boot.number} {link.id}", link, series.traffic, raw)
+                context = plain.context(f"{name} {link.id}", link, series.traffic, raw)
                 series.take(context, boot)
             access.check(link.combination)
         finally:
-            series.files += plain.recorder.folder.write_raw(f"{link.id}-{boot.side}{boot.number}", raw) if raw else []
+            series.keep(plain.recorder.folder.write_raw(f"{link.id}-{name}", raw) if raw else [])
 
     def unfinished(self) -> Iterator[tuple[pytest.Item, ResultRecord | PinetError]]:
         """Yield each test with its results so far, after the last boot. Values that are not certain are undecided."""

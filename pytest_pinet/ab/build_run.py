@@ -64,12 +64,13 @@ class BuildRun:
         self._turns_of_workers = 0
         self._alternating: AlternatingMeasuring | None = None
         if options.accepted:
-            session.mode = accepted = AcceptedMeasuring(self.boots, session.plain)
+            accepted = AcceptedMeasuring(self.boots, session.plain)
             self.boards = accepted.boards
+            session.judge_builds(accepted, self._head)
         else:
-            session.mode = self._alternating = AlternatingMeasuring(self.boots, session.plain)
+            self._alternating = AlternatingMeasuring(self.boots, session.plain)
             self.boards = self._alternating.rounds
-        session.recorder.head = self._head
+            session.judge_builds(self._alternating, self._head)
 
     def _head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
@@ -117,9 +118,11 @@ class BuildRun:
         """In a worker: check that it has read the same builds as the controller."""
         keys = getattr(session.config, "workerinput", {}).get(_KEYS)
         if keys is not None and keys != self._options.keys:
-            self.boots.refused = ChangedBuildError(
-                "a file of a build changed while this run read the file, so the workers have different builds; do not "
-                "change a build during a run, or gate a copy"
+            self.boots.refuse(
+                ChangedBuildError(
+                    "a file of a build changed while this run read the file, so the workers have different builds; do "
+                    "not change a build during a run, or gate a copy"
+                )
             )
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -143,5 +146,5 @@ class BuildRun:
         self._turns_of_workers += output[_TURNS]
         if _REFUSED in output:
             why = output[_REFUSED]
-            self.boots.refused = ConfigError(why) if output[_MISTAKE] else UnsupportedError(why)
+            self.boots.refuse(ConfigError(why) if output[_MISTAKE] else UnsupportedError(why))
             pytest.exit(ENDED_EARLY, returncode=pytest.ExitCode.USAGE_ERROR)

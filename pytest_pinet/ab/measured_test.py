@@ -75,8 +75,26 @@ class ABTestState:
         return bool(self.turns) and all(one.decided for one in self.series) and not in_doubt
 
     def begin(self, side: Side) -> None:
+        """Begin to run the test in a boot of this build."""
         self.turns.append(side)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin to run the test again: its gate calls return their values in the order of the calls."""
         self.calls = 0
+
+    def next_call(self) -> int:
+        """Return the number of this gate call in the current run of the test, from 0."""
+        self.calls += 1
+        return self.calls - 1
+
+    def open(self, link: Link) -> None:
+        """Keep the link of the current boot."""
+        self.link = link
+
+    def end(self, error: BaseException) -> None:
+        """End the test with this error or skip."""
+        self.error = error
 
     def add(self, series: TurnSeries | PingSeries) -> None:
         """Keep the measurements of the current gate call, from its first boot on."""

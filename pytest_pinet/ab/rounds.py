@@ -127,7 +127,6 @@ class Rounds(Boards):
         item = one.item
         one.begin(which)
         self._now = one
-        self.boots.device_is_missing = False
         # As pytest's own runner does before and after a test.
         if hasattr(item, "_request") and not item._request:
             item._initrequest()  # type: ignore[attr-defined]
@@ -153,7 +152,7 @@ class Rounds(Boards):
             # Verdicts and the test's own assertions count when pytest itself runs the test.
             return
         if not isinstance(error, PinetError) or self.boots.has_failed(error):
-            one.error = error
+            one.end(error)
             return
         opening = error is self.boots.opening_error
         one.add_trouble(which, error, opening, opening and self.boots.device_is_missing)

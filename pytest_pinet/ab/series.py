@@ -131,8 +131,14 @@ class TurnSeries:
                 refuse(management_trouble(runs.tries, self.usual_bps))
             runs.finish(self.traffic)
             tries, before, own = tuple(runs.tries), runs.conditions.before, runs.management.uncounted
-            turn = Turn(boot.side, boot.number, boot.started_s, replace(link), tries, before, settings, build, own)
+            turn = Turn(
+                boot.side, boot.turn.number, boot.turn.started_s, replace(link), tries, before, settings, build, own
+            )
         self.add(turn)
+
+    def keep(self, files: Sequence[str]) -> None:
+        """Keep the names of the files with raw output of a turn."""
+        self.files += files
 
     def add(self, turn: Turn) -> None:
         """Add a turn, and judge all turns."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.lab.access import LabAccess
@@ -53,13 +53,13 @@ def fresh_of(boot: int, link_up: int, run: int) -> Fresh:
     return Fresh.LINK if link_up else Fresh.BOOT
 
 
-@dataclass
+@dataclass(frozen=True)
 class CalibrationAttempts:
     """The attempts of each metric by ID, in order, the build of the device under test, and notes for the reader."""
 
-    figures: dict[str, list[Attempt]] = field(default_factory=dict)
-    build: dict[str, str | None] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    figures: Mapping[str, Sequence[Attempt]]
+    build: Mapping[str, str | None]
+    notes: Sequence[str]
 
 
 def calibrate(
@@ -70,19 +70,21 @@ def calibrate(
     on_step: Callable[[str], None],
 ) -> CalibrationAttempts:
     """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement."""
-    course = CalibrationAttempts()
+    figures: dict[str, list[Attempt]] = {}
+    build: dict[str, str | None] = {}
+    notes: list[str] = []
     ways = list(traffics)
     for boot in range(levels.boots + 1):
         with access.open(combination, reset=boot > 0) as link:
             link_ups = levels.links
             if link_ups and not can_bounce(link):
                 link_ups = 0
-                course.notes.append(
+                notes.append(
                     f"{link.dut} cannot be taken down, because ssh or a route uses it: link-ups are not measured"
                 )
             if link.scale != 1:
-                course.notes.append(f"links run at {link.scale:g} of their rate: the noise at full rate can differ")
-            course.build = read_build(link.dut.shell, link.dut.device)
+                notes.append(f"links run at {link.scale:g} of their rate: the noise at full rate can differ")
+            build = read_build(link.dut.shell, link.dut.device)
             connection_s = max(traffic.seconds for traffic in traffics.values())
             lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LONGEST_LINK_UP_S)
             with Runs(MeasureContext(link, access.tool, watch=access.watch), lasts_s) as runs:
@@ -94,12 +96,11 @@ def calibrate(
                             # A link-up before the first attempt is fresh for the attempts of all directions that
                             # follow.
                             new_link = link_up > 0 and first
-                            rates = _connect(access, link, runs, traffic, (boot, link_up, run), new_link, course)
+                            rates = _connect(access, link, runs, traffic, (boot, link_up, run), new_link, figures)
                             on_step(f"{combination.id} {way}, {where}: {rates}")
                 with access.measuring(combination):
                     runs.finish(traffics[ways[0]])
-    course.notes = list(dict.fromkeys(course.notes))
-    return course
+    return CalibrationAttempts(figures, build, list(dict.fromkeys(notes)))
 
 
 def _connect(
@@ -109,7 +110,7 @@ def _connect(
     traffic: Traffic,
     count: tuple[int, int, int],
     new_link: bool,
-    course: CalibrationAttempts,
+    figures: dict[str, list[Attempt]],
 ) -> str:
     """Make one more attempt with this traffic, after a link-up if ``new_link``. Return the values as text."""
     with access.measuring(link.combination):
@@ -117,6 +118,6 @@ def _connect(
     texts = []
     for part, figure in figure_ids(link, traffic).items():
         attempt = attempt_at(one, part)
-        course.figures.setdefault(figure, []).append(attempt)
+        figures.setdefault(figure, []).append(attempt)
         texts.append(attempt.excluded or str(attempt.goodput))
     return ", ".join(texts)

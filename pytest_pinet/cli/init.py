@@ -137,14 +137,14 @@ def init(
         plan = replace(plan, nodes=[*plan.nodes, desk.runner_of_bench(runner, plan, own, answers)])
     plan = missing.with_iperf3(plan, install_iperf3, answers, say)
     if is_bench:
-        chosen = bench.BenchWishes(
-            coordinator and _parsed("--coordinator", bench.parse_coordinator, coordinator),
+        chosen = bench.Bench(
+            _parsed("--coordinator", bench.parse_coordinator, coordinator) if coordinator else "",
             dict(_parsed("--board", bench.parse_board, text) for text in boards),
-            power,
-            console,
-            backend,
-            switch_address,
-            switch_family and _parsed("--switch-family", bench.parse_family, switch_family),
+            power or "",
+            console or "",
+            backend or "",
+            switch_address or "",
+            _parsed("--switch-family", bench.parse_family, switch_family) if switch_family else "",
             dict(_parsed("--port", bench.parse_port, text) for text in ports),
         )
         made = bench.ask(plan.nodes, chosen, answers)

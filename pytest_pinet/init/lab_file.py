@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pytest_pinet.config.lab_text import Value, mapping, scalar
-from pytest_pinet.init.bench import BenchFacts
+from pytest_pinet.init.bench import Bench
 from pytest_pinet.init.desk import Desk, DeskNode
 from pytest_pinet.init.hardware import FoundHardware
 from pytest_pinet.init.machine import Machine, NicFacts
@@ -26,7 +26,7 @@ def desk_text(desk: Desk, file: str) -> str:
     return _environment().get_template("desk.yaml").render(vars(desk), file=file)
 
 
-def bench_text(name: str, bench: BenchFacts, nodes: Sequence[DeskNode], hardware: FoundHardware, file: str) -> str:
+def bench_text(name: str, bench: Bench, nodes: Sequence[DeskNode], hardware: FoundHardware, file: str) -> str:
     """Return the lab file of a bench. ``nodes`` are the machines that were looked at."""
     known = {node.name: node for node in nodes}
     user = next((node.machine.login.user for node in nodes if node.machine.login is not None), "root")

@@ -52,8 +52,6 @@ class LabAccess:
         self._started = False
         # Returns the folder for the console records of the run. Called when we connect to the lab.
         self.folder: Callable[[], Path] | None = None
-        # Makes the nodes run the build under test before their link is opened.
-        self.prepare: Prepare = lambda *_: None
         # Raises KeyboardInterrupt once another process has aborted the run.
         self.interrupt: Callable[[], None] = lambda: None
 
@@ -117,10 +115,15 @@ class LabAccess:
         self.interrupt()
         self._on_wait(text)
 
-    def open(self, combination: Combination, reset: bool = False) -> AbstractContextManager[Link]:
-        """Open a link; ``reset`` reboots its nodes first. Raises PinetError; KeyboardInterrupt in an aborted run."""
+    def open(
+        self, combination: Combination, reset: bool = False, prepare: Prepare = lambda *_: None
+    ) -> AbstractContextManager[Link]:
+        """Open a link; ``reset`` reboots its nodes first, and ``prepare`` makes them run the build under test.
+
+        Raises PinetError; KeyboardInterrupt in an aborted run.
+        """
         self.interrupt()
-        return self._connect().open(combination, reset, self.prepare)
+        return self._connect().open(combination, reset, prepare)
 
     def take_if_free(self, combination: Combination) -> bool:
         """Lease the nodes of a combination without waiting. Return False, and lease none, if one is not free."""

@@ -42,6 +42,9 @@ from pytest_pinet.version import __version__
 
 # Why a test that passed has no result.
 NO_MEASUREMENT = "the test passed without a measurement"
+# Returns the answer on a build under test from the results, the number of tests that ended badly, and whether the run
+# was interrupted.
+MakeHead = Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord]
 
 
 def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -79,14 +82,17 @@ class RunRecorder:
         self._folder: RunFolder | None = None
         self._interrupted = False
         self._boards: BoardMemory | None = None
-        # Returns the answer on a build under test.
-        self.head: Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord] | None = None
+        self._head: MakeHead | None = None
         # The whole run, after its end.
         self.record: RunRecord | None = None
         # Why the run cannot be kept.
         self.unwritten: ConfigError | None = None
         if dry_run is not None and self._is_controller:
             raise ConfigError("--pinet-dry-run plans in one process: remove -n")
+
+    def judge_builds(self, head: MakeHead) -> None:
+        """Make ``head`` give the answer on the build under test."""
+        self._head = head
 
     @property
     def _is_controller(self) -> bool:
@@ -276,7 +282,7 @@ class RunRecorder:
         if not self._results and self._folder is None:
             return
         shards = self.config.getoption("--pinet-shards")
-        head = self.head and self.head(self._results, session.testsfailed, self._interrupted)
+        head = self._head and self._head(self._results, session.testsfailed, self._interrupted)
         self.record = run = self._begun(self.folder.run).replace(
             finished=datetime.now(UTC).isoformat(),
             complete=not self._interrupted,

@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.lab.session import Prepare
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.build import Build, RunningBuild
@@ -192,11 +193,11 @@ class StandInLab:
         return self._sessions[name]
 
     @contextmanager
-    def open(self, access: LabAccess, combination: Combination) -> Iterator[Link]:
+    def open(self, access: LabAccess, combination: Combination, prepare: Prepare) -> Iterator[Link]:
         access.interrupt()
         self.opened = True
         sessions = {node.name: self.session(combination, node.name) for node in combination.nodes}
-        access.prepare(combination, sessions)
+        prepare(combination, sessions)
         for session in sessions.values():
             session.fresh = False
         deployment = sessions[combination.dut.node.name].deployment
@@ -211,20 +212,20 @@ class StandInLab:
         yield Link(combination, ends, tuple(UP for _ in ends), {})
 
     def take(self, series: TurnSeries, link: Link, boot: MadeBoot) -> None:
-        plan, side = self.plan, boot.side
+        plan, side, number = self.plan, boot.side, boot.turn.number
         self.plan.log.append(f"measure {link.id} {series.traffic.direction} {side}")
-        error = plan.traffic(side, boot.number)
+        error = plan.traffic(side, number)
         if error is not None:
             raise error
-        effect = plan.effects.setdefault(boot.number, plan.random.gauss(0, plan.boot_noise))
+        effect = plan.effects.setdefault(number, plan.random.gauss(0, plan.boot_noise))
         ratio = plan.ratio.get(link.combination.nic, 1.0) if side is Side.B else 1.0
         rates = [A_BPS * ratio * (1 + effect + plan.random.gauss(0, plan.noise)) for _ in range(series.connections)]
         tries = tuple(one_try(rate, link, series.traffic) for rate in rates)
         settings = {
             "dut": {"end": str(link.ends[0].endpoint), "tcp-segmentation-offload": "on" if ratio == 1 else "off"},
-            "peer": {"end": str(link.ends[1].endpoint), "generic-receive-offload": plan.peer_gro(boot.number)},
+            "peer": {"end": str(link.ends[1].endpoint), "generic-receive-offload": plan.peer_gro(number)},
         }
-        series.add(Turn(side, boot.number, boot.started_s, link, tries, (), settings))
+        series.add(Turn(side, number, boot.turn.started_s, link, tries, (), settings))
 
 
 def side_of(deployment: StandInDeployment) -> Side:
@@ -260,7 +261,13 @@ def install(plan: Plan) -> None:
 
     _PATCHES.setattr(LabAccess, "start", lambda self: None)
     _PATCHES.setattr(LabAccess, "close", close)
-    _PATCHES.setattr(LabAccess, "open", lambda self, combination, reset=False: lab.open(self, combination))
+
+    def open_link(
+        self: LabAccess, combination: Combination, prepare: Prepare = lambda *_: None
+    ) -> AbstractContextManager[Link]:
+        return lab.open(self, combination, prepare)
+
+    _PATCHES.setattr(LabAccess, "open", open_link)
 
     def take(self: TurnSeries, context: MeasureContext, boot: MadeBoot) -> None:
         lab.take(self, context.link, boot)

@@ -204,7 +204,9 @@ other_work.LEAST_WINDOW_S = float("inf")
 # One connection in each boot, however long a busy machine takes to boot a board.
 build_measuring.connections_per_boot = lambda *_: 1
 # A boot every ten seconds, because the times of the boots are part of the judgement: drift is removed by them.
-boots.MadeBoot = lambda node, number, side, _, made=boots.MadeBoot: made(node, number, side, 10.0 * number)
+boots.MadeBoot = lambda node, turn, build, made=boots.MadeBoot: made(
+    node, turn.replace(started_s=10.0 * turn.number), build
+)
 
 # No traffic crosses the links: what their counters show are a few packets of the kernels themselves, at any moment.
 records._costs_of_end = lambda *_: {{}}
