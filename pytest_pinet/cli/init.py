@@ -98,7 +98,7 @@ def init(
 
     Exit code: 0 if the file was written; 2 if a board could not be read; 4 if an option or an answer is wrong.
     """
-    from pytest_pinet.init import bench, desk, lab_file, missing, new_file
+    from pytest_pinet.init import bench, desk, lab_file, missing
     from pytest_pinet.init.answers import Answers
     from pytest_pinet.init.hardware import RUNNER
     from pytest_pinet.init.login import parse as parse_login
@@ -125,7 +125,7 @@ def init(
     others = [one for one in interfaces if one not in mine]
     wishes = _wishes(name, PEER_NONE if is_bench else peer, others, speed, keyfile)
     file = output or f"{name}.yaml"
-    new_file.check_free(file)
+    lab_file.check_free(file)
     if not logins and not is_bench:
         logins = (answers.text("Login of the board, such as pi@192.0.2.5", str, "LOGIN"),)
     texts = [*logins, *([peer] if peer is not None and wishes.peer is None and not is_bench else [])]
@@ -151,7 +151,7 @@ def init(
         text = lab_file.bench_text(name, made, plan.nodes, plan.hardware, file)
     else:
         text = lab_file.desk_text(plan, file)
-    lab = new_file.write(file, text)
+    lab = lab_file.write(file, text)
     say(f"{file} is written: lab {lab.name} with {' and '.join(lab.nodes)}")
     if is_bench and len(lab.nodes) == 1:
         say(f"one board has no peer, so no test can run: add a second board to {file}, or write it with --peer runner")

@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord
+from pytest_pinet.model.record.change import (
+    EXACT,
+    BuildRecord,
+    ChangeEntryRecord,
+    ChangeHeadRecord,
+    ChangeRecord,
+    ExactChangeRecord,
+)
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome

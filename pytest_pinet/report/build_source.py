@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from pytest_pinet.execution.names import is_url
-from pytest_pinet.model.record.change import BuildSourceRecord
+from pytest_pinet.model.build import BuildSource
 
 _SHORT = 12
 _KERNEL_ORG = re.compile(r"(?:https|git)://git\.kernel\.org/")
 _GITHUB = re.compile(r"https://(?:www\.)?github\.com/")
 
 
-def kernel_words(source: BuildSourceRecord | None) -> str:
+def kernel_words(source: BuildSource | None) -> str:
     """Return the short name of the source for a line of text: ``v6.12.25-rc1-3-g1f2e3d4c5d6e (1f2e3d4c5d6e)``."""
     if source is None:
         return ""
@@ -22,7 +22,7 @@ def kernel_words(source: BuildSourceRecord | None) -> str:
     return source.describe or (f"commit {commit}" if commit else "")
 
 
-def commit_url(source: BuildSourceRecord) -> str:
+def commit_url(source: BuildSource) -> str:
     """Return the page of the commit on the web; empty if its server is not known."""
     tree = source.tree.rstrip("/")
     if not source.commit:
@@ -36,7 +36,7 @@ def commit_url(source: BuildSourceRecord) -> str:
     return ""
 
 
-def source_lines(source: BuildSourceRecord, folder: str = "") -> list[tuple[str, str]]:
+def source_lines(source: BuildSource, folder: str = "") -> list[tuple[str, str]]:
     """Return lines on the source, each with the address that it links to, or none.
 
     ``folder`` is the address of the run folder.

@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import as_root, own_lines, reason

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from pytest_pinet.builds.device_trees import FirmwareEdits, TreeProof, compare_device_trees
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.execution.shell import as_root
 from pytest_pinet.lab.deploy.commands import BASE_S
 from pytest_pinet.lab.deploy.deploy_target import FeedingShell

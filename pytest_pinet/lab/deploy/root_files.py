@@ -7,8 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.module import name_of
-from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree, size_of
-from pytest_pinet.builds.tree import required_modules
+from pytest_pinet.builds.tree import BuildSnapshot, of_tree, required_modules, size_of
 from pytest_pinet.lab.deploy.boot_modules import read_boot_needs
 from pytest_pinet.lab.deploy.card import OURS, mount_below
 from pytest_pinet.lab.deploy.commands import Content, DiskSpace, free_bytes, run_as_root, upload
