@@ -21,10 +21,10 @@ from tempfile import TemporaryDirectory
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.lab.access import visit
 from pytest_pinet.matrix.inventory import select_combinations
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -89,7 +89,7 @@ def measure(source: Path, nic: str, rounds: int, wanted: Mapping[str, Traffic]) 
     return found
 
 
-def rates_of(one: Try, name: str) -> dict[str, tuple[float, float]]:
+def rates_of(one: Connection, name: str) -> dict[str, tuple[float, float]]:
     """Return the goodput of each direction in bit/s, in board time and in wall time."""
     both = len(one.flows) > 1
     return {

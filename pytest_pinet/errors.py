@@ -39,13 +39,20 @@ from dataclasses import dataclass
 class PinetError(Exception):
     """The root: every error that pytest-pinet raises on purpose.
 
-    ``excerpt`` holds the console lines around the reported line. It is empty if the error reports no console line.
+    ``act`` says who must do what; empty if that is not known. ``excerpt`` holds the console lines around the reported
+    line. It is empty if the error reports no console line.
     """
 
-    def __init__(self, message: str, excerpt: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, excerpt: str = "", act: str = "") -> None:
+        super().__init__(with_act(message, act))
         self.message = message
         self.excerpt = excerpt
+        self.act = act
+
+
+def with_act(message: str, act: str) -> str:
+    """Return a message as it is printed: what to do is on a line of its own."""
+    return f"{message}\n  -> {act}" if act else message
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,7 @@ class LabError(PinetError):
     """A problem of the lab, never a regression. ``act`` says who must do what."""
 
     def __init__(self, message: str, act: str = "", excerpt: str = "") -> None:
-        super().__init__(f"{message}\n  -> {act}" if act else message, excerpt)
-        self.message = message
-        self.act = act
+        super().__init__(message, excerpt, act)
 
 
 class CoordinatorError(LabError):
@@ -213,6 +218,9 @@ BLAMING = (KernelError, BuildError, DroppedLink)
 
 class InvalidMeasurement(PinetError):
     """A value that must not be judged: it exceeds the physical limit, or a precondition did not hold."""
+
+    def __init__(self, message: str, act: str = "") -> None:
+        super().__init__(message, act=act)
 
 
 class Inconclusive(PinetError):

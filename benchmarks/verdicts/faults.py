@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from benchmarks.verdicts.links import QUIET, Session
-from benchmarks.verdicts.ours import attempt_of, ruled
+from benchmarks.verdicts.ours import connection_of, ruled
 from benchmarks.verdicts.rivals import RIVALS
 from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import Event, EventKind
 from pytest_pinet.model.quantities import Bitrate
 
@@ -33,7 +33,7 @@ class Fault:
 
     name: str
     spoil: Callable[[list[float]], list[float]]
-    tell: Callable[[Attempt], Attempt] = lambda attempt: attempt
+    tell: Callable[[Connection], Connection] = lambda connection: connection
     proven: str = ""
 
 
@@ -42,10 +42,10 @@ def _without(rates: list[float], seconds: float) -> list[float]:
     return [0.0 if first <= index < end else rate for index, rate in enumerate(rates)]
 
 
-def _dropped(attempt: Attempt) -> Attempt:
+def _dropped(connection: Connection) -> Connection:
     text = f"link dropped for {LOST_S} s, {AT_S} s after the start"
     # As in the gate: a connection whose link dropped gives no result.
-    return replace(attempt, events=(Event(EventKind.LINK_DOWN, AT_S, LOST_S, text),), excluded=text)
+    return replace(connection, link_events=(Event(EventKind.LINK_DOWN, AT_S, LOST_S, text),), excluded=text)
 
 
 FAULTS = (
@@ -93,12 +93,12 @@ def _ours(fault: Fault, source: random.Random) -> Shown:
         return Shown(fault.name, "pinet", f"error, no value (`{fault.proven}`)", None)
     session = _Spoiled(fault, source)
     profile = PROFILES["standard"]
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     wanted: Fresh | None = Fresh.CONNECTION
     while wanted is not None:
-        attempt = attempt_of(session.connection(profile.connection_s), wanted)
-        attempts.append(attempt if attempts else fault.tell(attempt))
-        ruling = ruled(attempts, BASELINE, profile)
+        connection = connection_of(session.connection(profile.connection_s), wanted)
+        connections.append(connection if connections else fault.tell(connection))
+        ruling = ruled(connections, BASELINE, profile)
         wanted = ruling.wanted
-    seconds = sum(attempt.traffic_seconds for attempt in attempts)
+    seconds = sum(connection.traffic_seconds for connection in connections)
     return Shown(fault.name, "pinet", f"{ruling.judgement.verdict}: {ruling.judgement.reason}", seconds)

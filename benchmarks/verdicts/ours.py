@@ -11,13 +11,13 @@ from statistics import fmean
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from benchmarks.verdicts.rivals import LIMIT, Ending, Gate
-from pytest_pinet.judge.attempt_level import read
 from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import Ruling, rule_on
-from pytest_pinet.judge.interleaved import Side, compare_attempts, side
+from pytest_pinet.judge.interleaved import Side, compare_connections, side
+from pytest_pinet.judge.level import read
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, Profile
@@ -25,11 +25,12 @@ from pytest_pinet.judge.sequential import decide
 from pytest_pinet.judge.spread import least_connections
 from pytest_pinet.judge.starts import Started, shows_level, start_of
 from pytest_pinet.judge.warmup import settle
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
+from tests.support.judge_connections import single
 
 ENDINGS = {
     Verdict.PASS: Ending.PASS,
@@ -45,10 +46,10 @@ MOST_S = 20
 ORACLE = Oracle(Bitrate(1e12), "no limit of the benchmark's links")
 
 
-def attempt_of(rates: Sequence[float], fresh: Fresh = Fresh.CONNECTION) -> Attempt:
-    """Return an attempt with these rates (Mbit/s per 0.1 s). Warm-up and events are found as in the gate."""
+def connection_of(rates: Sequence[float], fresh: Fresh = Fresh.CONNECTION) -> Connection:
+    """Return a connection with these rates (Mbit/s per 0.1 s). Warm-up and events are found as in the gate."""
     samples = [Sample(i * STEP_S, STEP_S, round(rate * 1e6 / 8 * STEP_S)) for i, rate in enumerate(rates)]
-    return Attempt(settle(samples), fresh, find_events(samples))
+    return single(settle(samples), fresh, find_events(samples))
 
 
 DAYS, RUNS_OF_A_DAY = 8, 3
@@ -89,70 +90,74 @@ def baseline(draw: Callable[[], Session], days: int = DAYS, profile: str = "stan
 
 
 def _run(session: Session, place: RunPlace, day: int, profile: Profile) -> _Run:
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     least = profile.passes_after
-    while len(attempts) < least:
-        attempts.append(_connection(session, profile.connection_s))
+    while len(connections) < least:
+        connections.append(_connection(session, profile.connection_s))
         if day:
-            of_link = least_connections([reading.own for one in attempts if (reading := read(one))])
+            of_link = least_connections([reading.own for one in connections if (reading := read(one))])
             least = max(profile.passes_after, of_link)
-    starts = [start_of(one) for one in attempts]
-    whole = Started(max(one.slow_s for one in starts), True, pooled(attempts).bps, max(one.seconds for one in starts))
-    return _Run(place, pooled(attempts), whole)
+    starts = [start_of(one) for one in connections]
+    whole = Started(
+        max(one.slow_s for one in starts), True, pooled(connections).bps, max(one.seconds for one in starts)
+    )
+    return _Run(place, pooled(connections), whole)
 
 
-def _connection(session: Session, seconds: int) -> Attempt:
+def _connection(session: Session, seconds: int) -> Connection:
     """Return a connection; one that ends before its start does is repeated with twice the length, as in the gate."""
     while True:
-        attempt = attempt_of(session.connection(seconds))
-        if start_of(attempt).ended or seconds > MOST_S:
-            return attempt
+        connection = connection_of(session.connection(seconds))
+        if start_of(connection).ended or seconds > MOST_S:
+            return connection
         seconds *= 2
 
 
 def calibrated(draw: Callable[[], Session]) -> Noise:
     """Return the noise that ``pinet calibrate`` shows, each session on a fresh boot."""
-    attempts = []
+    connections = []
     for _ in range(SESSIONS):
         session = draw()
         for index in range(EACH):
-            attempts.append(attempt_of(session.connection(3), Fresh.CONNECTION if index else Fresh.BOOT))
-    return components(attempts).noise(baseline_runs=SESSIONS)
+            connections.append(connection_of(session.connection(3), Fresh.CONNECTION if index else Fresh.BOOT))
+    return components(connections).noise(baseline_runs=SESSIONS)
 
 
-def pooled(attempts: Sequence[Attempt]) -> Bitrate:
-    """Return received bytes over seconds of all attempts that count, as the gate sums them."""
-    counted = [attempt for attempt in attempts if not attempt.excluded]
+def pooled(connections: Sequence[Connection]) -> Bitrate:
+    """Return received bytes over seconds of all connections that count, as the gate sums them."""
+    counted = [connection for connection in connections if not connection.excluded]
     showing = shows_level([start_of(one) for one in counted])
     counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
-    seconds = sum(attempt.seconds for attempt in counted)
-    return Bitrate(sum(attempt.goodput.bps * attempt.seconds for attempt in counted) / seconds if counted else 0.0)
+    seconds = sum(connection.seconds for connection in counted)
+    return Bitrate(
+        sum(connection.goodput.bps * connection.seconds for connection in counted) / seconds if counted else 0.0
+    )
 
 
-def ruled(attempts: Sequence[Attempt], own: Baseline, profile: Profile, noise: Noise = UNKNOWN) -> Ruling:
-    """Return the gate's ruling on these attempts with a tolerance of 3 % below the baseline. Link-ups are allowed."""
-    goodput = pooled(attempts)
-    return rule_on(attempts, goodput, goodput, ORACLE, TOLERANCE, noise, profile, fresh_link=True, baseline=own)
+def ruled(connections: Sequence[Connection], own: Baseline, profile: Profile, noise: Noise = UNKNOWN) -> Ruling:
+    """Return the gate's ruling on these connections with a tolerance of 3 %. Link-ups are allowed."""
+    goodput = pooled(connections)
+    return rule_on(connections, goodput, goodput, ORACLE, TOLERANCE, noise, profile, fresh_link=True, baseline=own)
 
 
 def gate(session: Session, stored: Baseline, profile: str) -> Gate:
     """Run one of our gates to its end."""
     own = PROFILES[profile]
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     wanted: Fresh | None = Fresh.CONNECTION
     seconds = own.connection_s
     while wanted is not None:
-        attempts.append(attempt_of(session.connection(seconds), wanted))
-        ruling = ruled(attempts, stored, own)
+        connections.append(connection_of(session.connection(seconds), wanted))
+        ruling = ruled(connections, stored, own)
         wanted, seconds = ruling.wanted, ruling.wanted_s or own.connection_s
-    return Gate(ENDINGS[ruling.judgement.verdict], sum(attempt.traffic_seconds for attempt in attempts))
+    return Gate(ENDINGS[ruling.judgement.verdict], sum(connection.traffic_seconds for connection in connections))
 
 
 def flagged_within(session: Session, stored: Baseline, profile: str) -> bool:
     """Return whether a gate of this profile has flagged the traffic within that of its shortest pass."""
     own = PROFILES[profile]
-    attempts = [attempt_of(session.connection(own.connection_s)) for _ in range(own.passes_after)]
-    return bool(decide(attempts, Bitrate(LIMIT * stored.figure.bps), UNKNOWN, own).flagged)
+    connections = [connection_of(session.connection(own.connection_s)) for _ in range(own.passes_after)]
+    return bool(decide(connections, Bitrate(LIMIT * stored.figure.bps), UNKNOWN, own).flagged)
 
 
 def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: int = 3) -> tuple[Relation, float]:
@@ -160,13 +165,13 @@ def in_turn(session: Session, slower: float, noise: Noise = UNKNOWN, seconds: in
 
     State B is slower by ``slower`` percent.
     """
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     while True:
-        factor = 1 - slower / 100 if side(len(attempts)) is Side.B else 1.0
-        attempts.append(attempt_of([rate * factor for rate in session.connection(seconds)]))
-        found = compare_attempts(attempts, 1 - LIMIT, noise)
+        factor = 1 - slower / 100 if side(len(connections)) is Side.B else 1.0
+        connections.append(connection_of([rate * factor for rate in session.connection(seconds)]))
+        found = compare_connections(connections, 1 - LIMIT, noise)
         if found.result is not Relation.GO_ON:
-            return found.result, float(seconds * len(attempts))
+            return found.result, float(seconds * len(connections))
 
 
 def without_sessions(noise: Noise) -> Noise:

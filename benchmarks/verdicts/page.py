@@ -439,7 +439,7 @@ def _stalls(flagged: dict[tuple[str, str], float]) -> str:
 
 def _turns(turned: Sequence[Turns]) -> str:
     lines = [
-        "`judge/interleaved.py` (`compare_attempts`, as `gate.compare` calls it), connections of 3 s in the order",
+        "`judge/interleaved.py` (`compare_connections`, as `gate.compare` calls it), connections of 3 s in the order",
         "A B B A B A A B, both states in one session. The table has per cent of comparisons, with the noise that a",
         "calibration shows, and without a calibration.",
         "",

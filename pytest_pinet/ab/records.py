@@ -11,17 +11,16 @@ from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.options import ABOptions
 from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
 from pytest_pinet.history.settings import DUT, OF_BUILD, peer_changes
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
-from pytest_pinet.judge.interleaved import Side, figure_of_attempt
+from pytest_pinet.judge.interleaved import Side, level_bps
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.suspected_causes import of_costs, of_settings
-from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.link_parts import parts_of
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.diagnosis import Diagnosis, Suspect
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
@@ -50,27 +49,29 @@ def changed_record(series: TurnSeries, options: ABOptions, boots: list[MadeBoot]
     last = (series.of(Side.B) or series.turns)[-1]
     link, traffic = last.link, series.traffic
     judged = judge_against_a(_own(series, last), {way: _against_a(series, way, options) for way in series.found})
-    tries = series.tries(Side.B) or series.tries(Side.A)
+    connections = series.kept(Side.B) or series.kept(Side.A)
     suspects = _suspects(series, judged)
-    reports = [m.http for one in tries for m in one.measurements if m.http is not None]
+    reports = [m.http for one in connections for m in one.measurements if m.http is not None]
     http = http_record(traffic.size, traffic.streams, reports) if isinstance(traffic, HttpTraffic) and reports else None
     between = [f"the builds differ: {one.text}" for one in suspects[:3]]
     return result_record(
         replace(
             parts_of(link, traffic, judged.verdict, judged.reason),
             build=_build(last, boots) | _source(options, last.side),
-            versions=tries[-1].measurements[0].versions if tries and len(tries[-1].measurements) == 1 else {},
+            versions=connections[-1].measurements[0].versions
+            if connections and len(connections[-1].measurements) == 1
+            else {},
             notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
             started=series.started,
             seconds=series.seconds,
-            traffic_seconds=sum(one.seconds for turn in series.turns for one in turn.tries),
+            traffic_seconds=sum(one.lasted_s for turn in series.turns for one in turn.connections),
             directions=judged.directions,
             flows=judged.flows,
             evenness=judged.evenness,
             files=series.files,
             settings=last.settings,
-            evidence=[one.evidence for one in tries],
-            limited_by=_limited_by(series, last, judged.directions) if tries else None,
+            evidence=[one.evidence for one in connections],
+            limited_by=_limited_by(series, last, judged.directions) if connections else None,
             change=_change(series, options, boots, suspects),
             ran=ran_records(boots, link.dut.device),
             http=http,
@@ -105,9 +106,9 @@ def ran_records(boots: Sequence[MadeBoot], device: str) -> dict[str, RanRecord]:
 
 def _own(series: TurnSeries, last: Turn) -> MeasurementJudgement:
     """Judge this build without a limit: only values that are impossible are invalid."""
-    tries = [one for turn in series.of(last.side) for one in turn.tries]
+    connections = [one for turn in series.of(last.side) for one in turn.connections]
     plan = GatePlan((), PROFILES[DEFAULT_PROFILE], link_ups=False, error_rate=series.rules.error_rate)
-    return figures(last.link.facts, series.traffic, tries, plan, Circumstances(last.conditions))
+    return figures(last.link.facts, series.traffic, connections, plan, Circumstances(last.conditions))
 
 
 def _against_a(series: TurnSeries, way: Direction, options: ABOptions) -> AgainstA:
@@ -128,7 +129,7 @@ def _against_a(series: TurnSeries, way: Direction, options: ABOptions) -> Agains
 
 def _figure(series: TurnSeries, side: Side, way: Direction) -> float:
     """Return the median level of all connections of a build, in bit/s; 0 if there is none."""
-    levels = [figure_of_attempt(attempt_at(one, way)) for one in series.tries(side)]
+    levels = [level_bps(one.towards(way)) for one in series.kept(side)]
     known = [level for level in levels if level is not None]
     return median(known) if known else 0.0
 
@@ -141,21 +142,21 @@ def _change(series: TurnSeries, options: ABOptions, boots: list[MadeBoot], suspe
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
         turns=tuple(boot.turn for boot in boots),
-        connections=tuple(_connection(turn, one) for turn in series.turns for one in turn.tries),
+        connections=tuple(_connection(turn, one) for turn in series.turns for one in turn.connections),
         suspects=tuple(suspects),
     )
 
 
-def _connection(turn: Turn, one: Try) -> ChangedConnectionRecord:
-    attempts = {str(way): attempt_at(one, way) for way in counted_ways(one)}
+def _connection(turn: Turn, one: Connection) -> ChangedConnectionRecord:
+    connections = {str(way): one.towards(way) for way in counted_ways(one)}
     return ChangedConnectionRecord.of(
         one,
         turn=turn.boot,
         side=turn.side,
-        goodput_bps={way: attempt.goodput.bps for way, attempt in attempts.items()},
-        level_bps={way: figure_of_attempt(attempt) for way, attempt in attempts.items()},
-        counted_s=min(attempt.seconds for attempt in attempts.values()),
-        events=[event.text for event in one.events],
+        goodput_bps={way: connection.goodput.bps for way, connection in connections.items()},
+        level_bps={way: level_bps(connection) for way, connection in connections.items()},
+        counted_s=min(connection.seconds for connection in connections.values()),
+        events=[event.text for event in one.link_events],
     )
 
 
@@ -165,8 +166,8 @@ def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDi
 
 
 def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, DirectionJudgement]) -> Diagnosis:
-    tries = series.tries(turn.side)
-    return limited_by(turn.link.facts, series.traffic, tries, directions, turn.conditions)
+    connections = series.kept(turn.side)
+    return limited_by(turn.link.facts, series.traffic, connections, directions, turn.conditions)
 
 
 def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]:
@@ -183,7 +184,7 @@ def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]
     if causes[0].cause is not causes[1].cause:
         text = f"A is limited by {causes[0].cause}, B by {causes[1].cause}: {causes[1].text}"
         found.append(Suspect("limited by", str(causes[0].cause), str(causes[1].cause), text))
-    costs_a, costs_b = ([_costs(one) for one in series.tries(side)] for side in (Side.A, Side.B))
+    costs_a, costs_b = ([_costs(one) for one in series.kept(side)] for side in (Side.A, Side.B))
     return found + of_costs(costs_a, costs_b)
 
 
@@ -199,9 +200,9 @@ def _of_side(series: TurnSeries, judged: MeasurementJudgement, side: Side) -> di
 
 
 def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
-    every = [one for turn in series.turns for one in turn.tries]
+    every = [one for turn in series.turns for one in turn.connections]
     notes = [note for one in every for measurement in one.measurements for note in measurement.notes]
-    notes += [event.text for one in every for event in one.events]
+    notes += [event.text for one in every for event in one.link_events]
     notes += [*kernel_notes(every), *management_notes(every, series.usual_bps)]
     notes += [note for turn in series.turns for note in turn.notes]
     notes += [f"during the comparison: {text}" for text in peer_changes([turn.settings for turn in series.turns])]
@@ -222,7 +223,7 @@ def folded(notes: Iterable[str]) -> list[str]:
     return [f"{same[0]} (and {len(same) - 1} similar)" if len(same) > 1 else same[0] for same in alike.values()]
 
 
-def _costs(one: Try) -> dict[str, float]:
+def _costs(one: Connection) -> dict[str, float]:
     """Return what a connection cost the device under test for each Gbit. Costs that were not counted are absent."""
     moved = sum(sample.bytes for flow in one.flows for sample in flow.flow.samples) * 8 / 1e9
     if moved <= 0:

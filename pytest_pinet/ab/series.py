@@ -13,7 +13,6 @@ from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.history.settings import Settings
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.drops import DROPS_MAX
@@ -21,12 +20,11 @@ from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.judge.preconditions import management_trouble, rate_bps
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -48,16 +46,16 @@ class Turn:
     boot: int
     at_s: float
     link: Link
-    tries: tuple[Try, ...]
+    connections: tuple[Connection, ...]
     conditions: Sequence[Conditions]
     settings: Settings
     build: Mapping[str, str | None] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
     @property
-    def kept(self) -> tuple[Try, ...]:
+    def kept(self) -> tuple[Connection, ...]:
         """The connections that count."""
-        return tuple(one for one in self.tries if not one.excluded)
+        return tuple(one for one in self.connections if not one.excluded)
 
 
 @dataclass(frozen=True)
@@ -105,14 +103,14 @@ class TurnSeries:
     def of(self, side: Side) -> list[Turn]:
         return [turn for turn in self.turns if turn.side is side]
 
-    def tries(self, side: Side) -> list[Try]:
+    def kept(self, side: Side) -> list[Connection]:
         """Return all connections of a build that count."""
         return [one for turn in self.of(side) for one in turn.kept]
 
     @property
     def usual_bps(self) -> float | None:
         """The middle rate of A, all flows together; None before A was measured."""
-        rates = [rate_bps(one) for one in self.tries(Side.A)]
+        rates = [rate_bps(one) for one in self.kept(Side.A)]
         return median(rates) if rates else None
 
     def take(self, context: MeasureContext, boot: MadeBoot) -> None:
@@ -125,15 +123,14 @@ class TurnSeries:
         settings = settings_of(link)
         build = read_build(link.dut.shell, link.dut.device)
         with Runs(context, lasts_s) as runs:
-            while sum(not one.excluded for one in runs.tries) < self.connections:
+            while sum(not one.excluded for one in runs.connections) < self.connections:
                 runs.again(self.traffic, Fresh.CONNECTION)
                 # Octets that only one build sends look like a change.
-                refuse(management_trouble(runs.tries, self.usual_bps))
+                refuse(management_trouble(runs.connections, self.usual_bps))
             runs.finish(self.traffic)
-            tries, before, own = tuple(runs.tries), runs.conditions.before, runs.management.uncounted
-            turn = Turn(
-                boot.side, boot.turn.number, boot.turn.started_s, replace(link), tries, before, settings, build, own
-            )
+            at = boot.turn.number, boot.turn.started_s
+            connections, before, own = tuple(runs.connections), runs.conditions.before, runs.management.uncounted
+            turn = Turn(boot.side, *at, replace(link), connections, before, settings, build, own)
         self.add(turn)
 
     def keep(self, files: Sequence[str]) -> None:
@@ -144,7 +141,7 @@ class TurnSeries:
         """Add a turn, and judge all turns."""
         self.turns.append(turn)
         self.seconds = time.monotonic() - self.clock
-        self.found = {way: self._judged(turn.link, way) for way in counted_ways(self.turns[0].tries[0])}
+        self.found = {way: self._judged(turn.link, way) for way in counted_ways(self.turns[0].connections[0])}
 
     def give_up(self) -> None:
         """Make every undecided direction inconclusive, because there are no more turns."""
@@ -158,7 +155,7 @@ class TurnSeries:
             # Later turns are for other values; they must not change a certain result.
             return before
         boots = [
-            MeasuredBoot(turn.side, turn.at_s, tuple(attempt_at(one, way) for one in turn.kept)) for turn in self.turns
+            MeasuredBoot(turn.side, turn.at_s, tuple(one.towards(way) for one in turn.kept)) for turn in self.turns
         ]
         rules = self.rules
         noise = rules.references.of(MetricKey(link.combination.identity, self.traffic, way)).noise
@@ -200,7 +197,7 @@ class PingSeries:
         return last.replace(verdict=verdict, message=message, notes=notes)
 
 
-def counted_ways(one: Try) -> list[Direction]:
+def counted_ways(one: Connection) -> list[Direction]:
     """Return the directions whose goodput a connection gives."""
     counted = {flow.way for flow in one.flows if flow.run.counted}
     return [way for way in (Direction.TX, Direction.RX) if way in counted]

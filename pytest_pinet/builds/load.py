@@ -25,14 +25,14 @@ from pytest_pinet.builds.module import is_name
 from pytest_pinet.builds.not_a_build import what_is_file, what_is_text
 from pytest_pinet.builds.places import add_places
 from pytest_pinet.builds.validate import validate_build
-from pytest_pinet.config.fields import Setting, Text
 from pytest_pinet.config.messages import read_section
-from pytest_pinet.config.yaml_lines import Document, Template
+from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import is_url, shown, unknown
 from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSettings, BuildSource
-from pytest_pinet.model.forms import BUILD_NAME
+from pytest_pinet.model.fields import Setting, Text
+from pytest_pinet.model.forms import BUILD_NAME, Template
 from pytest_pinet.tuning.offloads import kernel_feature
 from pytest_pinet.tuning.values import cpus, switch
 

@@ -1,4 +1,4 @@
-"""Computes a metric's noise from its attempts, and the tolerance that the noise allows. This module does no I/O."""
+"""Computes a metric's noise from its connections, and the tolerance that the noise allows. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_pinet.judge.components import Component, Components, components, is_
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import Proposal, propose
 from pytest_pinet.judge.text import percent
-from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.quantities import Bitrate, Share
 
 ERROR_RATE = 0.01
@@ -45,14 +45,14 @@ class CalibrationOutcome:
 
 
 def outcome(
-    figure: str, attempts: Sequence[Attempt], profile: Profile, today: date, build: Mapping[str, str | None]
+    figure: str, connections: Sequence[Connection], profile: Profile, today: date, build: Mapping[str, str | None]
 ) -> CalibrationOutcome:
     """Return noise, tolerance, repeats and margin of a metric. Raises ValueError if too few attempts gave a value.
 
     For link-ups and boots the estimate is often 0 by chance. Their upper bound with 70 % certainty is kept instead
     (`components.CAUTION`). The proposal uses the noise that a gate will read from the file, so that both agree.
     """
-    parts = components(attempts)
+    parts = components(connections)
     nothing = Share(0.0)
     calibration = Calibration(
         figure,
@@ -76,8 +76,8 @@ def outcome(
         repeats=proposal.repeats,
         margin=Share(proposal.margin),
     )
-    counted = [attempt for attempt in attempts if is_steady(attempt)]
-    goodput = Bitrate(sum(attempt.goodput.bps for attempt in counted) / len(counted))
+    counted = [connection for connection in connections if is_steady(connection)]
+    goodput = Bitrate(sum(connection.goodput.bps for connection in counted) / len(counted))
     return CalibrationOutcome(goodput, parts, calibration, proposal, proposal.repeats * float(profile.connection_s))
 
 

@@ -23,7 +23,7 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for, reduced
 from pytest_pinet.measure import measurement
-from pytest_pinet.measure.default_traffic import attempt_at, standard_traffic
+from pytest_pinet.measure.default_traffic import standard_traffic
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.limits import Limit, Origin
@@ -78,11 +78,11 @@ class Selftest:
             self.access.measuring(self.link.combination),
             Runs(self._context(), lasts_s) as runs,
         ):
-            while sum(not one.excluded for one in runs.tries) < BASELINE_CONNECTIONS:
+            while sum(not one.excluded for one in runs.connections) < BASELINE_CONNECTIONS:
                 runs.again(traffic)
             refuse(runs.finish(traffic))
-        found = [attempt_at(one, way) for one in runs.tries]
-        return Bitrate(median(attempt.goodput.bps for attempt in found if not attempt.excluded))
+        found = [one.towards(way) for one in runs.connections]
+        return Bitrate(median(connection.goodput.bps for connection in found if not connection.excluded))
 
     def _gate(self, case: SelftestCase, baselines: Mapping[Direction, Bitrate], tolerance: float) -> SelftestOutcome:
         link, baseline = self.link, baselines[case.way]
@@ -104,7 +104,7 @@ class Selftest:
             case,
             record.verdict,
             Bitrate(direction.goodput_bps),
-            sum(attempt.seconds + attempt.warmup_s for attempt in direction.attempts),
+            sum(one.seconds + one.warmup_s for one in direction.attempts),
             record.seconds,
             record.message,
         )

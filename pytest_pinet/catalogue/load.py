@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from importlib import resources
-from types import MappingProxyType
 from typing import Any
 
 import yaml
 from pydantic import TypeAdapter
 
-from pytest_pinet.model.hardware import Board, Nic
-
-
-@dataclass(frozen=True)
-class Catalogue:
-    """Boards and NICs by name."""
-
-    boards: Mapping[str, Board]
-    nics: Mapping[str, Nic]
+from pytest_pinet.model.hardware import Board, Hardware, Nic
 
 
 @cache
-def load() -> Catalogue:
-    """Return the catalogue. It is read once."""
-    boards = TypeAdapter(dict[str, Board]).validate_python(
-        {name: {"model": entry["title"], **entry} for name, entry in _named("boards.yaml").items()}
+def load() -> Hardware:
+    """Return the boards and NICs of the catalogue. They are read once."""
+    read_nic, read_board = TypeAdapter(Nic).validate_python, TypeAdapter(Board).validate_python
+    nics = {}
+    for name, entry in written("nics").items():
+        nic = read_nic({key: value for key, value in entry.items() if key != "ids"})
+        nics[name] = replace(nic, name=name, ids=tuple(entry.get("ids", ())))
+    known = Hardware({}, nics)
+    boards = {name: replace(read_board(entry, context=known), name=name) for name, entry in written("boards").items()}
+    return Hardware(boards, nics)
+
+
+@cache
+def written(kind: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the entries of the catalogue as its file has them. ``kind`` is ``boards`` or ``nics``."""
+    entries = read_data(f"{kind}.yaml")
+    return (
+        {name: {"model": entry["title"], **entry} for name, entry in entries.items()} if kind == "boards" else entries
     )
-    nics = TypeAdapter(dict[str, Nic]).validate_python(_named("nics.yaml"))
-    return Catalogue(MappingProxyType(boards), MappingProxyType(nics))
-
-
-def _named(file: str) -> dict[str, dict[str, Any]]:
-    entries: dict[str, dict[str, Any]] = read_data(file)
-    return {name: {"name": name, **entry} for name, entry in entries.items()}
 
 
 def read_data(file: str) -> Any:

@@ -50,11 +50,11 @@ def acknowledge(
     from pytest_pinet.config.acknowledged import Acknowledgement, acknowledged_text, parse_link
     from pytest_pinet.config.baselines import ACKNOWLEDGED
     from pytest_pinet.config.entries import parse_date, write_entries
-    from pytest_pinet.config.fields import parse_line
     from pytest_pinet.config.labfile import load
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
+    from pytest_pinet.model.fields import parse_line
     from pytest_pinet.model.quantities import Bitrate
     from pytest_pinet.report.diagrams.facts import count
     from pytest_pinet.report.losses import size_text

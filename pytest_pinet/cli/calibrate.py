@@ -23,9 +23,9 @@ from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.model.traffic import Direction
 
 if TYPE_CHECKING:
-    from pytest_pinet.calibration.attempts import Levels
+    from pytest_pinet.calibration.connections import Levels
     from pytest_pinet.calibration.outcome import CalibrationOutcome
-    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.config.schema import LabOfFile
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.traffic import Traffic
 
@@ -85,7 +85,7 @@ def calibrate(
 
     Exit code: 0 if all are calibrated; 1 after an error of the lab; 4 for wrong arguments; 130 if interrupted.
     """
-    from pytest_pinet.calibration.attempts import Levels
+    from pytest_pinet.calibration.connections import Levels
     from pytest_pinet.calibration.outcome import table
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
@@ -142,7 +142,7 @@ def _calibrate(
 
     Complete outcomes are saved at once.
     """
-    from pytest_pinet.calibration.attempts import calibrate as measure
+    from pytest_pinet.calibration.connections import calibrate as measure
     from pytest_pinet.calibration.outcome import outcome
     from pytest_pinet.config.calibration import write_calibration
     from pytest_pinet.judge.profile import PROFILES

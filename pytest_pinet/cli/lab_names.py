@@ -13,7 +13,7 @@ from pytest_pinet.cli.configured import configured
 from pytest_pinet.errors import PinetError
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.config.schema import LabOfFile
 
 DEFAULT_LAB = "virtual"
 

@@ -25,7 +25,7 @@ from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.path_kind import exists, is_folder
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.config.schema import LabOfFile
     from pytest_pinet.history.points import StoredRun
     from pytest_pinet.model.record.run import RunRecord
     from pytest_pinet.report.allure.tool import Allure
@@ -118,7 +118,7 @@ def report(
         made_by = str(allure)
     else:
         from pytest_pinet.cli.run_selection import latest_change
-        from pytest_pinet.report.page.links import PageLinks
+        from pytest_pinet.report.page.data import PageLinks
         from pytest_pinet.report.page.page import page as own_page
 
         changed = latest_change(Path(".pinet") / "runs")

@@ -21,7 +21,7 @@ from pytest_pinet.model.traffic import Direction
 if TYPE_CHECKING:
     from pytest_pinet.calibration.selftest import SelftestPlan, SelftestReport
     from pytest_pinet.config.calibration import Calibration
-    from pytest_pinet.config.lab_of_file import LabOfFile
+    from pytest_pinet.config.schema import LabOfFile
     from pytest_pinet.model.combination import Combination
 
 WRONG = 1

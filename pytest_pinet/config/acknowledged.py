@@ -12,12 +12,12 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from pytest_pinet.config.baselines import Accepted
 from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Date, Id, entries_text, placed
-from pytest_pinet.config.fields import Text
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.model.fields import Text
 
 WHAT = "a file of acknowledged losses (a list under the key 'acknowledged')"
 HEADER = (

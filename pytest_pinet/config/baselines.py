@@ -10,13 +10,13 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, write_entries
-from pytest_pinet.config.fields import Count, Rate, Text
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.baseline import Baseline, RunPlace
+from pytest_pinet.model.fields import Count, Rate, Text
 from pytest_pinet.model.quantities import Bitrate
 
 # A file beside the baselines, of another kind (`config.acknowledged`).

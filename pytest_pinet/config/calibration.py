@@ -11,14 +11,14 @@ from typing import Annotated
 from pydantic import PlainValidator, WithJsonSchema
 
 from pytest_pinet.config.entries import ONLY_KNOWN_KEYS, Build, Date, Id, entries_text, placed, write_entries
-from pytest_pinet.config.fields import PERCENT, Count
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.messages import read_section
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.judge.noise import UNKNOWN, Noise
+from pytest_pinet.model.fields import PERCENT, Count
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Share, Tolerance
 

@@ -3,83 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TypeVar
 
-from pytest_pinet.catalogue import Catalogue, load
-from pytest_pinet.config.schema import BoardSection, NicSection, PinetSection
+from pydantic import ValidationError
+
+from pytest_pinet.catalogue import load
+from pytest_pinet.catalogue.load import written
+from pytest_pinet.config.messages import adapter, first_error
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.names import unknown
-from pytest_pinet.model.hardware import Board, Bus, Nic
+from pytest_pinet.model.fields import Name
+from pytest_pinet.model.hardware import Board, Hardware, Nic
+
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Hardware:
-    """Boards and NICs by name; ``aliases`` maps product names to NIC names."""
-
-    boards: Mapping[str, Board]
-    nics: Mapping[str, Nic]
-    aliases: Mapping[str, str]
-
-    def nic_name(self, name: str) -> str:
-        """Return the catalogue name of a catalogue or product name; an unknown name is returned unchanged."""
-        return self.aliases.get(name, name)
-
-    @property
-    def nic_names(self) -> list[str]:
-        """Return all names that are accepted for a NIC."""
-        return [*self.nics, *self.aliases]
+def read_hardware(pinet: Mapping[str, object], document: Document) -> Hardware:
+    """Return the catalogue with the sections ``nics`` and ``boards`` of a lab file. Raises ConfigError."""
+    known = load()
+    nics = {
+        name: replace(nic, name=name, ids=known.nics[name].ids if name in known.nics else ())
+        for name, nic in _section("nics", dict[Name, Nic], pinet, document, known).items()
+    }
+    known = Hardware(known.boards, {**known.nics, **nics})
+    boards = {
+        name: replace(board, name=name)
+        for name, board in _section("boards", dict[Name, Board], pinet, document, known).items()
+    }
+    return Hardware({**known.boards, **boards}, known.nics)
 
 
-def resolve_hardware(section: PinetSection, document: Document) -> Hardware:
-    """Merge the sections ``boards`` and ``nics`` over the catalogue. Raises ConfigError."""
-    catalogue = load()
-    nics = {**catalogue.nics, **{name: _nic(name, own, catalogue, document) for name, own in section.nics.items()}}
-    aliases: dict[str, str] = {}
-    for nic in nics.values():
-        aliases.update((product, nic.name) for product in nic.products if product not in nics)
-    hardware = Hardware(catalogue.boards, nics, aliases)
-    boards = {name: _board(name, own, hardware, document) for name, own in section.boards.items()}
-    return replace(hardware, boards={**catalogue.boards, **boards})
+def _section(
+    key: str, kind: type[dict[str, _T]], pinet: Mapping[str, object], document: Document, known: Hardware
+) -> dict[str, _T]:
+    """Return the entries of a section. What an entry leaves out, the catalogue has."""
+    own = pinet.get(key, {})
+    if isinstance(own, dict):
+        own = {name: _completed(key, name, entry) if isinstance(entry, dict) else entry for name, entry in own.items()}
+    try:
+        return adapter(kind).validate_python(own, context=known)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        if any(one["type"] != "missing" for one in found):
+            raise first_error(error, kind, document, ("pinet", key)) from None
+        name = str(found[0]["loc"][0])
+        lacking = " and ".join(f"'{one['loc'][1]}'" for one in found if one["loc"][0] == name)
+        message = f"'{name}' is not in the catalogue, so pinet.{key}.{name} must give {lacking} too"
+        raise ConfigError(message, document.key(("pinet", key, name))) from None
 
 
-def _nic(name: str, own: NicSection, catalogue: Catalogue, document: Document) -> Nic:
-    given = _given(own)
-    if "bus" in given:
-        given["bus"] = Bus(given["bus"])
-    if "speeds_mbps" in given:
-        given["speeds_mbps"] = tuple(sorted(given["speeds_mbps"]))
-    known = catalogue.nics.get(name)
-    if known is not None:
-        return replace(known, **given)
-    _require("nics", name, given, ("driver", "bus", "speeds_mbps"), document)
-    return Nic(**({"name": name, "title": name, "chip": name} | given))
-
-
-def _board(name: str, own: BoardSection, hardware: Hardware, document: Document) -> Board:
-    given = _given(own)
-    if "buses" in given:
-        given["buses"] = tuple(Bus(bus) for bus in given["buses"])
-    if "onboard" in given:
-        onboard = given["onboard"] = hardware.nic_name(given["onboard"])
-        if onboard not in hardware.nics:
-            where = document.value(("pinet", "boards", name, "onboard"))
-            raise ConfigError(unknown("NIC", onboard, hardware.nic_names), where)
-    known = hardware.boards.get(name)
-    if known is not None:
-        return replace(known, **given)
-    _require("boards", name, given, ("clock_mhz", "cores", "buses"), document)
-    return Board(**({"name": name, "title": name, "onboard": None} | given))
-
-
-def _given(section: BoardSection | NicSection) -> dict[str, Any]:
-    values = section.model_dump(exclude_none=True)
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-
-
-def _require(kind: str, name: str, given: Mapping[str, object], keys: tuple[str, ...], document: Document) -> None:
-    lacking = [f"'{key}'" for key in keys if key not in given]
-    if lacking:
-        message = f"'{name}' is not in the catalogue, so pinet.{kind}.{name} must give {' and '.join(lacking)} too"
-        raise ConfigError(message, document.key(("pinet", kind, name)))
+def _completed(key: str, name: str, entry: Mapping[str, object]) -> dict[str, object]:
+    default = {"title": name, "chip": name} if key == "nics" else {"title": name}
+    of_catalogue = {part: value for part, value in written(key).get(name, default).items() if part != "ids"}
+    return of_catalogue | {part: value for part, value in entry.items() if value is not None}

@@ -7,23 +7,22 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from pytest_pinet.config.fields import MOST_MBPS
 from pytest_pinet.config.file_text import read_text
-from pytest_pinet.config.hardware import resolve_hardware
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.hardware import read_hardware
 from pytest_pinet.config.lab_path import FOLDER, OWN_FOLDER, is_name, lab_path, packaged_labs
 from pytest_pinet.config.labgrid_keys import check_labgrid_keys, parts_of, unset_variables
 from pytest_pinet.config.limits import resolve_limits
-from pytest_pinet.config.messages import first_error, keys_of
-from pytest_pinet.config.nodes import check_addresses, resolve_node, resolve_port
-from pytest_pinet.config.schema import LABGRID_KEYS, PinetSection, UplinkSection
-from pytest_pinet.config.switches import resolve_switch
+from pytest_pinet.config.messages import keys_of, validated
+from pytest_pinet.config.nodes import check_addresses, resolve_node
+from pytest_pinet.config.schema import LABGRID_KEYS, LabOfFile
+from pytest_pinet.config.switches import read_switches
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest, shown, unknown
-from pytest_pinet.model.lab import EXACT, EXACT_MACHINES, MACHINES, Interface, Lab, Node, PortRef, Switch, Uplink
+from pytest_pinet.model.fields import MOST_MBPS
+from pytest_pinet.model.hardware import Hardware
+from pytest_pinet.model.lab import EXACT, EXACT_MACHINES, MACHINES, Interface, Lab, Names, Node, PortRef, Uplink
+from pytest_pinet.model.quantities import Bitrate
 
 WHAT = "a lab file (a labgrid environment with a 'pinet' key)"
 
@@ -45,11 +44,7 @@ def resolve(text: str, path: str, in_use: bool = False) -> LabOfFile:
     """
     document = parse(text, path)
     data = _top_level(document)
-    try:
-        section = PinetSection.model_validate(data["pinet"])
-    except ValidationError as error:
-        raise first_error(error, PinetSection, document, ("pinet",)) from None
-    lab = _build(section, _targets(data, document), document)
+    lab = _build(data["pinet"], _targets(data, document), document)
     if in_use:
         refuse_exact_boards(lab)
     check_labgrid_keys(document, used_targets(lab), all_set=in_use and lab.launcher is None)
@@ -105,45 +100,52 @@ def _targets(data: dict[str, object], document: Document) -> dict[str, object] |
     return targets
 
 
-def _uplink(name: str, section: UplinkSection, switches: Mapping[str, Switch], document: Document) -> Uplink:
+def _uplink(name: str, uplink: Uplink, document: Document) -> Uplink:
     """Resolve one uplink, whose ports must be on two switches of this lab."""
     path = ("pinet", "uplinks", name)
-    first, second = (resolve_port(address, switches, document, (*path, "ports")) for address in section.ports)
+    first, second = uplink.ports
     if first.switch == second.switch:
         message = f"uplink '{name}' has both ends on switch {first.switch}; expected ports of two switches"
         raise ConfigError(message, document.value((*path, "ports")))
-    if section.speed.bps % 1e6 or not 1 <= section.speed.bps / 1e6 <= MOST_MBPS:
-        message = f"uplink '{name}': {section.speed} is not a link speed; expected a value such as '1 Gbit/s'"
+    if uplink.speed_mbps != round(uplink.speed_mbps) or not 1 <= uplink.speed_mbps <= MOST_MBPS:
+        speed = Bitrate.mbps(uplink.speed_mbps)
+        message = f"uplink '{name}': {speed} is not a link speed; expected a value such as '1 Gbit/s'"
         raise ConfigError(message, document.value((*path, "speed")))
-    speed_mbps = round(section.speed.bps / 1e6)
-    return Uplink(name, (first, second), section.place or name, speed_mbps, document.key(path))
+    speed_mbps = round(uplink.speed_mbps)
+    return replace(uplink, name=name, place=uplink.place or name, speed_mbps=speed_mbps, where=document.key(path))
 
 
-def _build(section: PinetSection, targets: Mapping[str, object] | None, document: Document) -> LabOfFile:
-    """Resolve names, and check that some values are unique. ``targets`` is labgrid's key of that name."""
-    hardware = resolve_hardware(section, document)
-    switches = {name: resolve_switch(name, own, document) for name, own in section.switches.items()}
-    if not section.nodes:
+def _build(pinet: object, targets: Mapping[str, object] | None, document: Document) -> LabOfFile:
+    """Read the key ``pinet``, whose values name each other, and check what they have in common.
+
+    ``targets`` is labgrid's key of that name.
+    """
+    given = pinet if isinstance(pinet, dict) else {}
+    hardware = read_hardware(given, document)
+    switches = read_switches(given, document)
+    names = Names(hardware.boards, hardware.nics, switches)
+    lab = validated(LabOfFile, _with_hardware(pinet, hardware), document, ("pinet",), names)
+    if not lab.nodes:
         raise ConfigError("this lab has no nodes; expected at least one", document.key(("pinet", "nodes")))
-    nodes = {name: resolve_node(name, own, hardware, switches, document) for name, own in section.nodes.items()}
-    uplinks = {name: _uplink(name, own, switches, document) for name, own in section.uplinks.items()}
+    nodes = {name: resolve_node(name, node, hardware, document) for name, node in lab.nodes.items()}
+    uplinks = {name: _uplink(name, uplink, document) for name, uplink in lab.uplinks.items()}
     _check_targets(nodes.values(), targets, document)
     _check_ports([i for node in nodes.values() for i in node.interfaces], uplinks.values())
     check_addresses(nodes.values(), document)
     _check_places(nodes, uplinks.values(), document)
-    _check_exact(section, document)
-    _check_outlets(section, document)
-    _check_runner(section, document)
-    if section.scale != 1 and section.launcher is None:
+    _check_exact(lab, document)
+    _check_outlets(lab, document)
+    _check_runner(lab, document)
+    if lab.scale != 1 and lab.launcher is None:
         message = "key 'scale' needs a launcher, which runs links at a share of their rate; this lab has no launcher"
         raise ConfigError(message, document.key(("pinet", "scale")))
     emulated = next((node.name for node in nodes.values() if node.is_emulated), None)
-    if section.scale != 1 and emulated is not None:
+    if lab.scale != 1 and emulated is not None:
         message = (
             f"key 'scale' does not support emulated nodes such as '{emulated}': the launcher does not shape their links"
         )
         raise ConfigError(message, document.key(("pinet", "scale")))
-    has_coordinator = section.launcher is not None or uses_coordinator(nodes.values(), targets or {}, document)
+    has_coordinator = lab.launcher is not None or uses_coordinator(nodes.values(), targets or {}, document)
     if uplinks and not has_coordinator:
         message = (
             "uplinks need a labgrid coordinator, which leases their places; no target of this lab has a RemotePlace"
@@ -151,34 +153,40 @@ def _build(section: PinetSection, targets: Mapping[str, object] | None, document
         raise ConfigError(message, document.key(("pinet", "uplinks")))
     packaged = is_name(document.file)
     folder = OWN_FOLDER if packaged else Path(document.file).parent
-    calibration = section.calibration or f"{Path(document.file).stem}.calibration.yaml"
+    calibration = given.get("calibration") or f"{Path(document.file).stem}.calibration.yaml"
     # Reviewed files are no part of .pinet/, which is in no repository.
-    baselines = Path("baselines", document.file) if packaged else folder / (section.baselines or "baselines")
-    return LabOfFile(
-        name=section.name or Path(document.file).stem,
+    baselines = Path("baselines", document.file) if packaged else folder / (given.get("baselines") or "baselines")
+    return replace(
+        lab,
+        name=lab.name or Path(document.file).stem,
         file=document.file,
         nodes=nodes,
         switches=switches,
-        limits=resolve_limits(section.limits, list(nodes.values()), hardware, document),
-        launcher=section.launcher,
-        scale=section.scale,
+        limits=resolve_limits(lab.limit_sections, list(nodes.values()), hardware, document),
         # A lab with a launcher is no hardware, unless the lab file says that it is.
-        figures=section.figures or ("measured" if section.launcher is None else "emulated"),
+        figures=given.get("figures") or ("measured" if lab.launcher is None else "emulated"),
         domains={
             name: _members(members, nodes, document, ("pinet", "domains", name))
-            for name, members in section.domains.items()
+            for name, members in lab.domains.items()
         },
         uplinks=uplinks,
-        traffic_tool=section.traffic_tool or Lab.traffic_tool,
-        http_tool=section.http_tool or Lab.http_tool,
+        traffic_tool=lab.traffic_tool or Lab.traffic_tool,
+        http_tool=lab.http_tool or Lab.http_tool,
         has_coordinator=has_coordinator,
-        profile=section.profile,
         baselines=baselines,
-        baselines_where=None if section.baselines is None else document.value(("pinet", "baselines")),
+        baselines_where=None if given.get("baselines") is None else document.value(("pinet", "baselines")),
         calibration=folder / calibration,
-        commits=section.commits or "",
+        commits=lab.commits or "",
         packaged_calibration=FOLDER / calibration if packaged else None,
     )
+
+
+def _with_hardware(pinet: object, hardware: Hardware) -> object:
+    """Return the section with its own boards and NICs as they are after the catalogue completed them."""
+    if not isinstance(pinet, dict):
+        return pinet
+    known = {"boards": hardware.boards, "nics": hardware.nics}
+    return pinet | {key: {name: known[key][name] for name in pinet[key]} for key in known if key in pinet}
 
 
 def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, document: Document) -> None:
@@ -196,21 +204,21 @@ def _check_targets(nodes: Iterable[Node], targets: Mapping[str, object] | None, 
                 raise ConfigError(f"{both} share the {kind} '{name}'", document.value((*path, kind)))
 
 
-def _check_runner(section: PinetSection, document: Document) -> None:
-    runners = [name for name, node in section.nodes.items() if node.runner]
+def _check_runner(lab: Lab, document: Document) -> None:
+    runners = [name for name, node in lab.nodes.items() if node.runner]
     if len(runners) > 1:
         both = f"nodes '{runners[0]}' and '{runners[1]}' both have 'runner: true'"
         message = f"{both}, but only one node can be the machine that pytest runs on"
         raise ConfigError(message, document.value(("pinet", "nodes", runners[1], "runner")))
-    declared = next((name for name in runners if section.nodes[name].management is not None), None)
+    declared = next((name for name in runners if lab.nodes[name].management is not None), None)
     if declared is not None:
         message = (
             f"node '{declared}' is the machine that pytest runs on (key 'runner'), so it needs no key 'management'"
         )
         raise ConfigError(message, document.value(("pinet", "nodes", declared, "management")))
-    if runners and section.launcher is not None:
+    if runners and lab.launcher is not None:
         own = f"node '{runners[0]}' is the machine that pytest runs on (key 'runner')"
-        message = f"{own}; launcher '{section.launcher}' cannot connect it: remove the node, or its key 'runner'"
+        message = f"{own}; launcher '{lab.launcher}' cannot connect it: remove the node, or its key 'runner'"
         raise ConfigError(message, document.value(("pinet", "nodes", runners[0], "runner")))
 
 
@@ -234,17 +242,17 @@ def _check_places(nodes: Mapping[str, Node], uplinks: Iterable[Uplink], document
             raise ConfigError(message, document.key(("pinet", "uplinks", uplink.name)))
 
 
-def _check_outlets(section: PinetSection, document: Document) -> None:
-    for name, node in section.nodes.items():
+def _check_outlets(lab: Lab, document: Document) -> None:
+    for name, node in lab.nodes.items():
         # An exact gate boots an exact board by itself.
         for key in ("outlet", "user") if node.clock == EXACT else ("outlet", "machine", "user"):
-            if getattr(node, key) is not None and section.launcher is None:
+            if getattr(node, key) is not None and lab.launcher is None:
                 message = f"node '{name}' has the key '{key}', which needs a launcher; this lab has no launcher"
                 raise ConfigError(message, document.key(("pinet", "nodes", name, key)))
-        if node.user is not None and node.machine in (None, MACHINES[0]):
+        if node.user is not None and not node.is_emulated:
             message = f"node '{name}' has the key 'user', which needs an emulated board; add machine: {MACHINES[1]}"
             raise ConfigError(message, document.key(("pinet", "nodes", name, "user")))
-        if node.manager is not None and node.machine in (None, MACHINES[0]):
+        if node.manager is not None and not node.is_emulated:
             message = (
                 f"node '{name}' has the key 'manager', which needs an emulated board; "
                 f"add the key 'machine' with one of: {', '.join(MACHINES[1:])}"
@@ -252,10 +260,10 @@ def _check_outlets(section: PinetSection, document: Document) -> None:
             raise ConfigError(message, document.key(("pinet", "nodes", name, "manager")))
 
 
-def _check_exact(section: PinetSection, document: Document) -> None:
+def _check_exact(lab: Lab, document: Document) -> None:
     """Check that exact boards are in a lab of their own: no launcher starts them, and no other node reaches them."""
-    exact = [name for name, node in section.nodes.items() if node.clock == EXACT]
-    for name, node in section.nodes.items():
+    exact = [name for name, node in lab.nodes.items() if node.clock == EXACT]
+    for name, node in lab.nodes.items():
         path = ("pinet", "nodes", name)
         if exact and node.clock != EXACT:
             message = (
@@ -265,7 +273,7 @@ def _check_exact(section: PinetSection, document: Document) -> None:
         if node.machine in EXACT_MACHINES and node.clock != EXACT:
             message = f"node '{name}': machine {node.machine} exists only as an exact board; add clock: {EXACT}"
             raise ConfigError(message, document.value((*path, "machine")))
-    if exact and section.launcher is not None:
+    if exact and lab.launcher is not None:
         message = f"no launcher starts exact boards such as '{exact[0]}' (clock: {EXACT}); remove the key 'launcher'"
         raise ConfigError(message, document.value(("pinet", "launcher")))
 

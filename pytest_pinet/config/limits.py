@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from pytest_pinet.config.hardware import Hardware
 from pytest_pinet.config.messages import named
 from pytest_pinet.config.schema import LimitSection
 from pytest_pinet.config.yaml_lines import Document, Path
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.oracle import Oracle, highest_limit
+from pytest_pinet.model.hardware import Hardware
 from pytest_pinet.model.lab import Interface, Node
 from pytest_pinet.model.limit_parser import METRICS, parse_limit
 from pytest_pinet.model.limits import Limit, Metric, Origin

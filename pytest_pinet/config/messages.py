@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.config.yaml_lines import Document, Path, parse
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import nearest, shown, unknown
+from pytest_pinet.model.fields import UnknownName
 
-ModelT = TypeVar("ModelT", bound=BaseModel)
+_T = TypeVar("_T")
+_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
 _EXPECTED = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
@@ -24,14 +26,22 @@ _EXPECTED = {
 }
 
 
-def read_section(path: FilePath, what: str, model: type[ModelT]) -> tuple[ModelT, Document]:
+def read_section(path: FilePath, what: str, kind: type[_T]) -> tuple[_T, Document]:
     """Read a whole file. ``what`` describes the expected content. Raises ConfigError."""
     document = parse(read_text(path, what), str(path))
-    data = keys_of(document, what)
+    return validated(kind, keys_of(document, what), document, ()), document
+
+
+def validated(kind: type[_T], data: object, document: Document, root: Path, context: object = None) -> _T:
+    """Return a part of a file as a value of this type: a pydantic model, a dataclass or a mapping of them.
+
+    ``root`` is the path of this part; ``context`` knows what names in the file mean. Raises ConfigError with the
+    mistake that comes first in the file.
+    """
     try:
-        return model.model_validate(data), document
+        return adapter(kind).validate_python(data, context=context)
     except ValidationError as error:
-        raise first_error(error, model, document, ()) from None
+        raise first_error(error, kind, document, root) from None
 
 
 def keys_of(document: Document, what: str) -> dict[str, object]:
@@ -51,25 +61,34 @@ def named(path: Path) -> str:
     return text
 
 
-def first_error(error: ValidationError, model: type[BaseModel], document: Document, root: Path) -> ConfigError:
+def adapter(kind: type[_T]) -> TypeAdapter[_T]:
+    """Return the adapter of a type. It takes long to make one, so each is made once."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def first_error(error: ValidationError, kind: type[object], document: Document, root: Path) -> ConfigError:
     """Return the error that comes first in the file. ``root`` is the path of the validated section."""
-    found = [_explain(dict(detail), model, document, root) for detail in error.errors(include_url=False)]
+    found = [_explain(dict(detail), kind, document, root) for detail in error.errors(include_url=False)]
     return min(found, key=lambda e: (e.where.line or 0) if e.where else 0)
 
 
-def _explain(detail: dict[str, Any], model: type[BaseModel], document: Document, root: Path) -> ConfigError:
+def _explain(detail: dict[str, Any], kind: type[object], document: Document, root: Path) -> ConfigError:
     location = tuple(part for part in detail["loc"] if part != "[key]")
     path = (*root, *location)
-    kind = detail["type"]
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        accepted = _keys(model, location[:-1])
+    what = detail["type"]
+    if what in ("extra_forbidden", "unexpected_keyword_argument"):
+        accepted = _keys(kind, location[:-1])
         return ConfigError(unknown("key", str(path[-1]), accepted, named(path[:-1])), document.key(path))
-    if kind == "missing":
+    if what == "missing":
         return _missing(detail, path, document)
-    if kind == "value_error":
+    if what == "value_error" and isinstance(detail["ctx"]["error"], UnknownName):
+        return ConfigError(str(detail["ctx"]["error"]), document.value(path))
+    if what == "value_error":
         reason = str(detail["ctx"]["error"])
-    elif kind in _EXPECTED:
-        reason = f"expected {_EXPECTED[kind]}, got {shown(detail['input'])}"
+    elif what in _EXPECTED:
+        reason = f"expected {_EXPECTED[what]}, got {shown(detail['input'])}"
     else:
         reason = f"{detail['msg']}, got {shown(detail['input'])}"
     of_key = "[key]" in detail["loc"]
@@ -84,10 +103,11 @@ def _missing(detail: dict[str, Any], path: Path, document: Document) -> ConfigEr
     return ConfigError(f"{named(path[:-1]) or 'this file'} lacks the key '{wanted}'{hint}", document.key(path[:-1]))
 
 
-def _keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+def _keys(kind: type[object], location: tuple[int | str, ...]) -> list[str]:
     """Return the keys of the section at this place. Schemas of mappings and lists are followed."""
-    current: Any = model.model_json_schema()
+    current: Any = adapter(kind).json_schema()
     definitions = current.get("$defs", {})
+    current = _resolved(current, definitions)
     for part in location:
         options = [_resolved(option, definitions) for option in current.get("anyOf", [current])]
         current = next((_inner(option, part) for option in options if _inner(option, part) is not None), {})

@@ -2,150 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
-from pytest_pinet.config.hardware import Hardware
-from pytest_pinet.config.schema import InterfaceSection, NodeSection
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.names import unknown
-from pytest_pinet.model.hardware import BUS_WORDS, UNKNOWN_DRIVER, Board, Nic, attached_bus
-from pytest_pinet.model.lab import ONBOARD, Interface, Node, PortRef, Switch
+from pytest_pinet.model.hardware import BUS_WORDS, UNKNOWN_DRIVER, Board, Hardware, Nic, attached_bus
+from pytest_pinet.model.lab import ONBOARD, Interface, Node
 from pytest_pinet.model.quantities import Bitrate
 
+BOOT_S = 180.0
 # The default boot timeout of boards with one core (Pi 1, Zero), which take 50 s to user space alone.
 SLOW_BOOT_S = 300.0
 
 
-def resolve_node(
-    name: str, section: NodeSection, hardware: Hardware, switches: Mapping[str, Switch], document: Document
-) -> Node:
-    """Resolve one node with its interfaces. Raises ConfigError."""
+def resolve_node(name: str, node: Node, hardware: Hardware, document: Document) -> Node:
+    """Return a node with what the lab file leaves out. Raises ConfigError."""
     path = ("pinet", "nodes", name)
-    board = hardware.boards.get(section.board)
-    if board is None:
-        raise ConfigError(unknown("board", section.board, hardware.boards), document.value((*path, "board")))
-    if not section.interfaces:
+    if not node.interfaces:
         raise ConfigError(f"node '{name}' has no interface; expected at least one", document.key((*path, "interfaces")))
-    devices = _devices(section, board, name, document)
-    interfaces = tuple(
-        _interface(name, key, own, devices[key], board, hardware, switches, document)
-        for key, own in section.interfaces.items()
-    )
+    named = [replace(own, node=name, where=document.key((*path, "interfaces", own.name))) for own in node.interfaces]
+    devices = _devices(named, node.board, document)
+    interfaces = tuple(_interface(own, devices[own.name], node.board, hardware, document) for own in named)
     own_nics = [i for i in interfaces if i.label == ONBOARD]
     if len(own_nics) > 1:
-        message = f"board '{board.name}' has one onboard NIC, but {own_nics[0]} and {own_nics[1]} both claim it"
+        message = f"board '{node.board.name}' has one onboard NIC, but {own_nics[0]} and {own_nics[1]} both claim it"
         raise ConfigError(message, own_nics[1].where)
-    node = Node(
-        name,
-        board,
-        section.place or name,
-        section.target or name,
-        interfaces,
-        document.key(path),
-        outlet=section.outlet,
-        runner=section.runner,
-        machine=section.machine,
-        clock=section.clock,
-        user=section.user,
-        management=section.management,
-        manager=section.manager,
+    return replace(
+        node,
+        name=name,
+        place=node.place or name,
+        target=node.target or name,
+        interfaces=interfaces,
+        where=document.key(path),
+        boot_timeout_s=node.boot_timeout_s or (SLOW_BOOT_S if node.board.cores == 1 else BOOT_S),
     )
-    if section.boot_timeout is not None:
-        return replace(node, boot_timeout_s=section.boot_timeout)
-    return replace(node, boot_timeout_s=SLOW_BOOT_S) if board.cores == 1 else node
 
 
-def _interface(
-    node: str,
-    key: str,
-    section: InterfaceSection,
-    device: str,
-    board: Board,
-    hardware: Hardware,
-    switches: Mapping[str, Switch],
-    document: Document,
-) -> Interface:
-    path = ("pinet", "nodes", node, "interfaces", key)
-    nic = _nic(node, key, section, board, hardware, document)
+def path_of(interface: Interface) -> tuple[str, ...]:
+    """Return the path of an interface in the lab file."""
+    return ("pinet", "nodes", interface.node, "interfaces", interface.name)
+
+
+def _interface(own: Interface, device: str, board: Board, hardware: Hardware, document: Document) -> Interface:
+    path = path_of(own)
+    nic = _nic(own, board, hardware, document)
     bus = attached_bus(board, nic)
     if bus is None:
         offered = ", ".join(sorted(map(str, board.buses))) or "none for add-on NICs"
         message = f"NIC '{nic.name}' needs a {nic.bus} bus, which board '{board.name}' lacks; the board has: {offered}"
         raise ConfigError(message, document.value((*path, "nic")))
-    _check_found_on(section, nic, f"{node}:{key}", document, path)
-    return Interface(
-        node=node,
-        name=key,
+    _check_found_on(own, nic, document)
+    return replace(
+        own,
         label=ONBOARD if nic.name == board.onboard else nic.name,
         nic=nic,
         bus=bus,
         device=device,
-        port=resolve_port(section.port, switches, document, (*path, "port")),
-        speed_mbps=_speed(section.speed, nic, document, (*path, "speed")),
-        where=document.key(path),
-        is_named=section.device is not None,
-        mac=section.mac,
-        bus_info=section.bus_info,
-        drivers=tuple(section.driver or ()),
-        found_on=section.bus,
+        speed_mbps=_speed(own, nic, document),
+        is_named=own.device is not None,
+        drivers=own.drivers or (),
     )
 
 
-def _check_found_on(section: InterfaceSection, nic: Nic, name: str, document: Document, path: tuple[str, ...]) -> None:
+def _check_found_on(own: Interface, nic: Nic, document: Document) -> None:
     """Check that an interface can be found by driver and bus, if the lab file has ``bus``. Raises ConfigError."""
-    if section.bus is None:
+    if own.found_on is None:
         return
-    if not section.driver and nic.driver == UNKNOWN_DRIVER:
-        message = f"'{name}' has 'bus', but no driver of NIC '{nic.name}' is known: add the key 'driver'"
-        raise ConfigError(message, document.value((*path, "bus")))
-    if section.bus != BUS_WORDS.get(nic.bus, section.bus):
-        message = f"NIC '{nic.name}' has bus {nic.bus}, so it cannot be on bus {section.bus}"
-        raise ConfigError(message, document.value((*path, "bus")))
+    where = document.value((*path_of(own), "bus"))
+    if not own.drivers and nic.driver == UNKNOWN_DRIVER:
+        raise ConfigError(f"'{own}' has 'bus', but no driver of NIC '{nic.name}' is known: add the key 'driver'", where)
+    if own.found_on != BUS_WORDS.get(nic.bus, own.found_on):
+        raise ConfigError(f"NIC '{nic.name}' has bus {nic.bus}, so it cannot be on bus {own.found_on}", where)
 
 
-def _nic(node: str, key: str, section: InterfaceSection, board: Board, hardware: Hardware, document: Document) -> Nic:
-    path = ("pinet", "nodes", node, "interfaces", key)
-    if section.nic is None:
-        if key != ONBOARD:
-            raise ConfigError(f"interface '{node}:{key}' lacks the key 'nic'", document.key(path))
+def _nic(own: Interface, board: Board, hardware: Hardware, document: Document) -> Nic:
+    if own.nic is None:
+        if own.name != ONBOARD:
+            raise ConfigError(f"interface '{own}' lacks the key 'nic'", own.where)
         if board.onboard is None:
-            message = f"board '{board.name}' has no onboard NIC; interface '{node}:{key}' needs the key 'nic'"
-            raise ConfigError(message, document.key(path))
+            message = f"board '{board.name}' has no onboard NIC; interface '{own}' needs the key 'nic'"
+            raise ConfigError(message, own.where)
         return hardware.nics[board.onboard]
-    nic = hardware.nics.get(hardware.nic_name(section.nic))
-    if nic is None:
-        raise ConfigError(unknown("NIC", section.nic, hardware.nic_names), document.value((*path, "nic")))
-    if key == ONBOARD and nic.name != board.onboard:
-        own = f"has '{board.onboard}' onboard" if board.onboard else "has no onboard NIC"
-        message = f"interface '{node}:{key}' cannot be NIC '{section.nic}': board '{board.name}' {own}"
-        raise ConfigError(message, document.value((*path, "nic")))
-    return nic
+    if own.name == ONBOARD and own.nic.name != board.onboard:
+        what = f"has '{board.onboard}' onboard" if board.onboard else "has no onboard NIC"
+        message = f"interface '{own}' cannot be NIC '{own.nic.name}': board '{board.name}' {what}"
+        raise ConfigError(message, document.value((*path_of(own), "nic")))
+    return own.nic
 
 
-def resolve_port(address: str, switches: Mapping[str, Switch], document: Document, path: tuple[str, ...]) -> PortRef:
-    """Return the port of an address such as ``sw1/p1``. Raises ConfigError if there is no such port."""
-    switch, port = address.split("/", 1)
-    if switch not in switches:
-        raise ConfigError(unknown("switch", switch, switches), document.value(path))
-    if port not in switches[switch].ports:
-        raise ConfigError(unknown("port", port, switches[switch].ports, f"switch {switch}"), document.value(path))
-    return PortRef(switch, port)
-
-
-def _speed(cap: Bitrate | None, nic: Nic, document: Document, path: tuple[str, ...]) -> int:
-    if cap is None:
+def _speed(own: Interface, nic: Nic, document: Document) -> int:
+    if own.speed_mbps is None:
         return nic.speed_mbps
     for speed in nic.speeds_mbps:
-        if speed * 1e6 == cap.bps:
+        if speed == own.speed_mbps:
             return speed
     accepted = ", ".join(str(Bitrate.mbps(speed)) for speed in nic.speeds_mbps)
-    raise ConfigError(f"NIC '{nic.name}' does not negotiate {cap}; accepted: {accepted}", document.value(path))
+    message = f"NIC '{nic.name}' does not negotiate {Bitrate.mbps(own.speed_mbps)}; accepted: {accepted}"
+    raise ConfigError(message, document.value((*path_of(own), "speed")))
 
 
-def _devices(section: NodeSection, board: Board, node: str, document: Document) -> dict[str, str]:
+def _devices(interfaces: Sequence[Interface], board: Board, document: Document) -> dict[str, str]:
     """Return the device of each interface: eth0 is the onboard NIC if there is one; the others count on from there.
 
     The name of a NIC that is found by its address is only a guess. No other interface may have the guessed name.
@@ -154,30 +112,28 @@ def _devices(section: NodeSection, board: Board, node: str, document: Document) 
     free = 0 if board.onboard is None else 1
     taken: dict[str, str] = {}
     guesses: dict[str, str] = {}
-    for key, own in section.interfaces.items():
-        path = ("pinet", "nodes", node, "interfaces", key)
-        given = {"device": own.device, "bus": own.bus, "mac": own.mac, "bus_info": own.bus_info}
+    for own in interfaces:
+        path = path_of(own)
+        given = {"device": own.device, "bus": own.found_on, "mac": own.mac, "bus_info": own.bus_info}
         ways = [way for way, value in given.items() if value is not None]
         is_addressed = bool(ways) and own.device is None
         # A NIC with an address may also have a place, which is compared.
         if len(ways) > 1 and ways != ["mac", "bus_info"]:
-            message = (
-                f"'{node}:{key}' has both '{ways[0]}' and '{ways[1]}', but a NIC is found by one of them: remove one"
-            )
+            message = f"'{own}' has both '{ways[0]}' and '{ways[1]}', but a NIC is found by one of them: remove one"
             raise ConfigError(message, document.value((*path, ways[0])))
         device = own.device
-        if device is None and key == ONBOARD:
+        if device is None and own.name == ONBOARD:
             device = "eth0"
         elif device is None:
             device, free = f"eth{free}", free + 1
-        devices[key] = device
+        devices[own.name] = device
         if is_addressed:
-            guesses[key] = device
+            guesses[own.name] = device
             continue
         if device in taken:
-            message = f"'{node}:{key}' and '{node}:{taken[device]}' are both device '{device}'"
+            message = f"'{own}' and '{own.node}:{taken[device]}' are both device '{device}'"
             raise ConfigError(message, document.value((*path, "device")) if own.device else document.key(path))
-        taken[device] = key
+        taken[device] = own.name
     for key, device in guesses.items():
         names = chain((device,), (f"eth{number}" for number in count()))
         devices[key] = next(name for name in names if name not in taken)
@@ -189,7 +145,6 @@ def check_addresses(nodes: Iterable[Node], document: Document) -> None:
     """Check that no two interfaces have the same MAC address, and no two of a node one place, or one driver and bus."""
     taken: dict[tuple[str, str], Interface] = {}
     for interface in (interface for node in nodes for interface in node.interfaces):
-        path = ("pinet", "nodes", interface.node, "interfaces", interface.name)
         # The device tree distinguishes the board's own NIC.
         by_driver = interface.found_by if interface.found_on and not interface.is_onboard else None
         for key, value, what, act in (
@@ -201,4 +156,4 @@ def check_addresses(nodes: Iterable[Node], document: Document) -> None:
             other = taken.setdefault((key, str(place)), interface) if value is not None else interface
             if other is not interface:
                 message = f"{other} (line {other.where.line}) and {interface} have the same {what} '{value}'{act}"
-                raise ConfigError(message, document.value((*path, key)))
+                raise ConfigError(message, document.value((*path_of(interface), key)))

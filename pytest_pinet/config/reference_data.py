@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.calibration import load_calibration
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.model.metric_key import CombinationId, MetricKey
 from pytest_pinet.model.traffic import Direction, Traffic

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pytest_pinet.config.acknowledged import Acknowledgement, read_acknowledged
 from pytest_pinet.config.baselines import ACKNOWLEDGED, AcceptedBaseline, load_baselines
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 
 
 @dataclass(frozen=True)

@@ -6,94 +6,44 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from pytest_pinet.config.fields import (
-    TWO,
+from pytest_pinet.config.section import Section
+from pytest_pinet.errors import Where
+from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
+from pytest_pinet.model.fields import (
+    NO_KEY,
     UNIQUE,
     Backend,
-    BootTimeout,
-    BusInfo,
-    Clock,
     CommitUrl,
-    Cores,
-    Device,
-    Driver,
-    Drivers,
     Fraction,
     Glob,
     Latency,
-    Launcher,
-    LinkSpeed,
-    Mac,
-    ManagementOf,
     Marginal,
-    Members,
     Minimum,
-    Mtu,
     Name,
     Percentage,
-    PlaceName,
-    PortAddress,
     Ports,
-    Rate,
-    Scale,
     Setting,
     Text,
     Tolerance,
-    Tool,
+    in_file,
     one_of,
 )
-from pytest_pinet.config.section import Section
-from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
-from pytest_pinet.model.hardware import KERNEL_BUSES, Bus
-from pytest_pinet.model.lab import CLOCKS, MACHINES, MANAGERS, USERS
+from pytest_pinet.model.hardware import Board, Nic
+from pytest_pinet.model.lab import Lab, Switch
 from pytest_pinet.model.limit_parser import MOST_DROPS
 from pytest_pinet.model.limits import WAYS
 
-BUSES = tuple(sorted(bus.value for bus in Bus))
 DIRECTIONS = tuple(sorted(WAYS))
-FIGURES = ("emulated", "measured")
-# The kinds of power outlets that a launcher can provide. The words are labgrid's models of a NetworkPowerPort.
-OUTLETS = ("poe_mib", "rest", "shelly_gen2")
 # labgrid's own keys are not checked here. ``x-`` keys are for anchors.
 LABGRID_KEYS = ("targets", "options", "features", "paths", "images", "tools", "imports")
 SCHEMA_FILE = Path(__file__).with_name("lab.schema.json")
-
-BusName = Annotated[str, *one_of("bus", BUSES)]
-
-
-class BoardSection(Section):
-    """A board: a new one, or changes to a board of the catalogue."""
-
-    title: Text | None = None
-    clock_mhz: Clock | None = Field(None, description="stock clock of the processor")
-    cores: Cores | None = None
-    buses: list[BusName] | None = Field(None, description="buses that an add-on NIC can use")
-    onboard: Name | None = Field(None, description="catalogue name of the board's own NIC")
-    model: Text | None = Field(
-        None, description="name in /proc/device-tree/model, without revision; a new board without it is not checked"
-    )
-    sources: list[Text] | None = None
-
-
-class NicSection(Section):
-    """A NIC: a new one, or changes to a NIC of the catalogue."""
-
-    title: Text | None = None
-    chip: Text | None = None
-    driver: Driver | None = Field(None, description="the kernel module")
-    bus: BusName | None = None
-    speeds_mbps: Annotated[list[LinkSpeed], *UNIQUE] | None = Field(
-        None, description="link speeds that the NIC can negotiate"
-    )
-    mtu_max: Mtu | None = None
-    products: list[Name] | None = Field(None, description="other names of this NIC")
-    traits: list[Text] | None = None
-    sources: list[Text] | None = None
 
 
 class SwitchSection(Section):
@@ -104,76 +54,6 @@ class SwitchSection(Section):
 
     backend: Backend = Field(description="cli, fixed, linux, snmp, or a backend of an installed package")
     ports: Annotated[Ports, *UNIQUE] = Field(description="a list, or a range such as p1-p16")
-
-
-class InterfaceSection(Section):
-    """A NIC of a node, and the switch port that its cable ends in."""
-
-    nic: Name | None = Field(None, description="catalogue or product name; may be left out for 'onboard'")
-    port: PortAddress = Field(description="switch/port")
-    device: Device | None = Field(
-        None,
-        description="network device, if the NIC is found by its name; default: the board's own NIC for onboard, "
-        "then eth1 and so on",
-    )
-    mac: Mac | None = Field(None, description="MAC address; the NIC is found by it, whatever its name")
-    bus_info: BusInfo | None = Field(
-        None, description="place on the bus, as ethtool -i prints it; without mac, the NIC is found by it"
-    )
-    driver: Annotated[Drivers, *UNIQUE] | None = Field(
-        None, description="accepted driver, or a list; default: that of the catalogue"
-    )
-    bus: Annotated[str, *one_of("bus", tuple(KERNEL_BUSES))] | None = Field(
-        None, description="the NIC is found by its driver on this bus, if it is the only one; without mac and bus_info"
-    )
-    speed: Rate | None = Field(None, description="link speed, if it is lower than the rated speed")
-
-
-class NodeSection(Section):
-    """One board in the lab."""
-
-    board: Name
-    place: PlaceName | None = Field(None, description="labgrid place, by default the node's name")
-    target: PlaceName | None = Field(None, description="key under 'targets', by default the node's name")
-    boot_timeout: BootTimeout | None = Field(
-        None, description="longest time from power-on to ssh, by default 180 s; 300 s for boards with one core"
-    )
-    management: ManagementOf | None = Field(
-        None,
-        description="how commands reach the node: separate (an interface of its own), same (the onboard interface, or "
-        "else the first one, which is also under test), vlan:N (a tagged VLAN on that interface), wifi or serial; by "
-        "default the interface that the ssh connection uses decides",
-    )
-    outlet: Annotated[str, *one_of("kind of outlet", OUTLETS)] | None = Field(
-        None, description="kind of power switch that the launcher provides for this node; only in a lab with a launcher"
-    )
-    machine: Annotated[str, *one_of("machine", MACHINES)] | None = Field(
-        None, description="kind of machine that the launcher runs as this board; only in a lab with a launcher"
-    )
-    clock: Annotated[str, *one_of("clock", CLOCKS)] = Field(
-        CLOCKS[0],
-        description="clock of the board; virtual: counts instructions; goodput is per second of this clock; exact: a "
-        "board of `pinet gate --exact`, whose values repeat to the last digit",
-    )
-    user: Annotated[str, *one_of("user", USERS)] | None = Field(
-        None,
-        description="account of an emulated board; pi: a user with sudo, and root cannot log in; default: root",
-    )
-    manager: Annotated[str, *one_of("network manager", MANAGERS)] | None = Field(
-        None, description="what configures the NICs of an emulated board, which then runs systemd; default: nothing"
-    )
-    runner: bool = Field(
-        False, description="this node is the machine that pytest runs on: it is only a peer, and has no target"
-    )
-    interfaces: Annotated[dict[Name, InterfaceSection], Field(json_schema_extra={"minProperties": 1})]
-
-
-class UplinkSection(Section):
-    """A cable between two switches. One group of ports at a time uses it, so it is leased like a node."""
-
-    ports: Annotated[list[PortAddress], *TWO] = Field(description="one port on each of two switches")
-    place: PlaceName | None = Field(None, description="labgrid place, by default the uplink's name")
-    speed: Rate = Field(description="link speed of the cable, such as 1 Gbit/s")
 
 
 class LimitSection(Section):
@@ -212,51 +92,62 @@ class LimitSection(Section):
     )
 
 
-class PinetSection(Section):
-    """The parts of the lab that labgrid does not describe."""
+@dataclass(frozen=True)
+class LabOfFile(Lab):
+    """The parts of the lab that labgrid does not describe.
 
-    name: Name | None = Field(None, description="by default the file's name")
-    figures: Annotated[str, *one_of("kind of values", FIGURES)] | None = Field(
-        None, description="how reports label the values of this lab; by default emulated for a lab with a launcher"
-    )
-    launcher: Launcher | None = Field(
-        None, description="program that starts the lab: virtual, or a launcher of an installed package; by default none"
-    )
-    scale: Scale = Field(
-        1.0,
-        description="share of their rate at which the launcher runs links; auto: a tenth if a trial shows that the "
-        "machine is too slow for the full rate. Reported values are converted to the full rate",
-    )
-    boards: dict[Name, BoardSection] = Field({})
-    nics: dict[Name, NicSection] = Field({})
-    switches: dict[Name, SwitchSection]
-    nodes: Annotated[dict[Name, NodeSection], Field(json_schema_extra={"minProperties": 1})]
-    uplinks: dict[Name, UplinkSection] = Field({}, description="cables between switches")
-    limits: list[LimitSection] = Field([])
-    profile: Annotated[str, *one_of("profile", tuple(PROFILES))] = Field(
-        DEFAULT_PROFILE, description="how long traffic may run until a verdict"
-    )
-    traffic_tool: Tool | None = Field(None, description="tool for TCP and UDP, by default iperf3")
-    http_tool: Tool | None = Field(None, description="tool for HTTP, by default wrk")
-    baselines: Text | None = Field(
-        None, description="folder of the accepted baselines, by default 'baselines' beside this file"
-    )
-    calibration: Text | None = Field(
-        None, description="file that `pinet calibrate` writes, by default NAME.calibration.yaml beside this file"
-    )
-    commits: CommitUrl | None = Field(
-        None, description="URL of a commit, with {commit} in the place of its hash; the report page links builds to it"
-    )
-    domains: dict[Name, Annotated[Members, *UNIQUE]] = Field(
-        {}, description="contention domains: node names or globs ('*': all); each domain runs one measurement at a time"
-    )
+    This is a lab together with its file's settings for judging, the result of ``labfile.load``. ``baselines`` is the
+    folder of the accepted baselines. ``baselines_where`` is the place that names this folder (None: the default folder,
+    which need not exist). ``calibration`` need not exist either. ``packaged_calibration`` is what a packaged lab may
+    come with; it is never written. ``unset`` are the variables of templates that are not set, with their first place; a
+    launcher sets its own.
+    """
+
+    # The file has sections here, which `labfile.resolve` turns into switches and limits.
+    switches: Annotated[Mapping[str, Switch], *in_file(dict[Name, SwitchSection])]
+    limit_sections: Annotated[Sequence[LimitSection], *in_file(list[LimitSection], key="limits")] = ()
+    boards: Annotated[Mapping[str, Board], *in_file(dict[Name, Board])] = field(default_factory=dict)
+    nics: Annotated[Mapping[str, Nic], *in_file(dict[Name, Nic])] = field(default_factory=dict)
+    profile: Annotated[
+        str,
+        *in_file(Annotated[str, *one_of("profile", tuple(PROFILES))], "how long traffic may run until a verdict"),
+    ] = DEFAULT_PROFILE
+    baselines: Annotated[
+        Path, *in_file(Text | None, "folder of the accepted baselines, by default 'baselines' beside this file")
+    ] = Path("baselines")
+    baselines_where: Annotated[Where | None, *NO_KEY] = None
+    calibration: Annotated[
+        Path,
+        *in_file(Text | None, "file that `pinet calibrate` writes, by default NAME.calibration.yaml beside this file"),
+    ] = Path("lab.calibration.yaml")
+    packaged_calibration: Annotated[Path | None, *NO_KEY] = None
+    commits: Annotated[
+        str,
+        *in_file(
+            CommitUrl | None,
+            "URL of a commit, with {commit} in the place of its hash; the report page links builds to it",
+        ),
+    ] = ""
+    unset: Annotated[Mapping[str, Where], *NO_KEY] = field(default_factory=dict)
 
 
 def json_schema() -> dict[str, object]:
     """Return the JSON Schema (draft 2020-12) of a whole lab file."""
-    section = PinetSection.model_json_schema(mode="validation")
+    section = TypeAdapter(LabOfFile).json_schema(mode="validation")
     definitions = section.pop("$defs")
+    for own in (definitions["Board"], definitions["Nic"]):
+        # What the file leaves out, the catalogue has.
+        own.pop("required")
+        own["properties"] = {
+            key: {name: part for name, part in value.items() if name != "default"}
+            for key, value in own["properties"].items()
+        }
+    for key in ("figures", "baselines", "calibration"):
+        # Their defaults depend on other values of the file.
+        del section["properties"][key]["default"]
     for mapping in [section, *definitions.values()]:
+        # The further paragraphs of a docstring are for readers of the code.
+        mapping["description"] = mapping["description"].partition("\n\n")[0]
         for value in mapping["properties"].values():
             if "patternProperties" in value:
                 value["additionalProperties"] = False  # a key that is not a name is a mistake

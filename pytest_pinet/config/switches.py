@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from pytest_pinet.catalogue.families import built_in
+from pytest_pinet.config.messages import validated
 from pytest_pinet.config.schema import SwitchSection
-from pytest_pinet.config.yaml_lines import Document, Template
+from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import quoted, unknown
 from pytest_pinet.execution.path_kind import exists, is_file
-from pytest_pinet.model.forms import DEVICE, NAME, USER, snmp_address, ssh_address
+from pytest_pinet.model.fields import Name
+from pytest_pinet.model.forms import DEVICE, NAME, USER, Template, snmp_address, ssh_address
 from pytest_pinet.model.lab import Switch
 from pytest_pinet.model.quantities import parse_duration
 
@@ -141,8 +143,14 @@ def counter_latency_s(switch: Switch, otherwise: float) -> float:
     return otherwise if text is None else seconds(text)
 
 
-def resolve_switch(name: str, section: SwitchSection, document: Document) -> Switch:
-    """Resolve one switch with the settings of its backend. Raises ConfigError."""
+def read_switches(pinet: Mapping[str, object], document: Document) -> dict[str, Switch]:
+    """Return the switches of a lab file by name. Raises ConfigError."""
+    path = ("pinet", "switches")
+    sections = validated(dict[Name, SwitchSection], pinet.get("switches", {}), document, path)
+    return {name: _switch(name, section, document) for name, section in sections.items()}
+
+
+def _switch(name: str, section: SwitchSection, document: Document) -> Switch:
     path = ("pinet", "switches", name)
     settings: dict[str, str] = dict(section.model_extra or {})
     checks = _SETTINGS.get(section.backend, _VLAN_SETTINGS)

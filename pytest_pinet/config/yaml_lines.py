@@ -14,6 +14,7 @@ import yaml
 
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import LONGEST, quoted
+from pytest_pinet.model.forms import Template
 
 # A lab of 500 nodes has about 10,000 values and 8 levels.
 MAX_VALUES = 100_000
@@ -36,16 +37,6 @@ _TYPED = {
     f"{TAG}int": _CONSTRUCTOR.construct_yaml_int,
     f"{TAG}float": _CONSTRUCTOR.construct_yaml_float,
 }
-
-
-class Template(str):
-    """The text behind a ``!template`` tag."""
-
-    __slots__ = ()
-
-    def get_identifiers(self) -> list[str]:
-        """Return the names of the variables in this text."""
-        return string.Template(self).get_identifiers()
 
 
 def substitute(text: str, env: Mapping[str, str], file: str = "") -> str:

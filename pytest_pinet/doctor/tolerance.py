@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_pinet.config.baselines import load_baselines
 from pytest_pinet.config.calibration import Calibration, load_calibration
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.judge.limits import most_specific

@@ -85,8 +85,8 @@ class Crossing:
 
         if self._short(moved) is not None and not wait(complete):
             raise InvalidMeasurement(
-                f"{self._short(moved)}: the traffic used another NIC or cable\n  -> look for a second NIC of that "
-                "node in the same network (ARP), or for wrong cabling in the lab file"
+                f"{self._short(moved)}: the traffic used another NIC or cable",
+                "look for a second NIC of that node in the same network (ARP), or for wrong cabling in the lab file",
             )
 
     def _short(self, moved: Sequence[Moved]) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.device_traffic import Moved
+from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.evidence import PortCounters
 
 AGREEMENT = 0.02
@@ -103,7 +104,7 @@ def check_octets(
         wait(complete, latency_s)
     trouble = _missing(counts(), wire_factor) or _surplus(counts(), wire_factor)
     if trouble is not None:
-        raise InvalidMeasurement(trouble)
+        raise InvalidMeasurement(trouble.text, trouble.act)
     return after
 
 
@@ -119,8 +120,8 @@ def _is_usable(cable: CableEnd, old: PortCounters, new: PortCounters, wire_facto
     return old.epoch == new.epoch and new.rx_octets >= old.rx_octets and new.tx_octets >= old.tx_octets
 
 
-def _missing(counts: Sequence[_Counted], wire_factor: float) -> str | None:
-    """Return a message about the first port that counted less than the payload; None if there is none."""
+def _missing(counts: Sequence[_Counted], wire_factor: float) -> Trouble | None:
+    """Return the first port that counted less than the payload, and what to do; None if there is none."""
     for cable, old, new in counts:
         came_in, went_out = new.octets_since(old)
         least = (1 - AGREEMENT) * (wire_factor if new.frames else 1.0)
@@ -129,30 +130,31 @@ def _missing(counts: Sequence[_Counted], wire_factor: float) -> str | None:
             (f"went out to {cable.node}", went_out, cable.moved.received),
         ):
             if seen < least * payload:
-                return (
+                return Trouble(
                     f"only {_mb(seen)} {way} at {cable.port}, for {_mb(payload)} of payload that iperf3 moved: the "
-                    "traffic took another way\n  -> check that this cable is in the port that the lab file names"
+                    "traffic took another way",
+                    "check that this cable is in the port that the lab file names",
                 )
     return None
 
 
-def _surplus(counts: Sequence[_Counted], wire_factor: float) -> str | None:
-    """Return a message about the first hop that lost octets; None if there is none."""
+def _surplus(counts: Sequence[_Counted], wire_factor: float) -> Trouble | None:
+    """Return the first hop that lost octets, and what to do; None if there is none."""
     for cable, old, new in counts:
         came_in, went_out = new.octets_since(old)
         sent, received = cable.moved.sent, cable.moved.received
         discards = _discards(old.rx_discards, new.rx_discards)
         if sent and came_in > _most(cable.sent.sent, cable.sent.received, wire_factor):
-            return (
+            return Trouble(
                 f"{_mb(came_in)} came in from {cable.node} at {cable.port}, but the far end received only "
-                f"{_mb(sent)}: the rest was lost behind this port, in the switch or on the receiver's side{discards}\n"
-                "  -> look at the discards of the other ports, or for other traffic of this node"
+                f"{_mb(sent)}: the rest was lost behind this port, in the switch or on the receiver's side{discards}",
+                "look at the discards of the other ports, or for other traffic of this node",
             )
         if received and went_out > _most(cable.sent.received, cable.sent.sent, wire_factor):
-            return (
+            return Trouble(
                 f"{_mb(went_out)} went out to {cable.node} at {cable.port}, but only {_mb(received)} arrived: the rest "
-                f"was lost on the cable, in the NIC or in the driver of {cable.node}\n  -> look at errors and drops of "
-                "this NIC, and for other traffic to this node"
+                f"was lost on the cable, in the NIC or in the driver of {cable.node}",
+                "look at errors and drops of this NIC, and for other traffic to this node",
             )
     return None
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.lab_text import Value, mapping, scalar
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.output_file import writing
 from pytest_pinet.execution.path_kind import is_folder

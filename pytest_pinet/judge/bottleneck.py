@@ -8,12 +8,12 @@ from statistics import fmean, median
 
 from pytest_pinet.judge import causes_in_flow as flow
 from pytest_pinet.judge import causes_in_link as link
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.busy import is_robbed
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle, pcie_leaves, physical_limit
 from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.conditions import Conditions, PcieLink
+from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad
 from pytest_pinet.model.hardware import Bus
@@ -35,7 +35,7 @@ _SLOTS = {Bus.PCIE2X1: PcieLink(5.0, 1), Bus.PCIE3X1: PcieLink(8.0, 1)}
 def limited_by(
     link: LinkFacts,
     traffic: Traffic,
-    tries: Sequence[Try],
+    connections: Sequence[Connection],
     directions: Mapping[Direction, DirectionJudgement],
     conditions: Sequence[Conditions] = (),
     ceilings: Mapping[str, Bitrate] | None = None,
@@ -44,7 +44,7 @@ def limited_by(
 
     ``conditions`` are by the numbers of the ends, ``ceilings`` by the names of the ends that were measured.
     """
-    gathering = _Gathering(link, traffic, tries, conditions, ceilings or {})
+    gathering = _Gathering(link, traffic, connections, conditions, ceilings or {})
     found = [gathering.facts(way, one, directions) for way, one in directions.items()]
     severity = [SEVERITY.index(one.verdict) for one in directions.values()]
     facts, _ = min(zip(found, severity, strict=True), key=lambda pair: (pair[1], pair[0].share))
@@ -54,22 +54,22 @@ def limited_by(
 def full_all_the_time(
     link: LinkFacts,
     traffic: Traffic,
-    tries: Sequence[Try],
+    connections: Sequence[Connection],
     directions: Mapping[Direction, DirectionJudgement],
     conditions: Sequence[Conditions] = (),
 ) -> dict[Direction, str]:
-    """Return a proof for each direction whose shaper or link was full during all tries that count, at a lower rate.
+    """Return a proof for each direction whose shaper or link was full, at a lower rate, during all that counts.
 
     No load of the ends explains the value of such a direction. Arguments as for `limited_by`.
     """
-    gathering = _Gathering(link, traffic, tries, conditions, {})
+    gathering = _Gathering(link, traffic, connections, conditions, {})
     found = {way: gathering.full(way, one, directions) for way, one in directions.items()}
     return {way: text for way, text in found.items() if text}
 
 
-def kernel_notes(tries: Sequence[Try]) -> list[str]:
+def kernel_notes(connections: Sequence[Connection]) -> list[str]:
     """Return notes about trouble that the kernels of the ends logged during the traffic."""
-    ends = [end for one in tries for end in one.evidence]
+    ends = [end for one in connections for end in one.evidence]
     return list(dict.fromkeys(f"the kernel of {end.end} logged: {line}" for end in ends for line in end.kernel or ()))
 
 
@@ -78,29 +78,29 @@ class _Gathering:
         self,
         link: LinkFacts,
         traffic: Traffic,
-        tries: Sequence[Try],
+        connections: Sequence[Connection],
         conditions: Sequence[Conditions],
         ceilings: Mapping[str, Bitrate],
     ) -> None:
         self._link = link
         self._traffic = traffic
-        self._all = tries
-        self._tries = [one for one in tries if not one.excluded] or list(tries)
+        self._all = connections
+        self._connections = [one for one in connections if not one.excluded] or list(connections)
         self._conditions = conditions
         self._ceilings = ceilings
 
     def facts(
         self, way: Direction, judged: DirectionJudgement, all_ways: Mapping[Direction, DirectionJudgement]
     ) -> DiagnosisFacts:
-        flows = self._tries[0].flows
+        flows = self._connections[0].flows
         chosen = [i for i, flow in enumerate(flows) if flow.run.counted and flow.way is way]
         first = flows[chosen[0]]
         path = self._link.path_between(first.sender, first.receiver)
         # The limit of several flows is that of their sum.
         wire = self._wire(path) if len(flows) == len(all_ways) else Oracle(judged.oracle, judged.because)
         bitrate = self._traffic.bitrate_of(way)
-        extras = [extras_of(self._link, self._traffic, one, chosen) for one in self._tries]
-        known = [found for one in self._tries for i in chosen if (found := one.flows[i].flow.sockets) is not None]
+        extras = [extras_of(self._link, self._traffic, one, chosen) for one in self._connections]
+        known = [found for one in self._connections for i in chosen if (found := one.flows[i].flow.sockets) is not None]
         senders = {flows[i].sender for i in chosen}
         window = self._traffic.window
         return DiagnosisFacts(
@@ -122,18 +122,18 @@ class _Gathering:
             sender_limited=_mean([one.sender_limited for one in known if one.sender_limited is not None]),
             retransmit_rate=_mean([one[Metric.RETRANSMITS] for one in extras]),
             loss_rate=_mean([one[Metric.LOSS] for one in extras]),
-            spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._tries]),
+            spread=_spread([[one.flows[i].flow.counted for i in chosen] for one in self._connections]),
         )
 
     def full(self, way: Direction, judged: DirectionJudgement, all_ways: Mapping[Direction, DirectionJudgement]) -> str:
         """Return the proof that a queue before a limiter was never empty; empty without a proof."""
-        flows = [one.flow for tried in self._tries for one in tried.flows if one.run.counted and one.way is way]
+        flows = [one.flow for tried in self._connections for one in tried.flows if one.run.counted and one.way is way]
         rates = [_rates(one.counted) for one in flows]
         ends = [end for one in self._all for end in one.evidence]
         # With several flows, the rate of one says nothing about the queue. A kernel that leaves packets in its own
         # queues (softnet) lacks the processor, and a quota stops the sender at regular times.
         if (
-            len(flows) != len(self._tries)
+            len(flows) != len(self._connections)
             or not all(map(_never_waited, flows))
             or any(is_robbed(end) or _left_packets(end) for end in ends)
             or any(len(one) < SPREAD_LEAST for one in rates)
@@ -155,7 +155,7 @@ class _Gathering:
     def _end(self, index: int, path: Path) -> EndFacts:
         end = self._link.ends[index]
         conditions = self._conditions[index] if index < len(self._conditions) else None
-        seen = _at(index, self._tries)
+        seen = _at(index, self._connections)
         pcie = (conditions.pcie if conditions is not None else None) or _SLOTS.get(end.bus)
         traffic = self._traffic
         leaves = None if pcie is None else pcie_leaves(pcie, path.mtu, path.timestamps, traffic.udp, traffic.segment)
@@ -170,7 +170,7 @@ class _Gathering:
             usb_mbps=None if conditions is None else conditions.usb_mbps,
             pcie=pcie,
             pcie_leaves=leaves,
-            # A measurement on a busy machine may have read the load only of an attempt that it set aside.
+            # A measurement on a busy machine may have read the load only of a connection that it set aside.
             load=_typical([one.busiest for one in seen]) or _typical([one.busiest for one in _at(index, self._all)]),
             tool_percent=self._tool_percent(index),
             throttled=tuple(dict.fromkeys(name for one in seen for name in _throttled(one))),
@@ -183,7 +183,7 @@ class _Gathering:
     def _tool_percent(self, index: int) -> float | None:
         """Return the percent of one core that all processes of the traffic tool used on this end."""
         found = []
-        for one in self._tries:
+        for one in self._connections:
             runs = dict.fromkeys(flow.run for flow in one.flows)
             used = [
                 measurement.cpu_percent.get(role)
@@ -196,8 +196,8 @@ class _Gathering:
         return _mean(found)
 
 
-def _at(index: int, tries: Sequence[Try]) -> list[EndEvidence]:
-    return [one.evidence[index] for one in tries if index < len(one.evidence)]
+def _at(index: int, connections: Sequence[Connection]) -> list[EndEvidence]:
+    return [one.evidence[index] for one in connections if index < len(one.evidence)]
 
 
 def _share(work: OtherWork) -> float:
@@ -211,7 +211,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _typical(loads: Sequence[ProcessorLoad | None]) -> ProcessorLoad | None:
-    """Return the busiest CPU of the try in the middle; it may be a different CPU in each try."""
+    """Return the busiest CPU of the connection in the middle; it may be a different CPU in each connection."""
     known = sorted((load for load in loads if load is not None), key=lambda load: load.busy)
     return known[(len(known) - 1) // 2] if known else None
 
@@ -229,14 +229,14 @@ def _throttled(found: EndEvidence) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _spread(tries: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
+def _spread(connections: Sequence[Sequence[Sequence[Sample]]]) -> float | None:
     """Return the relative spread of the rate over pieces of SPREAD_S; None with too few pieces or several flows.
 
     The estimate is robust: a read of the sockets during the traffic may shift some bytes from one piece to the next.
     """
-    if any(len(flows) != 1 for flows in tries):
+    if any(len(flows) != 1 for flows in connections):
         return None
-    rates = [rate for flows in tries for rate in _rates(flows[0])]
+    rates = [rate for flows in connections for rate in _rates(flows[0])]
     middle = median(rates) if rates else 0.0
     if len(rates) < SPREAD_LEAST or middle <= 0:
         return None

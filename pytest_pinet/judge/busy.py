@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.circumstances import Excuse
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, Program
 
-# Shares of one CPU over an attempt, above which a value below its limit is invalid.
+# Shares of one CPU over a connection, above which a value below its limit is invalid.
 OTHERS = 0.30
 STOLEN = 0.05
 # Less excuses nothing, but a reader of a result that is not a clean pass must know it: from this part of both on.
@@ -20,7 +20,7 @@ NOTICED = 0.3
 # Goodput falls by more than the share of stolen time, since TCP also slows down after losses, but not by more than this
 # many times the share.
 STOLEN_COSTS = 2.0
-# So many attempts with other work are repeated in one measurement, before the others decide.
+# So many connections with other work are repeated in one measurement, before the others decide.
 MOST_REPEATS = 2
 
 
@@ -34,38 +34,38 @@ def is_robbed(end: EndEvidence) -> bool:
     return end.stolen is not None and end.stolen > STOLEN
 
 
-def disturbed(one: Try) -> str:
-    """Return a sentence about other work or stolen time in an attempt; empty if there was none."""
+def disturbed(one: Connection) -> str:
+    """Return a sentence about other work or stolen time in a connection; empty if there was none."""
     return "; ".join(kind.say(end, who) for kind, who, end, _ in _disturbances([(1, one)]))
 
 
-def undisturbed(tries: Sequence[Try]) -> list[Try] | None:
-    """Return the tries, of which only the undisturbed ones count.
+def undisturbed(connections: Sequence[Connection]) -> list[Connection] | None:
+    """Return the connections, of which only the undisturbed ones count.
 
-    Returns None if every try that counts was disturbed, or no try was.
+    Returns None if every connection that counts was disturbed, or none was.
     """
     found: dict[int, list[str]] = {}
-    for kind, who, end, covered in _disturbances(enumerate(tries, 1)):
+    for kind, who, end, covered in _disturbances(enumerate(connections, 1)):
         for number in covered:
             found.setdefault(number, []).append(kind.say(end, who))
-    counted = {number for number, one in enumerate(tries, 1) if not one.excluded}
+    counted = {number for number, one in enumerate(connections, 1) if not one.excluded}
     left_out = counted & found.keys()
     if not 0 < len(left_out) < len(counted):
         return None
     return [
         replace(one, excluded="; ".join(found[number]), beside_link=True) if number in left_out else one
-        for number, one in enumerate(tries, 1)
+        for number, one in enumerate(connections, 1)
     ]
 
 
-def excuses(tries: Sequence[Try], left_out: bool = False) -> list[Excuse]:
+def excuses(connections: Sequence[Connection], left_out: bool = False) -> list[Excuse]:
     """Return an excuse for a low value for each machine with other work.
 
-    ``left_out``: also for work beside the tries that were left out, which explains why too few are left.
+    ``left_out``: also for work beside the connections that were left out, which explains why too few are left.
     """
-    numbered = list(enumerate(tries, 1))
+    numbered = list(enumerate(connections, 1))
     counted = [(number, one) for number, one in numbered if left_out or not one.excluded] or numbered
-    # By kind and machine: the readings, and the numbers of the tries that they cover.
+    # By kind and machine: the readings, and the numbers of the connections that they cover.
     seen: dict[tuple[_Kind, str], tuple[list[EndEvidence], set[int]]] = {}
     for kind, who, end, covered in _disturbances(counted):
         ends, numbers = seen.setdefault((kind, who), ([], set()))
@@ -75,14 +75,14 @@ def excuses(tries: Sequence[Try], left_out: bool = False) -> list[Excuse]:
     for (kind, who), (ends, numbers) in sorted(seen.items(), key=lambda one: _KINDS.index(one[0][0])):
         worst = max(ends, key=_size)
         often = f"{sum(number in numbers for number, _ in counted)} of {len(counted)} connections"
-        found.append(Excuse(f"{kind.say(worst, who)} in {often}\n  -> {kind.advice}", kind.cost(worst)))
+        found.append(Excuse(f"{kind.say(worst, who)} in {often}", kind.advice, kind.cost(worst)))
     return found
 
 
-def noticed(tries: Sequence[Try]) -> list[str]:
+def noticed(connections: Sequence[Connection]) -> list[str]:
     """Return a sentence for each machine with other work that was too little to excuse a low value."""
     found: dict[tuple[str, float], tuple[float, str]] = {}
-    for one in tries:
+    for one in connections:
         for who, end in _machines(one):
             others, stolen = 0.0 if end.others is None else end.others.share, end.stolen or 0.0
             for say, share, most in ((_busy, others, OTHERS), (_stolen, stolen, STOLEN)):
@@ -130,12 +130,13 @@ _KINDS = (
 )
 
 
-def _disturbances(tries: Iterable[tuple[int, Try]]) -> Iterator[tuple[_Kind, str, EndEvidence, range]]:
-    """Yield each kind of other work in numbered tries, words for the machine, the reading, and the tries it covers.
+def _disturbances(connections: Iterable[tuple[int, Connection]]) -> Iterator[tuple[_Kind, str, EndEvidence, range]]:
+    """Yield each kind of other work in numbered connections, words for the machine, and the reading.
 
-    Tries that were not read separately have one reading together.
+    The last value has the numbers of the connections that the reading covers: connections that were not read
+    separately have one reading together.
     """
-    for number, one in tries:
+    for number, one in connections:
         for who, end in _machines(one):
             for kind in _KINDS:
                 if kind.applies(end):
@@ -146,8 +147,8 @@ def _size(end: EndEvidence) -> float:
     return (end.others.share if end.others is not None else 0.0) + (end.stolen or 0.0)
 
 
-def _machines(one: Try) -> Iterator[tuple[str, EndEvidence]]:
-    """Yield one end of each machine of an attempt, with words for the machine."""
+def _machines(one: Connection) -> Iterator[tuple[str, EndEvidence]]:
+    """Yield one end of each machine of a connection, with words for the machine."""
     groups: dict[str, list[EndEvidence]] = {}
     for end in one.evidence:
         groups.setdefault(end.machine or end.end, []).append(end)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pytest_pinet.judge.attempt_level import AttemptLevel, read
 from pytest_pinet.judge.difference import Difference, Relation
 from pytest_pinet.judge.interleaved import Side, judge_readings
+from pytest_pinet.judge.level import Level, read
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.statistics import (
     certainty_threshold,
@@ -26,7 +26,7 @@ from pytest_pinet.judge.statistics import (
     variance,
 )
 from pytest_pinet.judge.text import percent
-from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.connection import Connection
 
 # The default tolerance: a build whose path is 2 % longer is found, an unchanged build passes.
 TOLERANCE = 0.01
@@ -72,7 +72,7 @@ class MeasuredBoot:
 
     side: Side
     at: float
-    attempts: tuple[Attempt, ...]
+    connections: tuple[Connection, ...]
 
 
 def connections_per_turn(noise: Noise, boot_s: float, connection_s: float) -> int:
@@ -95,12 +95,12 @@ def judge_boots(
     most_boots: int = MOST_BOOTS,
 ) -> Difference:
     """Judge the connections of all boots, as `judge_readings` and `judge_change` do."""
-    readings = [[reading for attempt in boot.attempts if (reading := read(attempt))] for boot in boots]
+    readings = [[reading for connection in boot.connections if (reading := read(connection))] for boot in boots]
     of_a, of_b = (
         [one for boot, own in zip(boots, readings, strict=True) if boot.side is side for one in own] for side in Side
     )
 
-    def judged(value: Callable[[AttemptLevel], float]) -> Difference:
+    def judged(value: Callable[[Level], float]) -> Difference:
         figured = [
             Boot(boot.side, boot.at, tuple(value(one) for one in own))
             for boot, own in zip(boots, readings, strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.conditions import Conditions, Trouble
 from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, ExtraJudgement
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.quantities import Bitrate
@@ -21,12 +21,13 @@ _RAISED = (Metric.RETRANSMITS, Metric.LOSS, Metric.LATENCY)
 
 @dataclass(frozen=True)
 class Excuse:
-    """Work beside the traffic that may explain a low value. A second line of ``text`` says what to do.
+    """Work beside the traffic that may explain a low value, and what to do about it.
 
     ``cost`` is the largest share of the goodput that it can have taken, from 0 to 1.
     """
 
     text: str
+    act: str = ""
     cost: float = 1.0
 
     def explains(self, goodput: Bitrate, limit: Bitrate) -> bool:
@@ -36,7 +37,7 @@ class Excuse:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """The circumstances of a measurement, mostly as sentences. A second line of a sentence says what to do.
+    """The circumstances of a measurement, mostly as sentences.
 
     ``conditions`` has the state of each end before the traffic, in the order of the ends. ``ineffective`` are settings
     that a kernel did not apply, ``unanswered`` requests that failed. ``lossy_ladder`` says that every rate of a ladder
@@ -53,25 +54,14 @@ class Circumstances:
     busy: Sequence[Excuse] = ()
     full: Mapping[Direction, str] = field(default_factory=dict)
     capacities: Mapping[str, Bitrate] = field(default_factory=dict)
-    broken: Sequence[str] = ()
-
-
-def first_lines(sentences: Iterable[str]) -> list[str]:
-    """Return the first line of each sentence, without the advice."""
-    return [sentence.partition("\n")[0] for sentence in sentences]
-
-
-def advice(sentences: Iterable[str]) -> list[str]:
-    """Return what to do, from the second line of the sentences that have one, each once."""
-    acts = (act.removeprefix("  -> ") for sentence in sentences for act in sentence.splitlines()[1:])
-    return list(dict.fromkeys(acts))
+    broken: Sequence[Trouble] = ()
 
 
 def invalid(found: DirectionJudgement, sentences: Sequence[str]) -> DirectionJudgement:
     """Make a judgement invalid if there are sentences. Its value is still shown, but does not measure the request."""
     if not sentences:
         return found
-    reason = f"{found.goodput} is invalid: {'; '.join(first_lines(sentences))}"
+    reason = f"{found.goodput} is invalid: {'; '.join(sentences)}"
     return replace(found, verdict=Verdict.INVALID, state="", reason=reason)
 
 
@@ -89,7 +79,7 @@ def excused_if_busy(found: T, busy: Sequence[Excuse]) -> T:
     """Make a missed limit that other work can break invalid, not a failure, if an end was busy."""
     if found.verdict is not Verdict.FAIL or not busy:
         return found
-    reason = f"{found.reason}, but {'; '.join(first_lines(one.text for one in busy))}: {SAYS_NOTHING}"
+    reason = f"{found.reason}, but {'; '.join(one.text for one in busy)}: {SAYS_NOTHING}"
     return replace(found, verdict=Verdict.INVALID, reason=reason)
 
 
@@ -107,13 +97,13 @@ def excused(
     if circumstances.lossy_ladder and found.reason == circumstances.lossy_ladder:
         return replace(excused_if_busy(found, circumstances.busy), state="") if circumstances.busy else found
     if found.verdict is Verdict.INCONCLUSIVE and circumstances.busy:
-        return replace(found, reason="; ".join([found.reason, *first_lines(one.text for one in circumstances.busy)]))
+        return replace(found, reason="; ".join([found.reason, *(one.text for one in circumstances.busy)]))
     if found.verdict is not Verdict.FAIL or limit is None or found.goodput >= limit:
         return found
     loopback = [
         f"{name} reaches only {most} over its own loopback" for name, most in capacities.items() if limit > most
     ]
-    busy = first_lines(one.text for one in circumstances.busy if one.explains(found.goodput, limit))
+    busy = [one.text for one in circumstances.busy if one.explains(found.goodput, limit)]
     if busy and full and not loopback:
         return replace(found, reason=f"{found.reason}; other work does not explain it: {full}")
     whys = [*busy, *loopback]

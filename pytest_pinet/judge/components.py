@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pytest_pinet.judge.attempt_level import read, remarks
+from pytest_pinet.judge.level import read, remarks
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.statistics import chi_square
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 
 # Few link-ups may be alike by chance. In seven of ten cases the true spread is at most the value used.
 CAUTION = 0.3
@@ -59,26 +59,26 @@ class Components:
         return Noise(self.connections.sd, self.connections.freedom, sessions, source, links, session_freedom=known)
 
 
-def components(attempts: Iterable[Attempt]) -> Components:
-    """Estimate the components from attempts in the order they were made. Only steady attempts count (`is_steady`).
+def components(connections: Iterable[Connection]) -> Components:
+    """Estimate the components from connections in their order. Only steady connections count (`is_steady`).
 
     The method is a nested, unbalanced analysis of variance of the logarithms of the levels (Searle, Variance
     Components, 3.6). Raises ValueError if no two connections shared a link-up: the noise between connections is then
     not known.
     """
-    every_attempt = list(attempts)
-    disturbed = [one for one in every_attempt if (reading := read(one)) is not None and reading.disturbed]
-    boots = grouped(every_attempt)
+    made = list(connections)
+    disturbed = [one for one in made if (reading := read(one)) is not None and reading.disturbed]
+    boots = grouped(made)
     ups = [up for boot in boots for up in boot]
     every = [x for up in ups for x in up]
     total, n_ups, n_boots = len(every), len(ups), len(boots)
     if total - n_ups < 1:
         raise ValueError(
             f"{total} values on {n_ups} link-ups are too few to estimate the noise between connections; "
-            f"at least two connections of one link-up are needed{_left_out(disturbed, len(every_attempt))}"
+            f"at least two connections of one link-up are needed{_left_out(disturbed, len(made))}"
         )
     within = math.fsum((x - fmean(up)) ** 2 for up in ups for x in up) / (total - n_ups)
-    connections = _component(within, total - n_ups, 0.0, 1.0)
+    of_connections = _component(within, total - n_ups, 0.0, 1.0)
     squares = math.fsum(math.fsum(len(up) ** 2 for up in boot) / _size(boot) for boot in boots)
     links = boot_component = None
     link_variance = 0.0
@@ -96,31 +96,31 @@ def components(attempts: Iterable[Attempt]) -> Components:
         explained = within + of_links * link_variance
         size = (total - math.fsum(_size(boot) ** 2 for boot in boots) / total) / (n_boots - 1)
         boot_component = _component(mean_square, n_boots - 1, explained, size, total - n_boots)
-    return Components(connections, links, boot_component, total, n_ups, n_boots, len(disturbed))
+    return Components(of_connections, links, boot_component, total, n_ups, n_boots, len(disturbed))
 
 
-def grouped(attempts: Iterable[Attempt]) -> list[list[list[float]]]:
-    """Return the logarithms of the levels by boot and link-up. Attempts without a value still begin a group."""
+def grouped(connections: Iterable[Connection]) -> list[list[list[float]]]:
+    """Return the logarithms of the levels by boot and link-up. Connections without a value still begin a group."""
     boots: list[list[list[float]]] = [[[]]]
-    for attempt in attempts:
-        if attempt.fresh is Fresh.BOOT:
+    for connection in connections:
+        if connection.fresh is Fresh.BOOT:
             boots.append([[]])
-        elif attempt.fresh is Fresh.LINK:
+        elif connection.fresh is Fresh.LINK:
             boots[-1].append([])
-        reading = read(attempt)
-        if reading is not None and is_steady(attempt):
+        reading = read(connection)
+        if reading is not None and is_steady(connection):
             boots[-1][-1].append(math.log(reading.level))
     kept = [[up for up in boot if up] for boot in boots]
     return [boot for boot in kept if boot]
 
 
-def is_steady(attempt: Attempt) -> bool:
-    """Return whether an attempt shows pure noise: its value is above 0, and it was not disturbed."""
-    reading = read(attempt)
+def is_steady(connection: Connection) -> bool:
+    """Return whether a connection shows pure noise: its value is above 0, and it was not disturbed."""
+    reading = read(connection)
     return reading is not None and reading.level > 0 and not reading.disturbed
 
 
-def _left_out(disturbed: Sequence[Attempt], of: int) -> str:
+def _left_out(disturbed: Sequence[Connection], of: int) -> str:
     if not disturbed:
         return ""
     cause = remarks(disturbed[0])[0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.judge.attempt_level import BROKEN
-from pytest_pinet.judge.attempts import Try
+from pytest_pinet.judge.level import BROKEN
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.limits import Limit
 
-# With so many tries in which links dropped, others than the link under test among them, the lab is faulty.
+# With so many connections in which links dropped, others than the link under test among them, the lab is faulty.
 DROPS_MAX = 2
 
 
@@ -30,24 +30,24 @@ class DropRule:
         """
         return 0 in ends and set(ends) <= set(self.own)
 
-    def is_own(self, one: Try) -> bool:
+    def is_own(self, one: Connection) -> bool:
         """Return whether only the link under test dropped."""
         return self.is_alone(one.dropped)
 
-    def drops(self, tries: Sequence[Try]) -> int:
+    def drops(self, connections: Sequence[Connection]) -> int:
         """Return how often the link under test dropped. Both ends of one cable see each drop."""
-        return sum(max(map(one.dropped.count, self.own)) for one in tries if self.is_own(one))
+        return sum(max(map(one.dropped.count, self.own)) for one in connections if self.is_own(one))
 
-    def too_many(self, tries: Sequence[Try]) -> bool:
+    def too_many(self, connections: Sequence[Connection]) -> bool:
         """Return whether the link under test dropped too often.
 
-        Without a limit, it may drop in one try: several drops in one try can be one disturbance.
+        Without a limit, it may drop in one connection: several drops in one connection can be one disturbance.
         """
         if self.limit is None or not isinstance(self.limit.bound, int):
-            return sum(map(self.is_own, tries)) > 1
-        return self.drops(tries) > self.limit.bound
+            return sum(map(self.is_own, connections)) > 1
+        return self.drops(connections) > self.limit.bound
 
-    def lab_is_faulty(self, tries: Sequence[Try]) -> bool:
-        """Return whether tries were lost repeatedly, and not only by drops of the link under test."""
-        lost = [one for one in tries if one.dropped or any(event.kind in BROKEN for event in one.events)]
+    def lab_is_faulty(self, connections: Sequence[Connection]) -> bool:
+        """Return whether connections were lost repeatedly, and not only by drops of the link under test."""
+        lost = [one for one in connections if one.dropped or any(event.kind in BROKEN for event in one.link_events)]
         return len(lost) >= DROPS_MAX and not all(self.is_own(one) for one in lost)

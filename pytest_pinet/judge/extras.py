@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pytest_pinet.judge.attempts import Try, sum_of, total
+from pytest_pinet.judge.connections import sum_of, total
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.judge.rules import part_rule
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
 from pytest_pinet.model.link_facts import LinkFacts
@@ -78,16 +79,18 @@ def judge_extras(measured: Extras, limits: Sequence[Limit], key: MetricKey) -> l
 def judged_extras(
     link: LinkFacts,
     key: MetricKey,
-    tries: Sequence[Try],
+    connections: Sequence[Connection],
     chosen: Sequence[int],
     limits: Sequence[Limit],
     profile: Profile,
 ) -> tuple[tuple[ExtraJudgement, ...], bool]:
-    """Judge every limit on the costs of one direction. Return the judgements, and whether another try is needed.
+    """Judge every limit on the costs of one direction. Return the judgements, and whether another connection is needed.
 
-    As for goodput, one try that misses a limit is only a suspicion, which other tries must confirm.
+    As for goodput, one connection that misses a limit is only a suspicion, which other connections must confirm.
     """
-    each = [judge_extras(extras_of(link, key.traffic, one, chosen), limits, key) for one in tries if not one.excluded]
+    each = [
+        judge_extras(extras_of(link, key.traffic, one, chosen), limits, key) for one in connections if not one.excluded
+    ]
     found, unsettled = [], False
     for judgements in zip(*each, strict=True):
         verdict = _verdict(judgements, profile)
@@ -105,8 +108,8 @@ def _verdict(judgements: Sequence[ExtraJudgement], profile: Profile) -> Verdict 
     return Verdict.MARGINAL if verdict is Verdict.PASS and Verdict.MARGINAL in known else verdict
 
 
-def extras_of(link: LinkFacts, traffic: Traffic, one: Try, chosen: Sequence[int]) -> Extras:
-    """Return the costs of one try. A value is None if one of several flows does not know it."""
+def extras_of(link: LinkFacts, traffic: Traffic, one: Connection, chosen: Sequence[int]) -> Extras:
+    """Return the costs of one connection. A value is None if one of several flows does not know it."""
     flows = [one.flows[index].flow for index in chosen]
     path = link.path_between(one.flows[chosen[0]].sender, one.flows[chosen[0]].receiver)
     # The kernel never sends segments larger than the MTU allows.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.judge.flows import max_min_shares
 from pytest_pinet.judge.oracle import Oracle, pcie_context, physical_limit, window_bound
 from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.connection import MeasuredFlow
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import Path, Sockets
 from pytest_pinet.model.quantities import Bitrate
@@ -23,8 +23,8 @@ class Bounds:
 
     ``alone`` is the physical limit of each flow, ``fair`` its max-min fair rate among all. ``offered`` is the rate
     limit of each flow by direction (None: no limit). ``conditions`` of the ends, by their numbers, are only reported:
-    the rate that PCIe packets allow comes from a model. ``repeats`` are the same flows in other tries. With a requested
-    window, a flow has at most its buffers on its way in the shortest round trip of all tries.
+    the rate that PCIe packets allow comes from a model. ``repeats`` are the same flows in other connections. With a
+    requested window, a flow has at most its buffers on its way in the shortest round trip of all connections.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Bounds:
         self._traffic = traffic
         self._flows = flows
         self._conditions = conditions
-        self._tries = [flows, *repeats]
+        self._connections = [flows, *repeats]
         self.offered = {
             way: None if rate is None else Bitrate(traffic.streams * rate.bps)
             for way in Direction
@@ -111,7 +111,7 @@ class Bounds:
         return None if self._window is None or not rtt_s else window_bound(self._window, rtt_s).because
 
     def _sockets(self, index: int) -> list[Sockets]:
-        return [one for flows in self._tries if (one := flows[index].flow.sockets) is not None]
+        return [one for flows in self._connections if (one := flows[index].flow.sockets) is not None]
 
     def _fair(self, chosen: Sequence[int]) -> list[Bitrate]:
         """Return the fair rates of these flows among themselves."""

@@ -1,4 +1,4 @@
-"""Judge one value by its limit and by the physical limit, and decide whether another attempt is needed."""
+"""Judge one value by its limit and by the physical limit, and decide whether another connection is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
 from pytest_pinet.judge.starts import WITHIN_START, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, two_levels
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import EventKind
@@ -34,9 +34,9 @@ _MOST_SENTENCES = 3
 
 @dataclass(frozen=True)
 class Ruling:
-    """The judgement so far. ``wanted`` is what must be fresh for another attempt, None if the judgement is final.
+    """The judgement so far. ``wanted`` is what must be fresh for another connection, None if the judgement is final.
 
-    ``wanted_s`` is the length of that attempt if it must be longer than usual, else 0.
+    ``wanted_s`` is the length of that connection if it must be longer than usual, else 0.
     """
 
     judgement: DirectionJudgement
@@ -82,7 +82,7 @@ def judge(
 
 
 def rule_on(
-    attempts: Sequence[Attempt],
+    connections: Sequence[Connection],
     goodput: Bitrate,
     since_start: Bitrate,
     oracle: Oracle,
@@ -94,12 +94,12 @@ def rule_on(
     baseline: Baseline | None = None,
     error_rate: float = ERROR_RATE,
 ) -> Ruling:
-    """Judge the ``goodput`` of all counted attempts together; ``since_start`` and ``baseline`` are as in ``judge``.
+    """Judge the ``goodput`` of all counted connections together; ``since_start`` and ``baseline`` are as in ``judge``.
 
     ``fresh_link``: the link can be taken down and up, and a regression must persist on a fresh link-up. The first
-    decision that ends the attempts holds. Later attempts, made for another value, do not change it.
+    decision that ends the connections holds. Later connections, made for another value, do not change it.
     """
-    counted = [attempt for attempt in attempts if not attempt.excluded]
+    counted = [connection for connection in connections if not connection.excluded]
     showing = shows_level([start_of(one) for one in counted])
     counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
     judged = judge(goodput, oracle, limit, offered, since_start, None if baseline is None else baseline.figure)
@@ -110,7 +110,7 @@ def rule_on(
         return Ruling(judged)
     if judged.limit is None or judged.limit.bps <= 0:
         enough = len(counted) >= profile.passes_after
-        return Ruling(_odd(judged, attempts), None if enough else Fresh.CONNECTION)
+        return Ruling(_odd(judged, connections), None if enough else Fresh.CONNECTION)
     zone, spread, levels = HALF_ZONE, None, None
     if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
         # What the baseline does not know about today counts only where the limit comes from it.
@@ -118,7 +118,7 @@ def rule_on(
         spread = day_spread(baseline if levels is None else levels.without(baseline), noise)
         noise = against_baseline(noise, spread)
         zone = zone_of(judged.limit, baseline.figure)
-    decision = _first_end(attempts, judged.limit, noise, profile, fresh_link, error_rate, zone, levels)
+    decision = _first_end(connections, judged.limit, noise, profile, fresh_link, error_rate, zone, levels)
     if decision.outcome is None:
         next_s = decision.next_s
         if spread is not None and _is_far_below(decision, profile):
@@ -201,23 +201,26 @@ def _improved(judged: DirectionJudgement, limit: Limit | None, baseline: Baselin
     return replace(judged, verdict=Verdict.IMPROVED, reason=f"{better}: see 'pinet accept'")
 
 
-def _odd(judged: DirectionJudgement, attempts: Sequence[Attempt]) -> DirectionJudgement:
-    """Make a result without a limit marginal if its traffic had events or excluded attempts."""
-    remarks = [attempt.excluded for attempt in attempts if attempt.excluded and not attempt.beside_link]
+def _odd(judged: DirectionJudgement, connections: Sequence[Connection]) -> DirectionJudgement:
+    """Make a result without a limit marginal if its traffic had events or excluded connections."""
+    remarks = [connection.excluded for connection in connections if connection.excluded and not connection.beside_link]
     remarks += [
-        event.text for attempt in attempts for event in attempt.events if event.kind is not EventKind.SLOW_START
+        event.text
+        for connection in connections
+        for event in connection.events
+        if event.kind is not EventKind.SLOW_START
     ]
     if not remarks:
         return judged
     return replace(judged, verdict=Verdict.MARGINAL, reason=f"{judged.reason}, but {'; '.join(dict.fromkeys(remarks))}")
 
 
-# The gate judges again after each attempt, and each time it needs the decisions after all earlier attempts.
+# The gate judges again after each connection, and each time it needs the decisions after all earlier connections.
 _decided = lru_cache(maxsize=64)(decide)
 
 
 def _first_end(
-    attempts: Sequence[Attempt],
+    connections: Sequence[Connection],
     limit: Bitrate,
     noise: Noise,
     profile: Profile,
@@ -226,8 +229,8 @@ def _first_end(
     zone: float,
     levels: TwoLevels | None,
 ) -> Decision:
-    for count in range(1, len(attempts) + 1):
-        earlier = tuple(attempts[:count])
+    for count in range(1, len(connections) + 1):
+        earlier = tuple(connections[:count])
         decision = _decided(earlier, limit, noise, profile, error_rate, fresh_link, zone, levels)
         if decision.outcome is not None:
             break
@@ -235,11 +238,11 @@ def _first_end(
 
 
 def _final(
-    judged: DirectionJudgement, decision: Decision, verdict: Verdict, counted: Sequence[Attempt]
+    judged: DirectionJudgement, decision: Decision, verdict: Verdict, counted: Sequence[Connection]
 ) -> DirectionJudgement:
     assert judged.limit is not None
     limit = judged.limit
-    below = sum(attempt.goodput < limit for attempt in counted)
+    below = sum(connection.goodput < limit for connection in counted)
     # On a link with two levels, a connection on the lower one is no suspicion.
     suspected = decision.below > 0 if decision.levels else below > 0
     state = ""

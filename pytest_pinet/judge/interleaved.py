@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from pytest_pinet.judge.attempt_level import AttemptLevel, read, remarks
 from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.level import Level, read, remarks
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.sequential import MOST_DISTURBED
 from pytest_pinet.judge.statistics import certainty_threshold, chi_square, likelihood, normal, required
 from pytest_pinet.judge.text import counted, percent
-from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.connection import Connection
 
 # The lowest standard deviation between two consecutive measurements.
 FLOOR = 0.0035
@@ -45,33 +45,35 @@ def side(index: int) -> Side:
     return Side.B if index.bit_count() % 2 else Side.A
 
 
-def figure_of_attempt(attempt: Attempt) -> float | None:
+def level_bps(connection: Connection) -> float | None:
     """Return the level of a connection in bit/s, without stalls; None if it gives no value."""
-    reading = read(attempt)
+    reading = read(connection)
     return None if reading is None else reading.level
 
 
-def compare_attempts(
-    attempts: Sequence[Attempt], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
+def compare_connections(
+    connections: Sequence[Connection], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
 ) -> Difference:
     """Judge connections made in the order of `side`, as `judge_readings` and `compare_in_turn` do."""
-    readings = [read(attempt) for attempt in attempts]
+    readings = [read(connection) for connection in connections]
     of_a, of_b = (
         [one for index, one in enumerate(readings) if one is not None and side(index) is which] for which in Side
     )
 
-    def judged(value: Callable[[AttemptLevel], float]) -> Difference:
+    def judged(value: Callable[[Level], float]) -> Difference:
         figures = [math.nan if one is None else value(one) for one in readings]
         return compare_in_turn(figures, tolerance, noise, error_rate)
 
-    found = judge_readings(of_a, of_b, judged, over=len(attempts) >= 2 * MOST_PAIRS)
-    return replace(found, remarks=tuple(dict.fromkeys(text for attempt in attempts for text in remarks(attempt))))
+    found = judge_readings(of_a, of_b, judged, over=len(connections) >= 2 * MOST_PAIRS)
+    return replace(
+        found, remarks=tuple(dict.fromkeys(text for connection in connections for text in remarks(connection)))
+    )
 
 
 def judge_readings(
-    of_a: Sequence[AttemptLevel],
-    of_b: Sequence[AttemptLevel],
-    judged: Callable[[Callable[[AttemptLevel], float]], Difference],
+    of_a: Sequence[Level],
+    of_b: Sequence[Level],
+    judged: Callable[[Callable[[Level], float]], Difference],
     over: bool,
     stalls: str = "",
 ) -> Difference:

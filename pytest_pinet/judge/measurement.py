@@ -1,21 +1,10 @@
-"""Judge the attempts of one measurement: sums, flows, evenness."""
+"""Judge the connections of one measurement: sums, flows, evenness."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_pinet.judge.attempts import (
-    MeasuredFlow,
-    Try,
-    attempts_of,
-    judged_attempts,
-    least_since_start,
-    pooled,
-    showing_a_level,
-    sum_of,
-    without_catching_up,
-)
 from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.circumstances import (
     Circumstances,
@@ -23,8 +12,14 @@ from pytest_pinet.judge.circumstances import (
     excused_costs,
     excused_if_busy,
     failed,
-    first_lines,
     invalid,
+)
+from pytest_pinet.judge.connections import (
+    least_since_start,
+    pooled,
+    showing_a_level,
+    sum_of,
+    without_catching_up,
 )
 from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
 from pytest_pinet.judge.flow_bounds import Bounds
@@ -34,7 +29,7 @@ from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.judge.sequential import ERROR_RATE
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import (
     BaselineDifference,
     DirectionJudgement,
@@ -82,12 +77,12 @@ def fitted(profile: Profile, connection_s: int) -> Profile:
 def figures(
     link: LinkFacts,
     traffic: Traffic,
-    tries: Sequence[Try],
+    connections: Sequence[Connection],
     plan: GatePlan,
     circumstances: Circumstances | None = None,
 ) -> MeasurementJudgement:
     """Judge the sum of each direction. If several flows ran at once, also judge each flow and their evenness."""
-    judging = _Judging(link, traffic, tries, plan, circumstances or Circumstances())
+    judging = _Judging(link, traffic, connections, plan, circumstances or Circumstances())
     return judging.whole()
 
 
@@ -134,24 +129,31 @@ def _missed(found: DirectionJudgement) -> list[str]:
 
 class _Judging:
     def __init__(
-        self, link: LinkFacts, traffic: Traffic, tries: Sequence[Try], plan: GatePlan, circumstances: Circumstances
+        self,
+        link: LinkFacts,
+        traffic: Traffic,
+        connections: Sequence[Connection],
+        plan: GatePlan,
+        circumstances: Circumstances,
     ) -> None:
         self._link = link
         self._topology = link.topology
         self._traffic = traffic
-        self._flows = tries[0].flows
+        self._flows = connections[0].flows
         self._plan = plan
         self._circumstances = circumstances
-        repeats = [one.flows for one in tries[1:]]
+        repeats = [one.flows for one in connections[1:]]
         self._bounds = Bounds(link, traffic, self._flows, circumstances.conditions, repeats)
         limits = [one.goodput for one in self._bounds.alone]
-        self._tries = without_catching_up(tries, traffic, self._bounds.offered, limits)
-        # Other tries are only evidence.
-        self._shown = showing_a_level(self._tries)
-        caught_up = all(one.excluded and not own.excluded for one, own in zip(self._tries, tries, strict=True))
+        self._connections = without_catching_up(connections, traffic, self._bounds.offered, limits)
+        # Other connections are only evidence.
+        self._shown = showing_a_level(self._connections)
+        caught_up = all(
+            one.excluded and not own.excluded for one, own in zip(self._connections, connections, strict=True)
+        )
         # Why there is no value yet, or at all.
-        self._catching_up = self._tries[-1].excluded if caught_up else ""
-        self._repeats_that = caught_up and len(tries) < plan.profile.fails_after
+        self._catching_up = self._connections[-1].excluded if caught_up else ""
+        self._repeats_that = caught_up and len(connections) < plan.profile.fails_after
         self._wanted: list[Fresh] = []
         self._wanted_s = 0
 
@@ -161,6 +163,7 @@ class _Judging:
         several = len(self._topology.runs(self._traffic.direction)) > 1
         flows = tuple(self._flow(index) for index in range(len(self._flows))) if several else ()
         here = self._circumstances
+        broken = [one.text for one in here.broken]
         even = excused_if_busy(self._evenness(), here.busy) if several else None
         verdict, _ = worst_of(directions, flows, even)
         # Failed requests fail the test, however many others were answered. An invalid result stays invalid.
@@ -170,7 +173,7 @@ class _Judging:
             one: DirectionJudgement, why: str, capacities: Mapping[str, Bitrate], full: str = ""
         ) -> DirectionJudgement:
             one = failed(invalid(one, here.ineffective), why)
-            return invalid(excused(one, here, capacities, full), here.broken)
+            return invalid(excused(one, here, capacities, full), broken)
 
         # Several flows at once share the limit of their peers.
         shared = _together(here.capacities) if flows else here.capacities
@@ -190,8 +193,8 @@ class _Judging:
         if self._wanted and not final:
             wanted = Fresh.LINK if Fresh.LINK in self._wanted else Fresh.CONNECTION
         verdict, reason = worst_of(directions, flows, even)
-        if sentences := here.broken or (() if here.lossy_ladder else here.ineffective):
-            verdict, reason = Verdict.INVALID, "; ".join(first_lines(sentences))
+        if sentences := broken or (() if here.lossy_ladder else here.ineffective):
+            verdict, reason = Verdict.INVALID, "; ".join(sentences)
         return MeasurementJudgement(verdict, reason, directions, flows, even, wanted, self._wanted_s)
 
     def _key(self, way: Direction) -> MetricKey:
@@ -255,9 +258,10 @@ class _Judging:
         baseline: Baseline | None = None,
     ) -> DirectionJudgement:
         """Judge the sum of these flows."""
+        own = tuple(one.only(chosen) for one in self._connections)
         flows = tuple(self._pooled(index) for index in chosen)
         ruling = rule_on(
-            attempts_of(self._tries, chosen),
+            own,
             sum_of(flows),
             # Only TCP holds data back.
             sum_of(flows)
@@ -278,7 +282,7 @@ class _Judging:
         if ruling.wanted is not None:
             self._wanted.append(ruling.wanted)
             self._wanted_s = max(self._wanted_s, ruling.wanted_s)
-        return replace(ruling.judgement, flows=flows, attempts=judged_attempts(self._tries, chosen))
+        return replace(ruling.judgement, flows=flows, connections=own)
 
     def _difference(self, chosen: Sequence[int], way: Direction, accepted: Baseline) -> BaselineDifference:
         """Return how the connections of this run differ from the runs of the baseline."""
@@ -316,7 +320,9 @@ class _Judging:
             limit = self._limit(way, oracle, metrics, baseline)
         found = self._rule(chosen, way, oracle, limit, baseline)
         plan = self._plan
-        extras, unsettled = judged_extras(self._link, self._key(way), self._tries, chosen, plan.limits, plan.profile)
+        extras, unsettled = judged_extras(
+            self._link, self._key(way), self._connections, chosen, plan.limits, plan.profile
+        )
         if unsettled:
             self._wanted.append(Fresh.CONNECTION)
         extras = excused_costs(extras, self._circumstances.busy)
@@ -360,7 +366,7 @@ class _Judging:
         def judged(flows: Iterable[Flow]) -> EvennessJudgement:
             return judge_evenness([flow.goodput for flow in flows], self._bounds.fair, names, *limits)
 
-        each = [judged(flow.flow for flow in one.flows) for one in self._tries if not one.excluded]
+        each = [judged(flow.flow for flow in one.flows) for one in self._connections if not one.excluded]
         verdict = confirm([one.verdict in _HELD for one in each], self._plan.profile)
         if verdict is None:
             self._wanted.append(Fresh.CONNECTION)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.connection import Fresh
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Noise:
     days_known: bool = False
 
     def level_variance(self, fresh: Iterable[Fresh]) -> float:
-        """Return the variance of the common level of such attempts. More link-ups average the part of links."""
+        """Return the variance of the common level of such connections. More link-ups average the part of links."""
         lasting = max(self.sessions**2 - self.links**2, 0.0)
         link_ups = 1 + sum(kind is not Fresh.CONNECTION for kind in fresh)
         return lasting + min(self.links, self.sessions) ** 2 / link_ups

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
-from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.conditions import Conditions, Trouble
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import REFUSED, Sockets
@@ -26,8 +26,8 @@ MANAGEMENT_NOTE = 0.001
 MANAGEMENT = 0.01
 
 
-def broken(one: Conditions, bus: Bus | None = None) -> list[str]:
-    """Return a sentence for each unmet precondition; unknown values meet it. ``bus`` is the bus of the end's NIC."""
+def broken(one: Conditions, bus: Bus | None = None) -> list[Trouble]:
+    """Return each unmet precondition; unknown values meet it. ``bus`` is the bus of the end's NIC."""
     return [*_bus(one, bus), *_power(one), *_busy(one)]
 
 
@@ -50,68 +50,64 @@ def notes(seen: Sequence[Conditions]) -> list[str]:
     return list(found)
 
 
-def broke_during(before: Conditions, after: Conditions) -> list[str]:
-    """Return a sentence for each fault of an end during the traffic, even if it is over now."""
+def broke_during(before: Conditions, after: Conditions) -> list[Trouble]:
+    """Return each fault of an end during the traffic, even if it is over now."""
     found = broken(after) if not broken(before) else []
     if found or before.throttling is None or after.throttling is None:
         return found
     fresh = [name for name in after.throttling.since_boot if name not in before.throttling.since_boot]
     if not fresh:
         return []
-    return [f"{after.end} had {' and '.join(fresh)} during the traffic\n  -> {_POWER_ACT}"]
+    return [Trouble(f"{after.end} had {' and '.join(fresh)} during the traffic", _POWER_ACT)]
 
 
 _POWER_ACT = "give it a stronger power supply, a shorter cable, or cooling"
 
 
-def _bus(one: Conditions, bus: Bus | None) -> list[str]:
+def _bus(one: Conditions, bus: Bus | None) -> list[Trouble]:
     found = []
     if one.pcie is not None and one.pcie_best is not None and one.pcie.capacity < one.pcie_best.capacity:
         # Boards with more than 5 GT/s have a setting for it.
         setting = "; look for dtparam=pciex1_gen in config.txt" if one.pcie_best.gtps > 5 else ""
-        found.append(
+        text = (
             f"the PCIe link of {one.end} {one.device} runs at {one.pcie}, though both its ends support {one.pcie_best}"
-            f"\n  -> reseat the card{setting}"
         )
+        found.append(Trouble(text, f"reseat the card{setting}"))
     least = None if bus is None else USB_MBPS.get(bus)
     if least is not None and one.usb_mbps is not None and one.usb_mbps < least:
-        found.append(
-            f"the USB NIC {one.device} of {one.end} runs at {one.usb_mbps:g} Mbit/s instead of {least} Mbit/s"
-            "\n  -> plug it into a port of that speed, without a hub or a long cable"
-        )
+        text = f"the USB NIC {one.device} of {one.end} runs at {one.usb_mbps:g} Mbit/s instead of {least} Mbit/s"
+        found.append(Trouble(text, "plug it into a port of that speed, without a hub or a long cable"))
     return found
 
 
-def _power(one: Conditions) -> list[str]:
+def _power(one: Conditions) -> list[Trouble]:
     if one.throttling is not None and one.throttling.now:
-        return [f"{one.end} is limited by its firmware: {' and '.join(one.throttling.now)}\n  -> {_POWER_ACT}"]
+        return [Trouble(f"{one.end} is limited by its firmware: {' and '.join(one.throttling.now)}", _POWER_ACT)]
     if one.under_voltage:
-        return [f"{one.end} has under-voltage\n  -> {_POWER_ACT}"]
+        return [Trouble(f"{one.end} has under-voltage", _POWER_ACT)]
     return []
 
 
-def _busy(one: Conditions) -> list[str]:
+def _busy(one: Conditions) -> list[Trouble]:
     if one.cpu_busy is None or one.cpu_busy <= BUSY:
         return []
-    return [
-        f"the processors of {one.end} were {one.cpu_busy * 100:.0f} % busy with other work before the traffic"
-        f"\n  -> look for other processes on {one.end}"
-    ]
+    text = f"the processors of {one.end} were {one.cpu_busy * 100:.0f} % busy with other work before the traffic"
+    return [Trouble(text, f"look for other processes on {one.end}")]
 
 
-def rate_bps(one: Try) -> float:
-    """Return the goodput of all flows of a try together."""
+def rate_bps(one: Connection) -> float:
+    """Return the goodput of all flows of a connection together."""
     return sum(flow.flow.goodput.bps for flow in one.flows)
 
 
-def management_share(tries: Sequence[Try], usual_bps: float | None = None) -> dict[str, float]:
+def management_share(connections: Sequence[Connection], usual_bps: float | None = None) -> dict[str, float]:
     """Return the largest share that ssh and an NFS root of each end had, for ends that share a NIC.
 
     It is the share of the measured traffic, or of ``usual_bps``: beside a slow build, constant octets of ssh are a
     larger share of the traffic, although they disturb it no more.
     """
     found: dict[str, float] = {}
-    for each in (one for one in tries if not one.excluded):
+    for each in (one for one in connections if not one.excluded):
         slower = rate_bps(each) / usual_bps if usual_bps else 1.0
         for end in each.evidence:
             if end.management is not None and end.management.share is not None:
@@ -119,23 +115,23 @@ def management_share(tries: Sequence[Try], usual_bps: float | None = None) -> di
     return found
 
 
-def management_notes(tries: Sequence[Try], usual_bps: float | None = None) -> list[str]:
+def management_notes(connections: Sequence[Connection], usual_bps: float | None = None) -> list[str]:
     """Return a note for each end whose ssh or NFS root disturbed the traffic on the same interface."""
     return [
         _management(end, share, MANAGEMENT_NOTE, usual_bps)
-        for end, share in management_share(tries, usual_bps).items()
+        for end, share in management_share(connections, usual_bps).items()
         if MANAGEMENT_NOTE < share <= MANAGEMENT
     ]
 
 
-def management_trouble(tries: Sequence[Try], usual_bps: float | None = None) -> list[str]:
-    """Return a sentence for each end whose ssh or NFS root makes the value invalid."""
+def management_trouble(connections: Sequence[Connection], usual_bps: float | None = None) -> list[Trouble]:
+    """Return the ends whose ssh or NFS root makes the value invalid."""
     act = (
-        "\n  -> look for other users of the node, for programs that print much during the traffic, and for programs "
+        "look for other users of the node, for programs that print much during the traffic, and for programs "
         "that read or write files of an NFS root"
     )
-    shares = management_share(tries, usual_bps).items()
-    return [_management(end, share, MANAGEMENT, usual_bps) + act for end, share in shares if share > MANAGEMENT]
+    shares = management_share(connections, usual_bps).items()
+    return [Trouble(_management(end, share, MANAGEMENT, usual_bps), act) for end, share in shares if share > MANAGEMENT]
 
 
 def _management(end: str, share: float, most: float, usual_bps: float | None) -> str:
@@ -146,8 +142,10 @@ def _management(end: str, share: float, most: float, usual_bps: float | None) ->
     )
 
 
-def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = "") -> list[str]:
-    """Return a sentence if segments are smaller than ``mss`` (bytes), or for None, smaller than the MTU allows.
+def socket_trouble(
+    sockets: Sockets, mtu: int, timestamps: bool, mss: int | None = None, end: str = ""
+) -> list[Trouble]:
+    """Return whether segments are smaller than ``mss`` (bytes), or for None, smaller than the MTU allows.
 
     The kernel's MSS is that of RFC 9293 without the options of RFC 7323: MTU - 40, less 12 with timestamps (IPv4). That
     a receiver has too little memory for whole segments is a property of its build, not of the path.
@@ -160,12 +158,10 @@ def socket_trouble(sockets: Sockets, mtu: int, timestamps: bool, mss: int | None
     where = f" of {end}" if end else ""
     carried = f"segments{where} carried {sockets.mss} bytes"
     if mss is not None and mss > largest and sockets.mss >= largest - options:
-        return [f"mss={mss} bytes was requested, but {carried}: MTU {mtu} allows no more than mss={largest}"]
+        return [Trouble(f"mss={mss} bytes was requested, but {carried}: MTU {mtu} allows no more than mss={largest}")]
     why = f"MTU {mtu} allows {wanted - options}" if mss is None else f"mss={mss} bytes was requested"
-    return [
-        f"{carried}, though {why}"
-        "\n  -> look for a smaller MTU on the path, also in the cache of path MTU discovery (ip route show cache)"
-    ]
+    act = "look for a smaller MTU on the path, also in the cache of path MTU discovery (ip route show cache)"
+    return [Trouble(f"{carried}, though {why}", act)]
 
 
 def buffer_trouble(sockets: Sockets | None, far: Sockets | None, window: int, ends: tuple[str, str]) -> list[str]:
@@ -187,19 +183,19 @@ def window_text(window: int, buffer: int, end: str, sysctl: str) -> str:
     return f"window={window} bytes was not effective on {end}: the kernel gave {buffer // 2} (raise net.core.{sysctl})"
 
 
-def ineffective_settings(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]) -> list[str]:
+def ineffective_settings(link: LinkFacts, traffic: Traffic, connections: Sequence[Connection]) -> list[str]:
     """Return a sentence for each setting that was not effective, from the kernels' values during the traffic."""
-    # A link that is down has the smallest segments; such a try is not counted.
-    tries = [one for one in tries if not one.excluded]
-    found = [sentence for one in tries for m in one.measurements for sentence in m.unmet]
+    # A link that is down has the smallest segments; such a connection is not counted.
+    connections = [one for one in connections if not one.excluded]
+    found = [sentence for one in connections for m in one.measurements for sentence in m.unmet]
     # The tool may have reported the window already, with the node's name.
     window = None if found else traffic.window
-    for flow in (flow for one in tries for flow in one.flows):
+    for flow in (flow for one in connections for flow in one.flows):
         path = link.path_between(flow.sender, flow.receiver)
         ends = str(link.ends[flow.sender]), str(link.ends[flow.receiver])
         sockets, far = flow.flow.sockets, flow.flow.far_sockets
         if traffic.mss is not None and sockets is not None:
-            found += socket_trouble(sockets, path.mtu, path.timestamps, traffic.mss, ends[0])
+            found += [one.text for one in socket_trouble(sockets, path.mtu, path.timestamps, traffic.mss, ends[0])]
         elif traffic.mss is not None and traffic.mss > (largest := path.mtu - IPV4_TCP_HEADERS):
             found.append(f"mss={traffic.mss} bytes was requested, but MTU {path.mtu} allows no more than mss={largest}")
         if window is not None:
@@ -207,19 +203,19 @@ def ineffective_settings(link: LinkFacts, traffic: Traffic, tries: Sequence[Try]
     return list(dict.fromkeys(found))
 
 
-def unseen(traffic: Traffic, tries: Sequence[Try]) -> list[str]:
+def unseen(traffic: Traffic, connections: Sequence[Connection]) -> list[str]:
     """Return a sentence if an MSS was requested, and no kernel reported whether it was effective."""
-    if traffic.mss is None or any(flow.flow.sockets is not None for one in tries for flow in one.flows):
+    if traffic.mss is None or any(flow.flow.sockets is not None for one in connections for flow in one.flows):
         return []
     missing = "but no sender reported the MSS that it used (this needs ss of iproute2)"
     return [f"mss={traffic.mss} bytes was requested, {missing}"]
 
 
-def failed_requests(tries: Sequence[Try]) -> str:
+def failed_requests(connections: Sequence[Connection]) -> str:
     """Return a sentence about requests that failed or had a bad status; empty if there are none."""
     counts: Counter[str] = Counter()
     requests = 0
-    for report in (m.http for one in tries for m in one.measurements if m.http is not None):
+    for report in (m.http for one in connections for m in one.measurements if m.http is not None):
         requests += report.requests
         counts.update(report.troubles)
     refused = counts.pop(REFUSED, 0)

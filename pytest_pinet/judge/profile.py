@@ -1,4 +1,4 @@
-"""How much traffic a gate may use until its verdict, and how many attempts confirm a suspicion."""
+"""How much traffic a gate may use until its verdict, and how many connections confirm a suspicion."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ PROFILES: dict[str, Profile] = {
 DEFAULT_PROFILE = "standard"
 # Other names of profiles. In pytest_pinet/suites/, ``quick`` stands for every profile other than ``full``.
 OTHER_WORDS = {"quick": DEFAULT_PROFILE}
-# A rule is missed if at least this share of the attempts missed it.
+# A rule is missed if at least this share of the connections missed it.
 CONFIRMED = 2 / 3
 
 
 def confirm(held: Sequence[bool], profile: Profile) -> Verdict | None:
-    """Return the verdict on a rule that each attempt held or missed, in any order; None requires another attempt.
+    """Return the verdict on a rule that each connection held or missed, in any order; None requires another connection.
 
-    PASS if all of ``passes_after`` attempts held the rule. After a miss, ``fails_after`` attempts decide: FAIL if two
-    of three missed it, else MARGINAL. Without any attempt: None.
+    PASS if all of ``passes_after`` connections held the rule. After a miss, ``fails_after`` connections decide: FAIL if
+    two of three missed it, else MARGINAL. Without any connection: None.
     """
     missed = sum(not one for one in held)
     if not missed:

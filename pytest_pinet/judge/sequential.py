@@ -5,24 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from statistics import fmean
 
-from pytest_pinet.judge.attempt_level import (
-    AttemptLevel,
+from pytest_pinet.judge.level import (
+    flags,
     read,
-    remarks,
-    traffic_seconds,
-    unusable,
 )
 from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.spread import FEW, FLOOR, NINE_OF_TEN, Spread, spread_of
-from pytest_pinet.judge.starts import Started, next_seconds, shows_level, start_of
+from pytest_pinet.judge.starts import next_seconds, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE, chi_square, lasting_bound, normal
 from pytest_pinet.judge.text import counted, percent, place
 from pytest_pinet.judge.two_levels import TwoLevels, Unit, explanations, is_other_share, split
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
 
@@ -38,11 +34,11 @@ MOST_DISTURBED = 1 / 3
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether to stop, and why. ``outcome`` is PASS, FAIL or INCONCLUSIVE; None requires another attempt.
+    """Whether to stop, and why. ``outcome`` is PASS, FAIL or INCONCLUSIVE; None requires another connection.
 
-    ``ratio`` is goodput over limit, the mean of all counted attempts, and ``interval`` its interval at the set error
-    rate (None before the first attempt). ``why`` is one sentence. ``next_fresh`` is what must be fresh for the next
-    attempt. ``connections``, ``below`` and ``disturbed`` count the connections with a value, with a value below the
+    ``ratio`` is goodput over limit, the mean of all counted connections, and ``interval`` its interval at the set error
+    rate (None before the first connection). ``why`` is one sentence. ``next_fresh`` is what must be fresh for the next
+    connection. ``connections``, ``below`` and ``disturbed`` count the connections with a value, with a value below the
     limit, and with a dip or an event. ``seconds`` is all traffic so far. ``noise`` is the relative standard deviation
     between connections that was used. ``carries`` is the least margin that can be judged with this noise and the whole
     budget (see `smallest_margin`). ``flagged`` has a sentence for each disturbance of the traffic; a pass with it
@@ -69,29 +65,6 @@ class Decision:
     levels: str = ""
     other_share: bool = False
     ambiguous: bool = False
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """An attempt for the test: its values (None: unusable), its seconds of traffic, what was fresh, and its start."""
-
-    reading: AttemptLevel | None
-    seconds: float
-    fresh: Fresh
-    remarks: tuple[str, ...]
-    start: Started
-
-
-# Cached as `read` is: the gate decides again after each attempt, over all attempts so far.
-@lru_cache(maxsize=128)
-def _seen(attempt: Attempt) -> _Seen:
-    reading = read(attempt)
-    # The start of an attempt that does not count says nothing about the others.
-    start = Started(0.0, True, 0.0, 0.0) if attempt.excluded else start_of(attempt)
-    if attempt.beside_link:
-        return _Seen(None, traffic_seconds(attempt), attempt.fresh, (), start)
-    texts = remarks(attempt) if reading is not None or not (start.ended or attempt.excluded) else (unusable(attempt),)
-    return _Seen(reading, traffic_seconds(attempt), attempt.fresh, texts, start)
 
 
 @dataclass(frozen=True)
@@ -170,7 +143,7 @@ def _needed(spread: Spread, error_rate: float, more: int) -> float:
 
 
 def decide(
-    attempts: Sequence[Attempt],
+    connections: Sequence[Connection],
     limit: Bitrate,
     noise: Noise,
     profile: Profile,
@@ -179,7 +152,7 @@ def decide(
     zone: float = HALF_ZONE,
     levels: TwoLevels | None = None,
 ) -> Decision:
-    """Judge all attempts of one direction by its limit; their order matters only for what followed a fresh link-up.
+    """Judge all connections of one direction by its limit; their order matters only for what followed a fresh link-up.
 
     The test is a sequential likelihood ratio test on the logarithms of value over limit (see `likelihood`).
 
@@ -201,20 +174,19 @@ def decide(
         raise ValueError(f"a limit of {limit.bps} bit/s cannot be judged; expected a finite rate above 0")
     if not 0 < error_rate < 0.5:
         raise ValueError(f"{error_rate} is no error rate of a gate; expected more than 0 and less than 0.5")
-    seen = [_seen(attempt) for attempt in attempts]
-    starts = [one.start for one in seen]
-    usable = [one for one, shown in zip(seen, shows_level(starts), strict=True) if shown and one.reading is not None]
-    spent = math.fsum(one.seconds for one in seen)
+    starts = [start_of(one) for one in connections]
+    usable = [one for one, shown in zip(connections, shows_level(starts), strict=True) if shown and read(one)]
+    spent = math.fsum(one.traffic_seconds for one in connections)
     start_s = max((one.slow_s for one in starts), default=0.0)
     next_s = next_seconds(starts, profile.connection_s)
     more = max(int((profile.budget_s - spent + 1e-6) / max(profile.connection_s, next_s)), 0)
-    # Attempts that end at once use no budget, so their number ends the test, too.
-    broken = sum(one.reading is None and one.seconds < profile.connection_s / 2 for one in seen)
+    # Connections that end at once use no budget, so their number ends the test, too.
+    broken = sum(read(one) is None and one.traffic_seconds < profile.connection_s / 2 for one in connections)
     over = more < 1 or broken >= 2 * profile.fails_after
-    flagged = tuple(sorted(remark for one in seen for remark in one.remarks))
+    flagged = tuple(sorted(flag for one in connections for flag in flags(one)))
     if not usable:
         outcome = Verdict.INCONCLUSIVE if over else None
-        why = f"none of {len(seen)} attempts gave a value" if seen else "nothing was measured yet"
+        why = f"none of {len(connections)} attempts gave a value" if connections else "nothing was measured yet"
         if not all(one.ended for one in starts):
             why = f"{why}: the start lasted longer than the connections"
         return Decision(outcome, why, seconds=spent, flagged=flagged, start_s=start_s, next_s=next_s)
@@ -271,8 +243,8 @@ def _half(spread: Spread, error_rate: float) -> float:
     return math.sqrt(between + lasting**2 * spread.level)
 
 
-def _stand(usable: Sequence[_Seen], limit: Bitrate, noise: Noise, fresh_link: bool, zone: float) -> _Standing:
-    readings = [one.reading for one in usable if one.reading is not None]
+def _stand(usable: Sequence[Connection], limit: Bitrate, noise: Noise, fresh_link: bool, zone: float) -> _Standing:
+    readings = [reading for one in usable if (reading := read(one))]
     shared = noise.level_variance([one.fresh for one in usable])
     level = spread_of([_log(r.level, limit) for r in readings], [r.own for r in readings], noise, shared, zone)
     means = [_log(r.mean, limit) for r in readings]
@@ -301,7 +273,7 @@ class _OnLevels:
 
 
 def _on_levels(
-    standing: _Standing, usable: Sequence[_Seen], limit: Bitrate, levels: TwoLevels, error_rate: float
+    standing: _Standing, usable: Sequence[Connection], limit: Bitrate, levels: TwoLevels, error_rate: float
 ) -> _OnLevels:
     own, bound, values = standing.level, math.log(limit.bps), _levels_of(usable)
     found = explanations(values, levels, error_rate)
@@ -343,7 +315,7 @@ def _on_levels(
     )
 
 
-def _fresh_levels(standing: _Standing, usable: Sequence[_Seen]) -> _OnLevels | None:
+def _fresh_levels(standing: _Standing, usable: Sequence[Connection]) -> _OnLevels | None:
     """Return the levels on which the connections of this run fall although its baseline has one level or is missing."""
     found = split(_levels_of(usable), Unit.CONNECTION)
     if found is None:
@@ -353,11 +325,11 @@ def _fresh_levels(standing: _Standing, usable: Sequence[_Seen]) -> _OnLevels | N
     return _OnLevels(standing, text, other_share=True)
 
 
-def _levels_of(usable: Sequence[_Seen]) -> list[float]:
-    return [math.log(max(one.reading.level, 1.0)) for one in usable if one.reading is not None]
+def _levels_of(usable: Sequence[Connection]) -> list[float]:
+    return [math.log(max(reading.level, 1.0)) for one in usable if (reading := read(one))]
 
 
-def _had_link(usable: Sequence[_Seen]) -> bool:
+def _had_link(usable: Sequence[Connection]) -> bool:
     return any(one.fresh is not Fresh.CONNECTION for one in usable)
 
 

@@ -1,6 +1,6 @@
-"""Mean and variance of the values of attempts, the smallest margin that they can decide, and a tolerance for it.
+"""Mean and variance of the values of connections, the smallest margin that they can decide, and a tolerance for it.
 
-The variance comes from the differences between the attempts and from the known noise.
+The variance comes from the differences between the connections and from the known noise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pytest_pinet.judge.noise import Noise, combined
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.statistics import HALF_ZONE, lasting_bound, required, sequential_bound, variance
 from pytest_pinet.judge.text import counted, percent
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.connection import Fresh
 
 # The lowest standard deviation between connections.
 FLOOR = 0.0025

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
 
-from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 
 # Times of samples that are this near are equal.
@@ -45,9 +45,14 @@ def started(events: Sequence[Event], samples: Sequence[Sample]) -> Started:
 
 
 @lru_cache(maxsize=128)
-def start_of(attempt: Attempt) -> Started:
-    """Return how an attempt started. Cached, since the gate decides again after each attempt, over all so far."""
-    return started(attempt.events, attempt.samples)
+def start_of(connection: Connection) -> Started:
+    """Return how a connection started. The start of one that does not count says nothing about the others: it is none.
+
+    Cached, since the gate decides again after each connection, over all so far.
+    """
+    if connection.excluded:
+        return Started(0.0, True, 0.0, 0.0)
+    return started(connection.events, connection.samples)
 
 
 def shows_level(connections: Sequence[Started]) -> list[bool]:

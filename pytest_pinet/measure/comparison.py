@@ -6,7 +6,7 @@ A state is anything that can be entered and left: a tuning, a build, or a shaper
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,17 +15,18 @@ from statistics import fmean
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.baseline import Reference
 from pytest_pinet.judge.difference import Difference, Relation
-from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_attempts, figure_of_attempt, side
-from pytest_pinet.measure.default_traffic import attempt_at
+from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, level_bps, side
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
+# The state of a connection, its start (seconds after that of the comparison), and the connection.
+_Run = tuple[Side, float, Connection]
 # The results of the candidate, the worst first. Of two directions the worse result counts.
 _SEVERITY = (
     Relation.SLOWER,
@@ -92,20 +93,6 @@ class _Turns:
         return True
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One connection, and its attempt in each direction."""
-
-    side: Side
-    started_s: float
-    seconds: float
-    attempts: Mapping[Direction, Attempt]
-
-    @property
-    def excluded(self) -> str:
-        return next((a.excluded for a in self.attempts.values() if a.excluded), "")
-
-
 def compare(
     context: MeasureContext,
     traffic: Traffic,
@@ -133,17 +120,16 @@ def compare(
     with ExitStack() as stack, Runs(context, lasts_s) as traffic_runs:
         turns = _Turns(dict(zip((Side.A, Side.B), states, strict=True)), stack)
         while not found or _goes_on(found, plan):
-            now = side(sum(not run.excluded for run in runs))
+            now = side(sum(not one.excluded for _, _, one in runs))
             if turns.take(now):
                 # A change of state may take links down and restart counters.
                 traffic_runs.restart_counting(same=False)
                 on_state(now)
             if now not in builds:
                 builds[now] = read_build(link.dut.shell, link.dut.device)
-            begun = time.monotonic() - clock
-            one = traffic_runs.again(traffic)
-            runs.append(_Run(now, begun, one.seconds, {way: attempt_at(one, way) for way in ways}))
-            kept = [run for run in runs if not run.excluded]
+            started_s = time.monotonic() - clock
+            runs.append((now, started_s, traffic_runs.again(traffic)))
+            kept = [one for _, _, one in runs if not one.excluded]
             found = {way: _judged(kept, way, plan) for way in ways}
         refuse(traffic_runs.finish(traffic))
     worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
@@ -158,17 +144,17 @@ def compare(
         error_rate=plan.error_rate,
         pairs=min(one.count for one in found.values()),
         directions={str(way): _side(way, one, runs) for way, one in found.items()},
-        runs=tuple(_run(run) for run in runs),
+        runs=tuple(_record(run, ways) for run in runs),
         started=started.isoformat(),
         seconds=time.monotonic() - clock,
         builds={str(state): dict(build) for state, build in builds.items()},
-        traffic_seconds=sum(max(a.traffic_seconds for a in run.attempts.values()) for run in runs),
+        traffic_seconds=sum(max(one.towards(way).traffic_seconds for way in ways) for _, _, one in runs),
     )
 
 
-def _judged(kept: list[_Run], way: Direction, plan: ComparisonPlan) -> Difference:
+def _judged(kept: Sequence[Connection], way: Direction, plan: ComparisonPlan) -> Difference:
     noise = plan.references.get(way, Reference()).noise
-    return compare_attempts([run.attempts[way] for run in kept], plan.tolerance, noise, plan.error_rate)
+    return compare_connections([one.towards(way) for one in kept], plan.tolerance, noise, plan.error_rate)
 
 
 def _goes_on(found: Mapping[Direction, Difference], plan: ComparisonPlan) -> bool:
@@ -186,15 +172,20 @@ def _side(way: Direction, found: Difference, runs: list[_Run]) -> SideRecord:
 
 def _goodput_bps(way: Direction, state: Side, runs: list[_Run]) -> float:
     """Return the mean level of all connections in this state; a level gives little weight to short disturbances."""
-    own = [run.attempts[way] for run in runs if run.side is state and not run.excluded]
-    levels = [level for attempt in own if (level := figure_of_attempt(attempt)) is not None]
+    own = [one.towards(way) for side, _, one in runs if side is state and not one.excluded]
+    levels = [level for one in own if (level := level_bps(one)) is not None]
     return fmean(levels) if levels else 0.0
 
 
-def _run(run: _Run) -> ConnectionRecord:
-    return ConnectionRecord.of(
-        run,
-        goodput_bps={str(way): attempt.goodput.bps for way, attempt in run.attempts.items()},
-        counted_s=min(attempt.seconds for attempt in run.attempts.values()),
-        events=tuple(event.text for attempt in run.attempts.values() for event in attempt.events),
+def _record(run: _Run, ways: Sequence[Direction]) -> ConnectionRecord:
+    side, started_s, one = run
+    own = {way: one.towards(way) for way in ways}
+    return ConnectionRecord(
+        side=side,
+        started_s=started_s,
+        seconds=one.lasted_s,
+        goodput_bps={str(way): towards.goodput.bps for way, towards in own.items()},
+        counted_s=min(towards.seconds for towards in own.values()),
+        excluded=one.excluded,
+        events=tuple(event.text for towards in own.values() for event in towards.events),
     )

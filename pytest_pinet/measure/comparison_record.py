@@ -10,17 +10,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from pytest_pinet.history.settings import Settings, settings_differences
-from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_against_a
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_parts import parts_of
-from pytest_pinet.model.attempt import Fresh
-from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt, MeasurementJudgement
+from pytest_pinet.model.connection import Fresh, MeasuredFlow
+from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.change import ComparisonRecord
+from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord
+from pytest_pinet.model.record.direction import AttemptRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
@@ -41,7 +41,7 @@ def compared_record(
     own = MeasurementJudgement(Verdict.PASS, "", directions)
     judged = judge_against_a(own, {way: _against_a(way, found) for way in ways})
     parts = parts_of(link, traffic, judged.verdict, judged.reason, link.tried)
-    return result_record(
+    record = result_record(
         replace(
             parts,
             build=found.builds.get("B", {}),
@@ -53,6 +53,21 @@ def compared_record(
             comparison=found,
             settings=settings[Side.B],
         )
+    )
+    of_b = {
+        way: one.replace(attempts=[_connection(run, way, traffic) for run in found.runs if run.side == "B"])
+        for way, one in record.directions.items()
+    }
+    return record.replace(directions=of_b)
+
+
+def _connection(run: ConnectionRecord, way: str, traffic: Traffic) -> AttemptRecord:
+    return AttemptRecord(
+        fresh=Fresh.CONNECTION,
+        goodput_bps=run.goodput_bps[way],
+        seconds=run.counted_s,
+        warmup_s=max(0.0, traffic.seconds - run.counted_s),
+        excluded=run.excluded,
     )
 
 
@@ -77,18 +92,7 @@ def _direction_of_b(link: Link, traffic: Traffic, way: Direction, found: Compari
     ends = (run.a, run.b) if way is Direction.TX else (run.b, run.a)
     flow = Flow(way, ())
     oracle = Bounds(link.facts, traffic, [MeasuredFlow(*ends, run, way, flow)]).alone[0]
-    attempts = tuple(
-        JudgedAttempt(
-            Fresh.CONNECTION,
-            Bitrate(one.goodput_bps[str(way)]),
-            one.counted_s,
-            max(0.0, traffic.seconds - one.counted_s),
-            excluded=one.excluded,
-        )
-        for one in found.runs
-        if one.side == "B"
-    )
     goodput = Bitrate(found.directions[str(way)].b_bps)
     return DirectionJudgement(
-        Verdict.PASS, "", goodput, oracle.goodput, oracle.because, found.error_rate, flows=(flow,), attempts=attempts
+        Verdict.PASS, "", goodput, oracle.goodput, oracle.because, found.error_rate, flows=(flow,)
     )

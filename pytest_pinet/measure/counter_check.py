@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 from pytest_pinet.evidence.device_traffic import CountedDevice, Crossing, Moved
 from pytest_pinet.evidence.octet_check import CableEnd, check_octets, factor, settled
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, IPV4_UDP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.lab.switch.switchport import Capability
+from pytest_pinet.model.connection import MeasuredFlow
 from pytest_pinet.model.evidence import PortCounters
 from pytest_pinet.model.record.result import CableRecord
 from pytest_pinet.model.traffic import Traffic

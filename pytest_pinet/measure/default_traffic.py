@@ -1,15 +1,10 @@
-"""The default traffic of commands such as ``pinet calibrate``, equal to the gate's, and the ids of the results.
-
-``attempt_at`` is also used by the gate, for comparisons of states and of builds.
-"""
+"""The default traffic of commands such as ``pinet calibrate``, equal to the gate's, and the ids of the results."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_pinet.judge.attempts import Try, attempts_of
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.model.attempt import Attempt
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.metric_key import metric_keys
 from pytest_pinet.model.quantities import Bitrate
@@ -34,12 +29,6 @@ def ways(combination: Combination, requested: Direction | None = None) -> list[D
         topology.runs(requested)
         return [requested]
     return [way for way in (Direction.TX, Direction.RX) if way in topology.directions] or list(topology.directions)
-
-
-def attempt_at(one: Try, way: Direction) -> Attempt:
-    """Return one try as an attempt in this one-way direction: the sum of the counted flows."""
-    chosen = [index for index, flow in enumerate(one.flows) if flow.run.counted and flow.way is way]
-    return attempts_of([one], chosen)[0]
 
 
 def figure_ids(link: Link, traffic: Traffic) -> dict[Direction, str]:

@@ -6,61 +6,61 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pytest_pinet.errors import DroppedLink, LabError, LinkError
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.drops import DropRule
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_checks import CARRIER_TIMEOUT_S
 from pytest_pinet.lab.link.link_cycle import await_links, without_carrier
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import EventKind
 
 
 class LinkDrops:
-    """The drops in the ``tries`` of one measurement, a list that grows. ``link_ups`` as in ``Runs``."""
+    """The drops in the ``connections`` of one measurement, a list that grows. ``link_ups`` as in ``Runs``."""
 
-    def __init__(self, link: Link, tries: Sequence[Try], link_ups: bool, limit: Limit | None) -> None:
+    def __init__(self, link: Link, connections: Sequence[Connection], link_ups: bool, limit: Limit | None) -> None:
         self._link = link
-        self._tries = tries
+        self._connections = connections
         self._link_ups = link_ups
         self._rule = DropRule(_own_carriers(link), limit)
 
     @property
     def is_own(self) -> bool:
-        """Whether only the link of the device under test dropped in the latest try."""
-        return bool(self._tries) and self._rule.is_own(self._tries[-1])
+        """Whether only the link of the device under test dropped in the latest connection."""
+        return bool(self._connections) and self._rule.is_own(self._connections[-1])
 
     def check(self) -> None:
         """Raise DroppedLink if the link of the device under test dropped too often, LinkError if others did."""
-        tries = self._tries
-        if self._rule.too_many(tries):
-            raise self._too_many(tries)
-        if self._rule.lab_is_faulty(tries):
-            lost = [one.excluded for one in tries if one.excluded]
+        connections = self._connections
+        if self._rule.too_many(connections):
+            raise self._too_many(connections)
+        if self._rule.lab_is_faulty(connections):
+            lost = [one.excluded for one in connections if one.excluded]
             raise LinkError(
-                f"{lost[-1]}; this happened in {len(lost)} of {len(tries)} connections",
+                f"{lost[-1]}; this happened in {len(lost)} of {len(connections)} connections",
                 "check cable, connector and power supply; if other kernels hold the link, the driver is at fault",
             )
 
-    def blame(self, error: LabError, lost: Try) -> None:
-        """Raise DroppedLink if the link of the device under test ended the traffic of this try with an error.
+    def blame(self, error: LabError, lost: Connection) -> None:
+        """Raise DroppedLink if the link of the device under test ended the traffic of this connection with an error.
 
         It dropped too often, or is down for longer than a link needs to come up. Raises as ``await_links``.
         """
         if not self._rule.is_own(lost):
             return
-        if self._rule.too_many([*self._tries, lost]):
-            raise self._too_many([*self._tries, lost]) from error
+        if self._rule.too_many([*self._connections, lost]):
+            raise self._too_many([*self._connections, lost]) from error
         with self.coming_back("it dropped", lost):
             await_links(self._link)
-        if max(event.seconds for event in lost.events if event.kind is EventKind.LINK_DOWN) > CARRIER_TIMEOUT_S:
+        if max(event.seconds for event in lost.link_events if event.kind is EventKind.LINK_DOWN) > CARRIER_TIMEOUT_S:
             raise self._not_back("it dropped", lost) from error
 
     @contextmanager
-    def coming_back(self, after: str, lost: Try | None = None) -> Iterator[None]:
+    def coming_back(self, after: str, lost: Connection | None = None) -> Iterator[None]:
         """Raise DroppedLink for a LinkError if only the link of the device under test has no carrier then.
 
-        ``after`` says what happened to the link, which had a carrier before; ``lost`` is the try in which it dropped
-        (default: the latest one).
+        ``after`` says what happened to the link, which had a carrier before; ``lost`` is the connection in which it
+        dropped (default: the latest one).
         """
         try:
             yield
@@ -69,22 +69,22 @@ class LinkDrops:
                 raise self._not_back(after, lost) from error
             raise
 
-    def _not_back(self, after: str, lost: Try | None) -> DroppedLink:
-        last = lost or self._tries[-1]
+    def _not_back(self, after: str, lost: Connection | None) -> DroppedLink:
+        last = lost or self._connections[-1]
         why = f"did not come back within {CARRIER_TIMEOUT_S:.0f} s after {after}"
         return self._dropped(last if self._rule.is_own(last) else None, why)
 
-    def _too_many(self, tries: Sequence[Try]) -> DroppedLink:
-        limit, often = self._rule.limit, self._rule.drops(tries)
-        own = [one for one in tries if self._rule.is_own(one)]
+    def _too_many(self, connections: Sequence[Connection]) -> DroppedLink:
+        limit, often = self._rule.limit, self._rule.drops(connections)
+        own = [one for one in connections if self._rule.is_own(one)]
         times = f"dropped {often} times in" if often > len(own) else "dropped in"
         again = ", again on a fresh link-up" if len(own) > 1 and self._link_ups else ""
         at_most = f"; the limit is max_drops={limit.bound} ({limit.source})" if limit is not None else ""
-        return self._dropped(own[-1], f"{times} {len(own)} of {len(tries)} connections{again}{at_most}")
+        return self._dropped(own[-1], f"{times} {len(own)} of {len(connections)} connections{again}{at_most}")
 
-    def _dropped(self, lost: Try | None, why: str) -> DroppedLink:
+    def _dropped(self, lost: Connection | None, why: str) -> DroppedLink:
         dut = self._link.dut
-        drops = [] if lost is None else [event for event in lost.events if event.kind is EventKind.LINK_DOWN]
+        drops = [] if lost is None else [event for event in lost.link_events if event.kind is EventKind.LINK_DOWN]
         longest = max(drops, key=lambda event: event.seconds, default=None)
         return DroppedLink(
             f"{f'{longest.text}: ' if longest else ''}the link of {dut.endpoint} {why}",

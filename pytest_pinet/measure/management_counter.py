@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from pytest_pinet.evidence.collecting import once_after
 from pytest_pinet.evidence.management_octets import COMMAND, ManagementReading, parse_octets, read_octets
-from pytest_pinet.judge.attempts import MeasuredFlow
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
+from pytest_pinet.model.connection import MeasuredFlow
 from pytest_pinet.model.evidence import ManagementTraffic
 from pytest_pinet.model.lab import VIRTUAL
 
@@ -20,7 +20,7 @@ BEFORE_END_S = 1.0
 
 
 class ManagementCounter:
-    """Reads the octets at the affected ends before the traffic of an attempt, and once near its end.
+    """Reads the octets at the affected ends before the traffic of a connection, and once near its end.
 
     The second reading is a command during the traffic. If an end has a virtual clock, each command during the traffic
     costs it instructions; the traffic tool then reads at the end of the traffic, before reports travel.
@@ -37,7 +37,7 @@ class ManagementCounter:
         self._counted: set[int] = set()
 
     def before(self) -> None:
-        """Read right before the traffic of an attempt."""
+        """Read right before the traffic of a connection."""
         self._late, self._threads = {}, []
         self._before = {index: self._read(index, end) for index, end in self._ends.items()}
 

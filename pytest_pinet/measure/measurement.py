@@ -14,10 +14,9 @@ from typing import TypeVar
 from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import full_all_the_time, kernel_notes, limited_by
 from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, noticed, undisturbed
-from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, first_lines
+from pytest_pinet.judge.circumstances import Circumstances, Excuse
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.preconditions import (
@@ -35,7 +34,8 @@ from pytest_pinet.measure.end_settings import once_per_boot, settings_of
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.conditions import Trouble
+from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
@@ -112,39 +112,39 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             busy: Sequence[Excuse] = (),
             full: Mapping[Direction, str] | None = None,
             capacities: Mapping[str, Bitrate] | None = None,
-            broken: Sequence[str] = (),
+            broken: Sequence[Trouble] = (),
         ) -> MeasurementJudgement:
             here = Circumstances(
                 conditions=runs.conditions.before,
-                ineffective=ineffective_settings(facts, traffic, tries),
-                unanswered=failed_requests(tries),
+                ineffective=ineffective_settings(facts, traffic, connections),
+                unanswered=failed_requests(connections),
                 lossy_ladder="" if ladder is None else ladder.lossy,
                 busy=busy,
                 full=full or {},
                 capacities=capacities or {},
                 # More traffic would only repeat it.
-                broken=broken or management_trouble(runs.tries),
+                broken=broken or management_trouble(runs.connections),
             )
-            return figures(facts, traffic, tries, plan, here)
+            return figures(facts, traffic, connections, plan, here)
 
         # Only one step of a ladder is judged; all of its steps are evidence.
-        tries, sent = (runs.tries, traffic) if ladder is None else ladder.judged
+        connections, sent = (runs.connections, traffic) if ladder is None else ladder.judged
         repeats = 0
 
-        def proof(found: MeasurementJudgement, tries: Sequence[Try]) -> dict[Direction, str]:
-            return full_all_the_time(facts, sent, tries, found.directions, runs.conditions.before)
+        def proof(found: MeasurementJudgement, connections: Sequence[Connection]) -> dict[Direction, str]:
+            return full_all_the_time(facts, sent, connections, found.directions, runs.conditions.before)
 
         def measured() -> MeasurementJudgement:
             """Run the traffic until it decides. A connection with other work is repeated before it is believed.
 
             After a bad verdict, read the evidence that was not read yet.
             """
-            nonlocal tries, sent, repeats
+            nonlocal connections, sent, repeats
             while True:
                 with doing("judge"):
                     found = judged()
                 uncertain = found.wanted is not None or found.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
-                latest = tries[-1]
+                latest = connections[-1]
                 why = disturbed(latest) if uncertain and ladder is None and not latest.excluded else ""
                 if why and repeats < MOST_REPEATS and not proof(found, [latest]):
                     repeats += 1
@@ -158,8 +158,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
                 longer = _at_least(sent, found.wanted_s)
                 one = runs.again(longer, found.wanted if plan.link_ups else Fresh.CONNECTION)
                 if ladder is not None:
-                    tries.append(one)
-                    tries, sent = ladder.judged
+                    connections.append(one)
+                    connections, sent = ladder.judged
 
         found = measured()
         busy: list[Excuse] = []
@@ -167,21 +167,21 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         doubts: list[str] = []
         # The connections without other work decide. If they are too few, more traffic runs, as far as the budget goes.
         while found.verdict is Verdict.FAIL and ladder is None:
-            full = proof(found, tries)
+            full = proof(found, connections)
             if all(way in full for way, one in found.directions.items() if one.verdict is Verdict.FAIL):
                 break
-            kept = undisturbed(tries) if runs.traffic_s < plan.profile.budget_s else None
+            kept = undisturbed(connections) if runs.traffic_s < plan.profile.budget_s else None
             if kept is None:
                 break
             runs.keep(kept)
             found = measured()
         if found.verdict not in GOOD:
-            busy = excuses(runs.tries, left_out=found.verdict is Verdict.INCONCLUSIVE)
+            busy = excuses(runs.connections, left_out=found.verdict is Verdict.INCONCLUSIVE)
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):
-                capacities, doubts = ceilings(link, traffic, runs.tries[0].flows, context.tool)
+                capacities, doubts = ceilings(link, traffic, runs.connections[0].flows, context.tool)
         broke = runs.finish(traffic)
-        found = judged(busy, proof(found, tries), capacities, broke)
+        found = judged(busy, proof(found, connections), capacities, broke)
         if plan.strict:
             found = strictly(found)
     later = _with_duplexes(facts, runs.cables.duplexes)
@@ -195,29 +195,30 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         profile=plan.profile.name,
         started=started,
         seconds=time.monotonic() - clock,
-        evidence=[one.evidence for one in runs.tries],
-        limited_by=limited_by(later, sent, tries, found.directions, runs.conditions.before, capacities),
-        windows=_windows(tries),
+        evidence=[one.evidence for one in runs.connections],
+        limited_by=limited_by(later, sent, connections, found.directions, runs.conditions.before, capacities),
+        windows=_windows(connections),
         ladder=None if ladder is None else ladder.record(),
-        http=_http(tries, traffic),
+        http=_http(connections, traffic),
     )
-    others = [one.text for one in excuses(runs.tries, left_out=True)]
+    others = excuses(runs.connections, left_out=True)
     if not others and found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
-        others = noticed(runs.tries)
+        others = [Excuse(text) for text in noticed(runs.connections)]
     # The reason of the verdict names them already.
-    named = any(line in found.reason for line in first_lines(one.text for one in busy))
+    named = any(one.text in found.reason for one in busy)
+    acts = dict.fromkeys(one.act for one in others if one.act)
     notes = [
-        *kernel_notes(runs.tries),
+        *kernel_notes(runs.connections),
         *parts.notes,
         *unread,
-        *advice(broke),
+        *dict.fromkeys(one.act for one in broke),
         *runs.conditions.notes,
-        *(() if named else first_lines(others)),
-        *(advice(others) if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
+        *(() if named else [one.text for one in others]),
+        *(acts if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
         *doubts,
-        *unseen(traffic, tries),
+        *unseen(traffic, connections),
     ]
-    notes += [*management_notes(runs.tries), *runs.management.uncounted]
+    notes += [*management_notes(runs.connections), *runs.management.uncounted]
     notes += [*tuning_notes(link.tunings), *_ungated(facts, traffic, plan), *_notes_of_traffic(parts)]
     record = result_record(replace(parts, notes=notes))
     context.raw["versions.txt"] = _versions(parts)
@@ -278,13 +279,13 @@ def _ungated(link: LinkFacts, traffic: Traffic, plan: GatePlan) -> list[str]:
     return [f"accepted baseline ignored: it was recorded at full link rate, but links run at {link.scale:g} of it"]
 
 
-def _windows(tries: Sequence[Try]) -> list[WindowRecord]:
-    windows = [(number, one.measurements[0].window) for number, one in enumerate(tries, 1) if one.measurements]
+def _windows(connections: Sequence[Connection]) -> list[WindowRecord]:
+    windows = [(number, one.measurements[0].window) for number, one in enumerate(connections, 1) if one.measurements]
     return [window_record(number, one) for number, one in windows if one is not None]
 
 
-def _http(tries: Sequence[Try], traffic: Traffic) -> HttpRecord | None:
-    reports = [m.http for one in tries if not one.excluded for m in one.measurements if m.http is not None]
+def _http(connections: Sequence[Connection], traffic: Traffic) -> HttpRecord | None:
+    reports = [m.http for one in connections if not one.excluded for m in one.measurements if m.http is not None]
     return http_record(traffic.size, traffic.streams, reports) if reports and isinstance(traffic, HttpTraffic) else None
 
 
@@ -295,10 +296,10 @@ def _notes_of_traffic(parts: ResultParts) -> list[str]:
 
 
 def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement) -> ResultParts:
-    tries = runs.tries
-    last = tries[-1].measurements
-    notes = [note for one in tries for m in one.measurements for note in m.notes]
-    notes += [event.text for one in tries for event in one.events]
+    connections = runs.connections
+    last = connections[-1].measurements
+    notes = [note for one in connections for m in one.measurements for note in m.notes]
+    notes += [event.text for one in connections for event in one.link_events]
     return replace(
         parts_of(link, traffic, found.verdict, found.reason),
         versions=_by_end(link, [m.versions for m in last], traffic),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.errors import InvalidMeasurement
+from pytest_pinet.errors import InvalidMeasurement, with_act
 from pytest_pinet.evidence.preconditions import BUSY_S, read_all
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.preconditions import broke_during, broken, notes, socket_trouble
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.model.conditions import Conditions
+from pytest_pinet.model.conditions import Conditions, Trouble
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.traffic import Traffic
@@ -26,7 +26,7 @@ class Preconditions:
         self._link = link
         self._before = self._read()
         self._seen: list[Conditions] = []
-        refuse([sentence for i, one in enumerate(self._before) for sentence in broken(one, bus=self._bus(i))])
+        refuse([trouble for i, one in enumerate(self._before) for trouble in broken(one, bus=self._bus(i))])
 
     def _bus(self, end: int) -> Bus | None:
         """Return the bus of an end's NIC; None with a virtual clock, where the bus has no meaningful speed."""
@@ -62,18 +62,20 @@ class Preconditions:
         """Notes about the ends that readers of the result need."""
         return notes(self._seen)
 
-    def check_after(self, tries: Sequence[Try], traffic: Traffic, links: Sequence[Link] = ()) -> list[str]:
+    def check_after(
+        self, connections: Sequence[Connection], traffic: Traffic, links: Sequence[Link] = ()
+    ) -> list[Trouble]:
         """Compare the ends with their state before the traffic. Check the segment sizes in the senders' kernels.
 
-        Return a sentence for each fault that occurred meanwhile; the values are then invalid. Raises InvalidMeasurement
+        Return each fault that occurred meanwhile; the values are then invalid. Raises InvalidMeasurement
         for segments smaller than the MTU allows when no MSS was requested.
         """
         pairs = zip(self._before, self._read(), strict=True)
-        broke = [sentence for before, after in pairs for sentence in broke_during(before, after)]
-        for number, one in enumerate(tries):
+        broke = [trouble for before, after in pairs for trouble in broke_during(before, after)]
+        for number, one in enumerate(connections):
             link = links[number] if links else self._link
             if one.excluded:
-                continue  # a link that is down has the smallest segments; this try is not counted
+                continue  # a link that is down has the smallest segments; this connection is not counted
             for measured in one.flows:
                 # A requested MSS is checked in pytest_pinet.judge.preconditions and reported with the result.
                 if measured.flow.sockets is None or traffic.udp or traffic.mss is not None:
@@ -84,7 +86,7 @@ class Preconditions:
         return broke
 
 
-def refuse(sentences: Sequence[str]) -> None:
-    """Raise InvalidMeasurement with all sentences, if there are any."""
-    if sentences:
-        raise InvalidMeasurement("\n".join(dict.fromkeys(sentences)))
+def refuse(troubles: Sequence[Trouble]) -> None:
+    """Raise InvalidMeasurement with all troubles, if there are any."""
+    if troubles:
+        raise InvalidMeasurement("\n".join(dict.fromkeys(with_act(one.text, one.act) for one in troubles)))

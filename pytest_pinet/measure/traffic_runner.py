@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import chain
 from types import TracebackType
 
@@ -14,8 +13,7 @@ from pytest_pinet.errors import InvalidMeasurement, LinkError, TrafficError
 from pytest_pinet.evidence.collecting import Collector, EndReader
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.judge.attempt_level import BROKEN
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
+from pytest_pinet.judge.level import BROKEN
 from pytest_pinet.judge.oracle import counted_share
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
@@ -25,7 +23,8 @@ from pytest_pinet.measure.counter_check import CounterCheck
 from pytest_pinet.measure.link_drops import LinkDrops
 from pytest_pinet.measure.management_counter import ManagementCounter
 from pytest_pinet.measure.preconditions import Preconditions
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.conditions import Trouble
+from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import Event, EventKind, Measurement
@@ -75,8 +74,8 @@ class Runs:
         self._link = link = context.link
         self._lasts_s = lasts_s
         self._link_ups = link_ups
-        self.tries: list[Try] = []
-        self._drops = LinkDrops(link, self.tries, link_ups, max_drops)
+        self.connections: list[Connection] = []
+        self._drops = LinkDrops(link, self.connections, link_ups, max_drops)
         self._stack = ExitStack()
         # By the number of the end.
         self._observers: dict[int, Observer] = {}
@@ -105,7 +104,7 @@ class Runs:
     ) -> None:
         self._stack.close()
         raw = self._context.raw
-        raw.update(_printed(self.tries))
+        raw.update(_printed(self.connections))
         raw.update({f"{index}-observer.txt": one.text for index, one in self._observers.items()})
         raw.update(self.collector.raw())
         raw.update(self.management.raw())
@@ -113,15 +112,15 @@ class Runs:
 
     @property
     def traffic_s(self) -> float:
-        """The seconds of all tries so far."""
-        return sum(one.seconds for one in self.tries)
+        """The seconds of all connections so far."""
+        return sum(one.lasted_s for one in self.connections)
 
-    def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Try:
+    def again(self, traffic: Traffic, fresh: Fresh = Fresh.CONNECTION) -> Connection:
         """Run the traffic once more. With Fresh.LINK, first take the link of the device under test down and up.
 
-        So does the try after one in which that link dropped. A try in which a link dropped is kept but not counted.
-        Raises LabError (DroppedLink if the link of the device under test drops again or does not come back, LinkError
-        if other links drop repeatedly, or links do not come back as before) and UnsupportedError.
+        So does the connection after one in which that link dropped. A connection in which a link dropped is kept, but
+        does not count. Raises LabError (DroppedLink if the link of the device under test drops again or does not come
+        back, LinkError if other links drop repeatedly, or links do not come back as before) and UnsupportedError.
         """
         if self._link_ups and self._drops.is_own:
             fresh = Fresh.LINK
@@ -134,7 +133,7 @@ class Runs:
             # Each step of a ladder is a measurement of its own.
             self.read_rest()
         self._sent = traffic
-        number = len(self.tries) + 1
+        number = len(self.connections) + 1
         what = f"{traffic.key} {traffic.direction} #{number}"
         with doing(f"measure {what}"):
             one = self._once(traffic, fresh, number, LEAD_S)
@@ -143,7 +142,7 @@ class Runs:
             with doing(f"measure {what} again, because flows began {one.skew_s * 1000:.0f} ms apart"):
                 again = self._once(traffic, Fresh.CONNECTION, number, LONG_LEAD_S)
             one = replace(again, fresh=fresh, discarded=late)
-        self.tries.append(one)
+        self.connections.append(one)
         # Keep a copy: a tuning inside of a test changes the link.
         self._links.append(replace(self._link))
         if one.excluded:
@@ -151,15 +150,15 @@ class Runs:
         return one
 
     def set_aside(self, why: str) -> None:
-        """Do not count the latest try, for a reason beside the link, which is looked for in the next one, too."""
+        """Do not count the latest connection, for a reason beside the link. The next one is looked at, too."""
         self.collector.renew()
-        self.tries[-1] = replace(self.tries[-1], excluded=why, beside_link=True)
+        self.connections[-1] = replace(self.connections[-1], excluded=why, beside_link=True)
 
-    def keep(self, tries: Sequence[Try]) -> None:
-        """Replace the tries, in the same list, by copies of which fewer count."""
-        self.tries[:] = tries
+    def keep(self, connections: Sequence[Connection]) -> None:
+        """Replace the connections, in the same list, by copies of which fewer count."""
+        self.connections[:] = connections
 
-    def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Try:
+    def _once(self, traffic: Traffic, fresh: Fresh, number: int, lead_s: float) -> Connection:
         """Run the traffic once on its own connections. With several flows, clients start ``lead_s`` before them."""
         link, watch, collector = self._link, self._context.watch, self.collector
         virtual = {end.shell.name for end in link.ends if end.endpoint.node.clock == VIRTUAL}
@@ -168,7 +167,6 @@ class Runs:
             # time in each run.
             watch = self.management.watching(collector.watching(watch, traffic.seconds), traffic.seconds)
         collector.before(number)
-        started = datetime.now(UTC)
         clock = time.monotonic()
         for observer in self._observers.values():
             observer.ensure(traffic.seconds + GRACE_S)
@@ -179,18 +177,26 @@ class Runs:
             measurements = measure_together(tool, jobs, self._progress(traffic, number), watch, lead_s)
         except (LinkError, TrafficError) as error:
             events, dropped = self._seen(clock)
-            self._drops.blame(error, Try(fresh, started, 0.0, (), (), tuple(events), dropped=dropped))
+            self._drops.blame(error, Connection((), fresh, tuple(events), dropped=dropped))
             raise
         events, dropped = self._seen(clock)
-        seconds = time.monotonic() - clock
+        lasted_s = time.monotonic() - clock
         evidence = collector.after(_lasted_s(measurements))
         events += [event for measurement in measurements for event in measurement.events]
         broken = next((event.text for event in events if event.kind in BROKEN), "")
         flows = _flows(link, traffic, measurements)
         own = self.management.after(flows, _at_end(jobs, measurements))
         evidence = tuple(replace(one, management=own.get(index)) for index, one in enumerate(evidence))
-        ran = tuple(measurements)
-        return Try(fresh, started, seconds, flows, ran, tuple(events), broken, evidence, dropped=dropped)
+        return Connection(
+            flows,
+            fresh,
+            tuple(events),
+            excluded=broken,
+            evidence=evidence,
+            measurements=tuple(measurements),
+            dropped=dropped,
+            lasted_s=lasted_s,
+        )
 
     def _seen(self, clock: float) -> tuple[list[Event], tuple[int, ...]]:
         """Return the events at all ends since this time, and the end of each drop of a link."""
@@ -242,7 +248,7 @@ class Runs:
 
     def _after_a_drop(self) -> None:
         self._drops.check()
-        # The evidence of a dropped try explains no value, so the next try gets its own evidence.
+        # The evidence of a dropped connection explains no value, so the next connection gets its own evidence.
         self.read_rest()
         with self._drops.coming_back("it dropped") if self._drops.is_own else nullcontext():
             self.restart_counting()
@@ -257,24 +263,24 @@ class Runs:
         await_links(self._link, same)
         self.cables.rebase()
         self._forget_carriers()
-        self._counted_from = len(self.tries)
+        self._counted_from = len(self.connections)
 
     def _forget_carriers(self) -> None:
         """Make observers ignore earlier carrier changes: they are already reported, or were made on purpose."""
         for index, observer in self._observers.items():
             observer.accept(self.cables.carrier_changes[index])
 
-    def finish(self, traffic: Traffic) -> list[str]:
-        """Check ends and cables again. Return a sentence for each new fault of an end: its power, its bus, its ssh.
+    def finish(self, traffic: Traffic) -> list[Trouble]:
+        """Check ends and cables again. Return each new fault of an end: its power, its bus, its ssh.
 
         Raises InvalidMeasurement or TrafficError if the values do not measure the requested traffic.
         """
         with doing("check ends and cables again"):
             self.read_rest()
-            broke = self.conditions.check_after(self.tries, traffic, self._links)
-            counted = self.tries[self._counted_from :]
+            broke = self.conditions.check_after(self.connections, traffic, self._links)
+            counted = self.connections[self._counted_from :]
             ran = [both for one in counted for both in (one, one.discarded) if both is not None]
-            own = management_trouble(self.tries)
+            own = management_trouble(self.connections)
             try:
                 self.cables.check([flow for one in ran for flow in one.flows], traffic)
             except InvalidMeasurement:
@@ -284,11 +290,11 @@ class Runs:
             return [*broke, *own]
 
     def read_rest(self) -> None:
-        """Store the counters of tries without evidence of their own in the evidence of the last try."""
-        if self.tries and (found := self.collector.rest(_lasted_s(self.tries[-1].measurements))):
-            own = [one.management for one in self.tries[-1].evidence]
+        """Store the counters of connections without evidence of their own in the evidence of the last connection."""
+        if self.connections and (found := self.collector.rest(_lasted_s(self.connections[-1].measurements))):
+            own = [one.management for one in self.connections[-1].evidence]
             merged = tuple(replace(one, management=counted) for one, counted in zip(found, own, strict=True))
-            self.tries[-1] = replace(self.tries[-1], evidence=merged)
+            self.connections[-1] = replace(self.connections[-1], evidence=merged)
 
 
 def _jobs(link: Link, traffic: Traffic, at_end: Mapping[str, str]) -> list[TrafficJob]:
@@ -326,17 +332,17 @@ def _lasted_s(measurements: Sequence[Measurement]) -> float:
     return max((sum(sample.seconds for sample in flow.samples) for flow in flows), default=0.0)
 
 
-def _printed(tries: Sequence[Try]) -> dict[str, str]:
-    """Return the output of every process by file name; names of repeats begin with the number of the try."""
+def _printed(connections: Sequence[Connection]) -> dict[str, str]:
+    """Return the output of every process by file name; names of repeats begin with the number of the connection."""
     found = {}
-    for number, one in enumerate(tries, 1):
+    for number, one in enumerate(connections, 1):
         found.update(_printed_by(one, "" if number == 1 else f"{number}-"))
         if one.discarded is not None:
             found.update(_printed_by(one.discarded, f"{number}-not-counted-"))
     return found
 
 
-def _printed_by(one: Try, prefix: str) -> dict[str, str]:
+def _printed_by(one: Connection, prefix: str) -> dict[str, str]:
     if len(one.measurements) == 1:
         return {f"{prefix}{name}": text for name, text in one.measurements[0].raw.items()}
     runs = dict.fromkeys(flow.run for flow in one.flows)

@@ -6,6 +6,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """What makes a value invalid, in one sentence, and what to do about it; empty if that is not known."""
+
+    text: str
+    act: str = ""
+
+
+@dataclass(frozen=True)
 class PcieLink:
     """A PCIe link: GT/s per lane, number of lanes, and the largest payload of its packets (MPS) in bytes.
 

@@ -6,11 +6,22 @@ A form has no character that a shell, a glob or the option parser of a program r
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 
 from pytest_pinet.execution.names import shown
 
 MAX_PORT = 65_535
+
+
+class Template(str):
+    """The text behind a ``!template`` tag, which is filled in when the lab is up."""
+
+    __slots__ = ()
+
+    def get_identifiers(self) -> list[str]:
+        """Return the names of the variables in this text."""
+        return string.Template(self).get_identifiers()
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
+from typing import Annotated
 
+from pydantic import AfterValidator, ValidationInfo, WrapValidator
+
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.model.fields import (
+    NO_KEY,
+    ONLY_KNOWN_KEYS,
+    SET_LATER,
+    UNIQUE,
+    Clock,
+    Cores,
+    Driver,
+    LinkSpeed,
+    Mtu,
+    Name,
+    Text,
+    UnknownName,
+    in_file,
+    one_of,
+)
 from pytest_pinet.model.quantities import Bitrate
 
 
@@ -26,6 +47,9 @@ KERNEL_BUSES: dict[str, tuple[str, ...]] = {"usb": ("usb",), "pci": ("pci", "vir
 BUS_WORDS: dict[Bus, str] = {Bus.USB2: "usb", Bus.USB3: "usb", Bus.PCIE2X1: "pci", Bus.PCIE3X1: "pci"}
 # The catalogue's word for a NIC whose source does not name its driver.
 UNKNOWN_DRIVER = "not stated"
+
+BUSES = tuple(sorted(bus.value for bus in Bus))
+BusName = Annotated[str, *one_of("bus", BUSES), AfterValidator(Bus)]
 
 # The most that a bus carries in one direction, including the bus's own headers. USB 2: 13 bulk packets of 512 bytes in
 # each of 8000 microframes a second (USB 2.0, table 5-10). USB 3: 5 GT/s with 8b/10b. PCIe 2.0 x1: 5 GT/s with 8b/10b.
@@ -48,46 +72,103 @@ BUS_FALLBACK: dict[Bus, tuple[Bus, ...]] = {
 }
 
 
+def _own_nic(name: str, info: ValidationInfo[Hardware]) -> str:
+    assert info.context is not None
+    return info.context.nic(name).name
+
+
+def _ascending(speeds: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(speeds))
+
+
+_OwnNic = Annotated[Name, AfterValidator(_own_nic)]
+# Only the catalogue has NICs whose driver is not known.
+_DriverOfNic = Annotated[Driver, WrapValidator(lambda value, check: value if value == UNKNOWN_DRIVER else check(value))]
+
+
 @dataclass(frozen=True)
 class Board:
-    """A board model. ``buses`` are the buses for add-on NICs; ``onboard`` is the catalogue name of the onboard NIC.
+    """A board: a new one, or changes to a board of the catalogue."""
 
-    ``model`` is the name in the board's device tree (/proc/device-tree/model), without revision. None: not known.
-    """
+    __pydantic_config__ = ONLY_KNOWN_KEYS
 
-    name: str
-    title: str
-    clock_mhz: int
-    cores: int
-    buses: tuple[Bus, ...]
-    onboard: str | None
-    sources: tuple[str, ...] = ()
-    model: str | None = None
+    name: Annotated[str, *SET_LATER]
+    title: Annotated[str, *in_file(Text)]
+    clock_mhz: Annotated[int, *in_file(Clock, "stock clock of the processor")]
+    cores: Annotated[int, *in_file(Cores)]
+    buses: Annotated[tuple[Bus, ...], *in_file(tuple[BusName, ...], "buses that an add-on NIC can use")]
+    onboard: Annotated[str | None, *in_file(_OwnNic | None, "catalogue name of the board's own NIC", default=None)]
+    sources: Annotated[tuple[str, ...], *in_file(tuple[Text, ...])] = ()
+    model: Annotated[
+        str | None,
+        *in_file(
+            Text | None,
+            "name in /proc/device-tree/model, without revision; a new board without it is not checked",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
 class Nic:
-    """A NIC by its chip. ``speeds_mbps`` are the link speeds that it negotiates, ascending.
+    """A NIC by its chip: a new one, or changes to a NIC of the catalogue.
 
-    ``ids`` are the vendor and device numbers of the chip, such as ``usb:0bda:8153``.
+    ``speeds_mbps`` are ascending. ``ids`` are the vendor and device numbers of the chip, such as ``usb:0bda:8153``;
+    only the catalogue has them.
     """
 
-    name: str
-    title: str
-    chip: str
-    driver: str
-    bus: Bus
-    speeds_mbps: tuple[int, ...]
-    mtu_max: int = 1500
-    products: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    traits: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    name: Annotated[str, *SET_LATER]
+    title: Annotated[str, *in_file(Text)]
+    chip: Annotated[str, *in_file(Text)]
+    driver: Annotated[str, *in_file(_DriverOfNic, "the kernel module")]
+    bus: Annotated[Bus, *in_file(BusName)]
+    speeds_mbps: Annotated[
+        tuple[int, ...],
+        *in_file(
+            Annotated[tuple[LinkSpeed, ...], *UNIQUE, AfterValidator(_ascending)],
+            "link speeds that the NIC can negotiate",
+        ),
+    ]
+    mtu_max: Annotated[int, *in_file(Mtu)] = 1500
+    products: Annotated[tuple[str, ...], *in_file(tuple[Name, ...], "other names of this NIC")] = ()
+    ids: Annotated[tuple[str, ...], *NO_KEY] = ()
+    traits: Annotated[tuple[str, ...], *in_file(tuple[Text, ...])] = ()
+    sources: Annotated[tuple[str, ...], *in_file(tuple[Text, ...])] = ()
 
     @property
     def speed_mbps(self) -> int:
         """The rated (highest) link speed in Mbit/s."""
         return self.speeds_mbps[-1]
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The boards and NICs that a lab file can name: the catalogue, with the additions and changes of the file."""
+
+    boards: Mapping[str, Board]
+    nics: Mapping[str, Nic]
+
+    def board(self, name: str) -> Board:
+        """Return the board of this name. Raises UnknownName."""
+        if name not in self.boards:
+            raise UnknownName(unknown("board", name, self.boards))
+        return self.boards[name]
+
+    def nic(self, name: str) -> Nic:
+        """Return the NIC of this catalogue or product name. Raises UnknownName."""
+        chip = self.nic_name(name)
+        if chip not in self.nics:
+            raise UnknownName(unknown("NIC", name, {*self.nics, *self._products}))
+        return self.nics[chip]
+
+    def nic_name(self, name: str) -> str:
+        """Return the catalogue name of a catalogue or product name; an unknown name is returned unchanged."""
+        return name if name in self.nics else self._products.get(name, name)
+
+    @cached_property
+    def _products(self) -> dict[str, str]:
+        return {product: nic.name for nic in self.nics.values() for product in nic.products}
 
 
 @dataclass(frozen=True)

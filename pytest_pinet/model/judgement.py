@@ -5,28 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.measurement import Event, Flow, Sample
+from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
-
-
-@dataclass(frozen=True)
-class JudgedAttempt:
-    """One connection as results show it; ``seconds`` are counted, after ``warmup_s``.
-
-    ``excluded`` says why the connection gives no value (empty: it gives one).
-    """
-
-    fresh: Fresh
-    goodput: Bitrate
-    seconds: float
-    warmup_s: float
-    events: tuple[Event, ...] = ()
-    excluded: str = ""
-    samples: tuple[Sample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +47,7 @@ class BaselineDifference:
 class DirectionJudgement:
     """One direction: the goodput of all its flows together, the limit on it, and the verdict.
 
-    ``flows`` are pooled over all counted attempts. ``interval`` (bit/s): the goodput is outside of it
+    ``flows`` are pooled over all counted connections. ``interval`` (bit/s): the goodput is outside of it
     with a probability of at most ``error_rate``.
     ``oracle`` is the physical limit and ``because`` says what sets it. ``stopped`` says why traffic stopped. ``state``
     is the outcome of a suspicion (``confirmed``, ``cleared``, ``undecided``; empty: there was none).
@@ -81,7 +65,7 @@ class DirectionJudgement:
     stopped: str = ""
     state: str = ""
     flows: tuple[Flow, ...] = ()
-    attempts: tuple[JudgedAttempt, ...] = ()
+    connections: tuple[Connection, ...] = ()
     extras: tuple[ExtraJudgement, ...] = ()
     baseline: BaselineDifference | None = None
 
@@ -120,8 +104,8 @@ class EvennessJudgement:
 class MeasurementJudgement:
     """The judgement of a whole measurement; ``verdict`` is the worst verdict in it and ``reason`` says why.
 
-    ``wanted`` is what must be fresh for another attempt; None if every verdict is final. ``wanted_s`` is the length of
-    that attempt if it must be longer than usual, else 0.
+    ``wanted`` is what must be fresh for another connection; None if every verdict is final. ``wanted_s`` is the
+    length of that connection if it must be longer than usual, else 0.
     """
 
     verdict: Verdict

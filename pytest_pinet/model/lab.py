@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from pydantic import AfterValidator, Strict, ValidationInfo
 
 from pytest_pinet.errors import Where
-from pytest_pinet.model.hardware import UNKNOWN_DRIVER, Board, Bus, Nic
+from pytest_pinet.execution.names import unknown
+from pytest_pinet.model.fields import (
+    NO_KEY,
+    ONLY_KNOWN_KEYS,
+    SET_LATER,
+    TWO,
+    UNIQUE,
+    BootTimeout,
+    BusInfo,
+    Device,
+    Drivers,
+    Launcher,
+    LinkShare,
+    Mac,
+    ManagementOf,
+    Mbps,
+    Members,
+    Name,
+    PlaceName,
+    PortAddress,
+    Tool,
+    UnknownName,
+    in_file,
+    one_of,
+)
+from pytest_pinet.model.hardware import KERNEL_BUSES, UNKNOWN_DRIVER, Board, Bus, Hardware, Nic
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.management import Management
 from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
+FIGURES = ("emulated", "measured")
+# The kinds of power outlets that a launcher can provide. The words are labgrid's models of a NetworkPowerPort.
+OUTLETS = ("poe_mib", "rest", "shelly_gen2")
 # What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine. Exact boards
 # are virt, or one of EXACT_MACHINES, which no launcher can run.
 EXACT_MACHINES = ("virt-slot",)
@@ -39,32 +70,101 @@ class PortRef:
 
 
 @dataclass(frozen=True)
+class Names(Hardware):
+    """What the names in a lab file mean: boards, NICs and switches."""
+
+    switches: Mapping[str, Switch]
+
+    def port(self, address: str) -> PortRef:
+        """Return the port of an address such as ``sw1/p1``. Raises UnknownName."""
+        switch, port = address.split("/", 1)
+        if switch not in self.switches:
+            raise UnknownName(unknown("switch", switch, self.switches))
+        if port not in self.switches[switch].ports:
+            raise UnknownName(unknown("port", port, self.switches[switch].ports, f"switch {switch}"))
+        return PortRef(switch, port)
+
+
+def _named_board(name: str, info: ValidationInfo[Names]) -> Board:
+    assert info.context is not None
+    return info.context.board(name)
+
+
+def _named_nic(name: str, info: ValidationInfo[Names]) -> Nic:
+    assert info.context is not None
+    return info.context.nic(name)
+
+
+def _named_port(address: str, info: ValidationInfo[Names]) -> PortRef:
+    assert info.context is not None
+    return info.context.port(address)
+
+
+_BoardName = Annotated[Name, AfterValidator(_named_board)]
+_NicName = Annotated[Name, AfterValidator(_named_nic)]
+_Port = Annotated[PortAddress, AfterValidator(_named_port)]
+
+
+@dataclass(frozen=True)
 class Interface:
-    """A NIC in a node, cabled to a switch port.
+    """A NIC of a node, and the switch port that its cable ends in.
 
-    ``name`` is its key in the lab file (``onboard``, or a name that the user chose), ``device`` the network device
-    (``eth0``), ``label`` the word for ids: ``onboard`` or the NIC's catalogue name.
+    ``name`` is its key in the lab file (``onboard``, or a name that the user chose), ``label`` the word for ids:
+    ``onboard`` or the NIC's catalogue name.
 
-    A NIC is found by ``mac``, else by ``bus_info`` (its place on the bus, as ``ethtool -i`` prints it), else by its
-    driver on the bus ``found_on`` (a key of KERNEL_BUSES), else by its name. The onboard NIC is found by the device
-    tree, unless ``is_named``: the lab file names its device. Until a NIC is found on the running board, ``device`` is
-    only a guess. ``drivers`` are the accepted drivers; empty: that of the catalogue.
+    A NIC is found by ``mac``, else by ``bus_info``, else by its driver on the bus ``found_on`` (a key of KERNEL_BUSES),
+    else by its name. The onboard NIC is found by the device tree, unless ``is_named``: the lab file names its device.
+    Until a NIC is found on the running board, ``device`` is only a guess. ``bus`` is the bus of the board that the NIC
+    uses.
     """
 
-    node: str
-    name: str
-    label: str
-    nic: Nic
-    bus: Bus
-    device: str
-    port: PortRef
-    speed_mbps: int
-    where: Where
-    is_named: bool = False
-    mac: str | None = None
-    bus_info: str | None = None
-    drivers: tuple[str, ...] = ()
-    found_on: str | None = None
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    node: Annotated[str, *SET_LATER]
+    name: Annotated[str, *SET_LATER]
+    label: Annotated[str, *SET_LATER]
+    nic: Annotated[
+        Nic,
+        *in_file(_NicName | None, "catalogue or product name; may be left out for 'onboard'", default=None),
+    ]
+    bus: Annotated[Bus, *SET_LATER]
+    device: Annotated[
+        str,
+        *in_file(
+            Device | None,
+            "network device, if the NIC is found by its name; default: the board's own NIC for onboard, then eth1 and "
+            "so on",
+            default=None,
+        ),
+    ]
+    port: Annotated[PortRef, *in_file(_Port, "switch/port")]
+    speed_mbps: Annotated[
+        int,
+        *in_file(Mbps | None, "link speed, if it is lower than the rated speed", default=None, key="speed"),
+    ]
+    where: Annotated[Where, *SET_LATER]
+    is_named: Annotated[bool, *NO_KEY] = False
+    mac: Annotated[str | None, *in_file(Mac | None, "MAC address; the NIC is found by it, whatever its name")] = None
+    bus_info: Annotated[
+        str | None,
+        *in_file(BusInfo | None, "place on the bus, as ethtool -i prints it; without mac, the NIC is found by it"),
+    ] = None
+    drivers: Annotated[
+        tuple[str, ...],
+        *in_file(
+            Annotated[Drivers, *UNIQUE] | None,
+            "accepted driver, or a list; default: that of the catalogue",
+            key="driver",
+        ),
+    ] = ()
+    found_on: Annotated[
+        str | None,
+        *in_file(
+            Annotated[str, *one_of("bus", tuple(KERNEL_BUSES))] | None,
+            "the NIC is found by its driver on this bus, if it is the only one; without mac and bus_info",
+            key="bus",
+        ),
+    ] = None
 
     @property
     def accepted_drivers(self) -> tuple[str, ...]:
@@ -91,33 +191,91 @@ def names_of(interface: Interface) -> set[str]:
     return {interface.label, interface.nic.name, *interface.nic.products}
 
 
+def _named(interfaces: Mapping[str, Interface]) -> tuple[Interface, ...]:
+    return tuple(replace(interface, name=name) for name, interface in interfaces.items())
+
+
 @dataclass(frozen=True)
 class Node:
-    """One board in the lab; ``place`` is its labgrid place, ``target`` its role in the environment file.
+    """One board in the lab.
 
-    ``outlet`` is the kind of power outlet that the launcher provides (None: the launcher's choice). ``runner``: the
-    node is the machine that pytest runs on; it is only a peer and needs no target. ``machine`` is what the launcher
-    runs as this board (None: the launcher's choice). ``user`` is the account that the launcher creates there (None:
-    root). ``clock`` is the node's clock. With a virtual clock a second is a fixed number of instructions, so goodput is
-    taken from this node's end in both directions. ``management`` is how commands reach the node (None: not in the lab
-    file, so the interface of the ssh connection decides). ``manager`` is what configures the NICs of an emulated board
-    (None: nothing does).
+    ``place`` is its labgrid place, ``target`` its role in the environment file. None as ``outlet``, ``machine`` or
+    ``user``: the launcher's choice. With a virtual clock a second is a fixed number of instructions, so goodput is
+    taken from this node's end in both directions.
     """
 
-    name: str
-    board: Board
-    place: str
-    target: str
-    interfaces: tuple[Interface, ...]
-    where: Where
-    boot_timeout_s: float = 180.0
-    outlet: str | None = None
-    runner: bool = False
-    machine: str | None = None
-    clock: str = WALL
-    user: str | None = None
-    management: Management | None = None
-    manager: str | None = None
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    name: Annotated[str, *SET_LATER]
+    board: Annotated[Board, *in_file(_BoardName)]
+    place: Annotated[str, *in_file(PlaceName | None, "labgrid place, by default the node's name", default=None)]
+    target: Annotated[str, *in_file(PlaceName | None, "key under 'targets', by default the node's name", default=None)]
+    interfaces: Annotated[
+        tuple[Interface, ...],
+        *in_file(Annotated[dict[Name, Interface], AfterValidator(_named)], minProperties=1),
+    ]
+    where: Annotated[Where, *SET_LATER]
+    boot_timeout_s: Annotated[
+        float,
+        *in_file(
+            BootTimeout | None,
+            "longest time from power-on to ssh, by default 180 s; 300 s for boards with one core",
+            default=None,
+            key="boot_timeout",
+        ),
+    ]
+    outlet: Annotated[
+        str | None,
+        *in_file(
+            Annotated[str, *one_of("kind of outlet", OUTLETS)] | None,
+            "kind of power switch that the launcher provides for this node; only in a lab with a launcher",
+        ),
+    ] = None
+    runner: Annotated[
+        bool,
+        *in_file(
+            Annotated[bool, Strict()],
+            "this node is the machine that pytest runs on: it is only a peer, and has no target",
+        ),
+    ] = False
+    machine: Annotated[
+        str | None,
+        *in_file(
+            Annotated[str, *one_of("machine", MACHINES)] | None,
+            "kind of machine that the launcher runs as this board; only in a lab with a launcher",
+        ),
+    ] = None
+    clock: Annotated[
+        str,
+        *in_file(
+            Annotated[str, *one_of("clock", CLOCKS)],
+            "clock of the board; virtual: counts instructions; goodput is per second of this clock; exact: a board of "
+            "`pinet gate --exact`, whose values repeat to the last digit",
+        ),
+    ] = WALL
+    user: Annotated[
+        str | None,
+        *in_file(
+            Annotated[str, *one_of("user", USERS)] | None,
+            "account of an emulated board; pi: a user with sudo, and root cannot log in; default: root",
+        ),
+    ] = None
+    management: Annotated[
+        Management | None,
+        *in_file(
+            ManagementOf | None,
+            "how commands reach the node: separate (an interface of its own), same (the onboard interface, or else the "
+            "first one, which is also under test), vlan:N (a tagged VLAN on that interface), wifi or serial; by "
+            "default the interface that the ssh connection uses decides",
+        ),
+    ] = None
+    manager: Annotated[
+        str | None,
+        *in_file(
+            Annotated[str, *one_of("network manager", MANAGERS)] | None,
+            "what configures the NICs of an emulated board, which then runs systemd; default: nothing",
+        ),
+    ] = None
 
     @property
     def carrying(self) -> Interface | None:
@@ -169,13 +327,17 @@ class Switch:
 
 @dataclass(frozen=True)
 class Uplink:
-    """A cable between two switches. Only one group of ports can use it at a time, so it has its own place to lease."""
+    """A cable between two switches. One group of ports at a time uses it, so it is leased like a node."""
 
-    name: str
-    ports: tuple[PortRef, PortRef]
-    place: str
-    speed_mbps: int
-    where: Where
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    name: Annotated[str, *SET_LATER]
+    ports: Annotated[
+        tuple[PortRef, PortRef], *in_file(Annotated[tuple[_Port, ...], *TWO], "one port on each of two switches")
+    ]
+    place: Annotated[str, *in_file(PlaceName | None, "labgrid place, by default the uplink's name", default=None)]
+    speed_mbps: Annotated[int, *in_file(Mbps, "link speed of the cable, such as 1 Gbit/s", key="speed")]
+    where: Annotated[Where, *SET_LATER]
 
     def port_on(self, switch: str) -> str | None:
         """Return the name of the uplink's port on this switch, or None if the uplink does not lead to the switch."""
@@ -202,29 +364,55 @@ class Scale:
 
 @dataclass(frozen=True)
 class Lab:
-    """Everything in a lab file that is not labgrid's.
+    """The parts of the lab that labgrid does not describe.
 
-    ``launcher`` names the program that starts and stops the lab (None: the lab is always there). ``figures`` is the
-    word for the lab's values in reports: ``measured`` (hardware) or ``emulated`` (software sets the rates). ``domains``
-    are the contention domains: each allows one measurement at a time. ``scale`` is the share of their rate at which the
-    launcher runs links (None: the launcher finds the share). ``traffic_tool`` names the tool for TCP and UDP,
-    ``http_tool`` the tool for HTTP. ``has_coordinator``: the nodes are leased at labgrid's coordinator. Without one, a
-    lock file on each board leases it.
+    ``launcher`` names the program that starts and stops the lab (None: the lab is always there). ``domains`` are the
+    contention domains with the names of their nodes. ``scale`` None: the launcher finds the share.
+    ``has_coordinator``: the nodes are leased at labgrid's coordinator; if not, by a lock file on each board.
     """
 
-    name: str
-    file: str
-    nodes: Mapping[str, Node]
+    __pydantic_config__ = ONLY_KNOWN_KEYS
+
+    name: Annotated[str, *in_file(Name | None, "by default the file's name", default=None)]
+    file: Annotated[str, *SET_LATER]
+    nodes: Annotated[Mapping[str, Node], *in_file(dict[Name, Node], minProperties=1)]
     switches: Mapping[str, Switch]
-    limits: tuple[Limit, ...] = ()
-    launcher: str | None = None
-    figures: str = "measured"
-    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    uplinks: Mapping[str, Uplink] = field(default_factory=dict)
-    scale: float | None = 1.0
-    traffic_tool: str = "iperf3"
-    http_tool: str = "wrk"
-    has_coordinator: bool = True
+    limits: Annotated[tuple[Limit, ...], *NO_KEY] = ()
+    launcher: Annotated[
+        str | None,
+        *in_file(
+            Launcher | None,
+            "program that starts the lab: virtual, or a launcher of an installed package; by default none",
+        ),
+    ] = None
+    figures: Annotated[
+        str,
+        *in_file(
+            Annotated[str, *one_of("kind of values", FIGURES)] | None,
+            "how reports label the values of this lab; by default emulated for a lab with a launcher",
+        ),
+    ] = "measured"
+    domains: Annotated[
+        Mapping[str, tuple[str, ...]],
+        *in_file(
+            dict[Name, Annotated[Members, *UNIQUE]],
+            "contention domains: node names or globs ('*': all); each domain runs one measurement at a time",
+        ),
+    ] = field(default_factory=dict)
+    uplinks: Annotated[Mapping[str, Uplink], *in_file(dict[Name, Uplink], "cables between switches")] = field(
+        default_factory=dict
+    )
+    scale: Annotated[
+        float | None,
+        *in_file(
+            LinkShare,
+            "share of their rate at which the launcher runs links; auto: a tenth if a trial shows that the machine is "
+            "too slow for the full rate. Reported values are converted to the full rate",
+        ),
+    ] = 1.0
+    traffic_tool: Annotated[str, *in_file(Tool | None, "tool for TCP and UDP")] = "iperf3"
+    http_tool: Annotated[str, *in_file(Tool | None, "tool for HTTP")] = "wrk"
+    has_coordinator: Annotated[bool, *NO_KEY] = True
 
     def tool_for(self, traffic: Traffic) -> str:
         """Return the name of the tool that measures this traffic."""

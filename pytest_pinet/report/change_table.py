@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from pytest_pinet.execution.names import is_url
 from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure, instructions_of
 from pytest_pinet.history.results_file import moment
+from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import MetricOutcome, Verdict
-from pytest_pinet.report.build_source import kernel_words, source_lines
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_text import (
     MARK,
@@ -33,6 +35,9 @@ from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
 from pytest_pinet.report.text_wrap import WIDTH, copyable, first_paragraph, plain, wrap
 
+_SHORT = 12
+_KERNEL_ORG = re.compile(r"(?:https|git)://git\.kernel\.org/")
+_GITHUB = re.compile(r"https://(?:www\.)?github\.com/")
 _HEADER = ("metric", "A", "B", "change", "outcome")
 # What A is if it has no build, by the baseline of the run.
 _OWN = {"accepted": "the accepted baselines", EXACT: "the stock kernel of the exact boards"}
@@ -47,6 +52,50 @@ VERDICTS = {
 }
 # All others are in capitals, so that they are visible without colours.
 GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
+
+
+def kernel_words(source: BuildSource | None) -> str:
+    """Return the short name of the source for a line of text: ``v6.12.25-rc1-3-g1f2e3d4c5d6e (1f2e3d4c5d6e)``."""
+    if source is None:
+        return ""
+    commit = source.commit[:_SHORT]
+    if source.describe and commit:
+        return source.describe if commit in source.describe else f"{source.describe} ({commit})"
+    return source.describe or (f"commit {commit}" if commit else "")
+
+
+def commit_url(source: BuildSource) -> str:
+    """Return the page of the commit on the web; empty if its server is not known."""
+    tree = source.tree.rstrip("/")
+    if not source.commit:
+        return ""
+    if _KERNEL_ORG.match(tree):
+        return f"https://{tree.partition('://')[2]}/commit/?id={source.commit}"
+    if _GITHUB.match(tree):
+        return f"{tree.removesuffix('.git')}/commit/{source.commit}"
+    if tree.startswith("https://") and "gitlab" in tree:
+        return f"{tree.removesuffix('.git')}/-/commit/{source.commit}"
+    return ""
+
+
+def source_lines(source: BuildSource, folder: str = "") -> list[tuple[str, str]]:
+    """Return lines on the source, each with the address that it links to, or none.
+
+    ``folder`` is the address of the run folder.
+    """
+    lines = []
+    if words := kernel_words(source):
+        branch = f", branch {source.branch}" if source.branch else ""
+        tree = f" of {source.tree}" if source.tree else ""
+        lines.append((f"source: {words}{branch}{tree}", commit_url(source)))
+    if source.made_by:
+        compiler = f" with {source.compiler}" if source.compiler else ""
+        lines.append(
+            (f"built by {source.made_by}{compiler}: {source.place}", source.place if is_url(source.place) else "")
+        )
+    if source.config:
+        lines.append((f"kernel configuration: {source.config}", f"{folder}/{source.config}" if folder else ""))
+    return lines
 
 
 def change_lines(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from statistics import median
 
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.connection import Fresh
 from pytest_pinet.model.diagnosis import Cause
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.record.change import ExactChangeRecord

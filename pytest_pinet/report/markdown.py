@@ -35,10 +35,18 @@ from pytest_pinet.report.exact_text import (
     rate_cells,
     sum_cells,
 )
-from pytest_pinet.report.rows import ResultRow, rows_of
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
-from pytest_pinet.report.terminal import WORDS, by_reason, change_text, count_line, not_begun, spread_text
+from pytest_pinet.report.terminal import (
+    WORDS,
+    ResultRow,
+    by_reason,
+    change_text,
+    count_line,
+    not_begun,
+    rows_of,
+    spread_text,
+)
 from pytest_pinet.report.text_wrap import copyable, rate_or, signed_percent
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.

@@ -1,4 +1,8 @@
-"""Exports the values of a run as OpenMetrics text, for Prometheus and other readers of its format."""
+"""Exports the values of a run for Prometheus: as OpenMetrics text, and in Prometheus' own text format.
+
+The Pushgateway and node_exporter take Prometheus' own format. Both refuse the types ``stateset`` and ``info`` of
+OpenMetrics (Pushgateway 1.5.1: ``unknown metric type "stateset"``).
+"""
 
 from __future__ import annotations
 
@@ -91,3 +95,12 @@ def _labels(point: Point, *more: tuple[str, str]) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def prometheus(points: Sequence[Point]) -> str:
+    """Return the samples of ``openmetrics`` as gauges, without timestamps, which the Pushgateway refuses."""
+    lines: list[str] = []
+    for family in families(points):
+        name = f"{family.name}{family.suffix}"
+        lines += [f"# HELP {name} {family.text}", f"# TYPE {name} gauge", *family.lines]
+    return "".join(f"{line}\n" for line in lines)

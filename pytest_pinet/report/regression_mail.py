@@ -20,7 +20,7 @@ from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, Cha
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
-from pytest_pinet.report.build_source import kernel_words
+from pytest_pinet.report.change_table import kernel_words
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.text_wrap import rate
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, astuple, dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
 
-from pytest_pinet.judge.attempts import total
+from pytest_pinet.judge.connections import total
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.diagnosis import Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
@@ -148,7 +148,10 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
         limit_bps=None if judged.limit is None else judged.limit.bps,
         oracle_bps=judged.oracle.bps,
         oracle=judged.because,
-        attempts=[AttemptRecord.of(one, goodput_bps=one.goodput.bps) for one in judged.attempts],
+        attempts=[
+            AttemptRecord.of(one, goodput_bps=one.goodput.bps, warmup_s=one.traffic_seconds - one.seconds)
+            for one in judged.connections
+        ],
         baseline=None if found is None else BaselineRecord.of(found, figure_bps=found.baseline.bps),
         # An exact board has no flows of a traffic tool, so that there are no such counts.
         retransmits=total([flow.retransmits for flow in judged.flows]) if judged.flows else None,
@@ -158,8 +161,8 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
         streams_bps=[stream.bps for stream in streams],
         samples=[
             SampleRecord(attempt=n, start_s=s.start_s, seconds=s.seconds, bytes=s.bytes, warmup=s.warmup)
-            for n, attempt in enumerate(judged.attempts, 1)
-            for s in attempt.samples
+            for n, connection in enumerate(judged.connections, 1)
+            for s in connection.samples
         ],
         sockets=sockets_record(only),
     )

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import groupby
 
-from pytest_pinet.scheduling.plan import Needs, PlannedTest
-from pytest_pinet.scheduling.work import Group, Load, Worker, WorkerLeases
+from pytest_pinet.scheduling.plan import Group, Load, Needs, PlannedTest, Worker, WorkerLeases
 
 # With many more groups, the errors of the estimates outweigh the gain of a rehearsal. On 40 generated labs of 50 nodes
 # and 8 workers the median rose from 1.12 times the lower bound to 1.14 with 30 groups.

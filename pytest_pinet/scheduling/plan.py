@@ -1,4 +1,4 @@
-"""What the planner knows about each test before the run: its needs, and its expected duration.
+"""What the planner works with: the needs and the expected duration of each test, and the state of groups and workers.
 
 The workers collect the tests, and the controller collects none. So the workers write the needs to a file.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -22,6 +23,8 @@ DEFAULT_TRAFFIC_S = 6.5
 # Time besides traffic: opening and closing the link.
 AROUND_S = 1.5
 _LATEST_RUNS = 5
+Worker = Hashable
+_NONE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -119,3 +122,116 @@ def _read(file: Path) -> dict[str, Estimate]:
             before = found.get(nodeid, Estimate(AROUND_S, 0.0))
             found[nodeid] = Estimate(before.total_s + seconds / turns, before.traffic_s + traffic_s / turns)
     return found
+
+
+@dataclass(eq=False)
+class Group:
+    """Tests with the same needs that no worker has got yet. ``owner`` is the worker that has begun the group."""
+
+    needs: Needs
+    number: int
+    jobs: deque[PlannedTest] = field(default_factory=deque)
+    total_s: float = 0.0
+    owner: Worker | None = None
+
+    def add(self, job: PlannedTest, first: bool) -> None:
+        """Add a test, ``first`` before the others."""
+        (self.jobs.appendleft if first else self.jobs.append)(job)
+        self.total_s += job.total_s
+
+    def begin(self, worker: Worker) -> None:
+        """Give the group to a worker."""
+        self.owner = worker
+
+    def leave(self) -> None:
+        """Free the group: any worker can take its tests."""
+        self.owner = None
+
+    def take(self) -> PlannedTest:
+        """Return the next test of the group, which then belongs to a worker."""
+        job = self.jobs.popleft()
+        self.total_s -= job.total_s
+        if not self.jobs:
+            # Any worker can take tests that come back to this group after a crash.
+            self.leave()
+        return job
+
+
+@dataclass(eq=False)
+class Load:
+    """The unfinished tests of a worker, in order. ``since``: begin of the first. ``ended``: it gets no more tests."""
+
+    pending: deque[PlannedTest] = field(default_factory=deque)
+    since: float = 0.0
+    ended: bool = False
+
+    def add(self, job: PlannedTest, now: float) -> bool:
+        """Add a test. Return whether the worker begins it at once."""
+        self.pending.append(job)
+        if len(self.pending) == 1:
+            self.since = now
+        return len(self.pending) == 1
+
+    def finish(self, index: int, now: float) -> PlannedTest:
+        """Remove a finished test, which the next one follows, and return it."""
+        job = next(job for job in self.pending if job.index == index)
+        self.pending.remove(job)
+        self.since = now
+        return job
+
+    def end(self) -> None:
+        """Give the worker no more tests; if it waits without one, it may still get one later."""
+        self.ended = bool(self.pending)
+
+
+class WorkerLeases:
+    """The places that each worker holds or waits for: all places of a test or none, in the order of requests."""
+
+    def __init__(self) -> None:
+        self._holder: dict[str, Worker] = {}
+        self._held: dict[Worker, frozenset[str]] = {}
+        self._waiting: dict[Worker, frozenset[str]] = {}
+        self._since: dict[Worker, float] = {}
+        self._latest = 0.0
+
+    def request(self, worker: Worker, places: frozenset[str], now: float) -> None:
+        """Request the places of a worker's next test."""
+        self._latest = now
+        self._waiting[worker] = places
+        self._grant()
+
+    def release(self, worker: Worker, now: float, keep: frozenset[str] = _NONE) -> None:
+        """Release the places of a finished test, except ``keep``, the places that the worker's next test needs."""
+        self._latest = now
+        self._since.pop(worker, None)
+        self._drop(worker, keep)
+        self._grant()
+
+    def remove(self, worker: Worker) -> None:
+        """Forget a worker that is gone, with all places that it held or waited for."""
+        self._waiting.pop(worker, None)
+        self._since.pop(worker, None)
+        self._drop(worker)
+        self._grant()
+
+    def since(self, worker: Worker) -> float | None:
+        """Return when a worker got the places of its first test; None while it waits for them."""
+        return self._since.get(worker)
+
+    def _drop(self, worker: Worker, keep: frozenset[str] = _NONE) -> None:
+        held = self._held.pop(worker, _NONE)
+        for place in held - keep:
+            del self._holder[place]
+        if held & keep:
+            self._held[worker] = held & keep
+
+    def _grant(self) -> None:
+        for worker, places in list(self._waiting.items()):
+            if any(self._holder.get(place, worker) is not worker for place in places):
+                # All or none: other workers may use the kept places meanwhile.
+                self._drop(worker)
+                continue
+            del self._waiting[worker]
+            self._holder.update(dict.fromkeys(places, worker))
+            self._held[worker] = places
+            self._since[worker] = self._latest

@@ -15,8 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from pytest_pinet.scheduling.endgame import FEW_GROUPS, FEW_WORKERS, Endgame
-from pytest_pinet.scheduling.plan import Needs, PlannedTest
-from pytest_pinet.scheduling.work import Group, Load, Worker, WorkerLeases
+from pytest_pinet.scheduling.plan import Group, Load, Needs, PlannedTest, Worker, WorkerLeases
 
 # The weight of a crowded domain. Example: a worker would measure half of its time in a domain that is always busy (the
 # shares add up to 1.5). A group on which the end of the run depends fully then ranks like one on which it depends half.
@@ -63,10 +62,7 @@ class Planner:
 
     def done(self, worker: Worker, index: int, now: float) -> None:
         load = self._loads[worker]
-        job = next(job for job in load.pending if job.index == index)
-        load.pending.remove(job)
-        load.since = now
-        self._weigh(job, -1.0)
+        self._weigh(load.finish(index, now), -1.0)
         places = load.pending[0].needs.places if load.pending else frozenset()
         self._leases.release(worker, now, keep=places)
         if load.pending:
@@ -80,7 +76,7 @@ class Planner:
             self._weigh(job, -1.0)
         for group in self._groups.values():
             if group.owner is worker:
-                group.owner = None
+                group.leave()
                 self._push(group)
         return list(load.pending)
 
@@ -101,24 +97,16 @@ class Planner:
             if self._fillers and filler:
                 return self._give(worker, self._fillers.popleft(), now)
             if group is None:
-                load.ended = bool(load.pending)
+                load.end()
                 return None
-            group.owner = worker
+            group.begin(worker)
             self._unowned.discard(group)
         assert group.jobs, "an exhausted group has no owner"
-        return self._give(worker, group.jobs.popleft(), now, group)
+        return self._give(worker, group.take(), now)
 
-    def _give(self, worker: Worker, job: PlannedTest, now: float, group: Group | None = None) -> PlannedTest:
-        load = self._loads[worker]
+    def _give(self, worker: Worker, job: PlannedTest, now: float) -> PlannedTest:
         self.unassigned -= 1
-        if group is not None:
-            group.total_s -= job.total_s
-            if not group.jobs:
-                # Any worker can take tests that come back to this group after a crash.
-                group.owner = None
-        load.pending.append(job)
-        if len(load.pending) == 1:
-            load.since = now
+        if self._loads[worker].add(job, now):
             self._leases.request(worker, job.needs.places, now)
         return job
 
@@ -242,8 +230,7 @@ class Planner:
         group = self._groups.get(job.needs)
         if group is None:
             group = self._groups[job.needs] = Group(job.needs, len(self._groups))
-        (group.jobs.appendleft if first else group.jobs.append)(job)
-        group.total_s += job.total_s
+        group.add(job, first)
         if len(group.jobs) == 1 or first:
             self._push(group)
 

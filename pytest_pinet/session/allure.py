@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reviewed import load_reviewed
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
 from pytest_pinet.matrix.expansion import CombinationCase

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.judge.change import KINDS_APART, LEAST_BOOTS, LEAST_UNKNOWN, OBVIOUS, least_by_chance
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.judge.sequential import ERROR_RATE

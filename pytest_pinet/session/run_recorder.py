@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, PinetError
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.history.history import OFF

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_pinet.config import labfile
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import (
     BLAMING,
     BuildError,

@@ -48,7 +48,7 @@ class Mtu(DeviceSetting):
             if done.returncode:
                 raise InvalidMeasurement(
                     f"packets of {requested} bytes from {place.end} do not reach {other}, "
-                    "although all ends have this MTU\n"
-                    "  -> check that each switch port on the path allows frames of this size"
+                    "although all ends have this MTU",
+                    "check that each switch port on the path allows frames of this size",
                 )
         return ""

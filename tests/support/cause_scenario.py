@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.bottleneck import limited_by
 from pytest_pinet.judge.oracle import physical_limit
 from pytest_pinet.model.conditions import Conditions, PcieLink
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.diagnosis import Cause, Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, Heat, OtherWork, ProcessorLoad
 from pytest_pinet.model.hardware import Bus
@@ -20,7 +20,7 @@ from pytest_pinet.model.measurement import Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support import link_stand_in
-from tests.support.link_stand_in import flow, judged, one_try
+from tests.support.link_stand_in import flow, judged, one_connection
 from tests.support.tcp_model import SEGMENT, Bottleneck, Course, run
 
 IDLE = (0.12, 0.2, 0.08, 0.1)
@@ -87,7 +87,7 @@ class Scenario:
         ]
         named = (("one:onboard", self.dut), ("two:onboard", self.peer))
         ceilings = {name: Bitrate.mbps(end.ceiling) for name, end in named if end.ceiling is not None}
-        return limited_by(link, self.traffic, [self._try()] * 3, judgements, conditions, ceilings)
+        return limited_by(link, self.traffic, [self._connection()] * 3, judgements, conditions, ceilings)
 
     def _link(self) -> LinkFacts:
         facts = link_stand_in.facts()
@@ -104,7 +104,7 @@ class Scenario:
         )
         return replace(facts, ends=ends)
 
-    def _try(self) -> Try:
+    def _connection(self) -> Connection:
         one = flow(sockets=self.sockets, retransmits=self.retransmits, lost=self.lost)
         samples = self.samples or steps(self.mbps)
         flows = [
@@ -115,7 +115,7 @@ class Scenario:
         if self.back_mbps is not None:
             back = replace(flow(1, 0), way=Direction.RX)
             flows.append(replace(back, flow=replace(back.flow, samples=steps(self.back_mbps))))
-        made = one_try(*flows, traffic=self.traffic)
+        made = one_connection(*flows, traffic=self.traffic)
         used = {"dut": self.dut.tool_percent, "peer": self.peer.tool_percent}
         cpu = {role: percent for role, percent in used.items() if percent is not None}
         made = replace(made, measurements=tuple(replace(one, cpu_percent=cpu) for one in made.measurements))

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.series import Turn, TurnSeries
 from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.addressing import addresses
@@ -30,9 +28,9 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.session import Prepare
 from pytest_pinet.measure.traffic_runner import MeasureContext
-from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.measurement import Flow, Measurement, Sample
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import Tuning
@@ -220,12 +218,12 @@ class StandInLab:
         effect = plan.effects.setdefault(number, plan.random.gauss(0, plan.boot_noise))
         ratio = plan.ratio.get(link.combination.nic, 1.0) if side is Side.B else 1.0
         rates = [A_BPS * ratio * (1 + effect + plan.random.gauss(0, plan.noise)) for _ in range(series.connections)]
-        tries = tuple(one_try(rate, link, series.traffic) for rate in rates)
+        connections = tuple(one_connection(rate, link, series.traffic) for rate in rates)
         settings = {
             "dut": {"end": str(link.ends[0].endpoint), "tcp-segmentation-offload": "on" if ratio == 1 else "off"},
             "peer": {"end": str(link.ends[1].endpoint), "generic-receive-offload": plan.peer_gro(number)},
         }
-        series.add(Turn(side, number, boot.turn.started_s, link, tries, (), settings))
+        series.add(Turn(side, number, boot.turn.started_s, link, connections, (), settings))
 
 
 def side_of(deployment: StandInDeployment) -> Side:
@@ -233,7 +231,7 @@ def side_of(deployment: StandInDeployment) -> Side:
     return Side.B if running is not None and running.name == "new" else Side.A
 
 
-def one_try(rate: float, link: Link, traffic: Traffic) -> Try:
+def one_connection(rate: float, link: Link, traffic: Traffic) -> Connection:
     """Return a connection of two seconds at this rate, in both directions for bidirectional traffic."""
     samples = tuple(Sample(index * 0.1, 0.1, round(rate / 80)) for index in range(20))
     (run,) = link.combination.topology.runs(traffic.direction)
@@ -241,7 +239,7 @@ def one_try(rate: float, link: Link, traffic: Traffic) -> Try:
     flows = tuple(
         MeasuredFlow(*((0, 1) if way is Direction.TX else (1, 0)), run, way, flow) for way, flow in found.items()
     )
-    return Try(Fresh.CONNECTION, datetime.now(UTC), 2.0, flows, (Measurement(traffic, found),))
+    return Connection(flows, measurements=(Measurement(traffic, found),), lasted_s=2.0)
 
 
 _PATCHES = pytest.MonkeyPatch()

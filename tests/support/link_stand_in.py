@@ -5,17 +5,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.execution.shell import Shell
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.lab import Lab
@@ -127,11 +125,13 @@ def flow(
     return MeasuredFlow(sender, receiver, TopologyFlow(sender, receiver, Direction.TX), Direction.TX, measured)
 
 
-def one_try(*flows: MeasuredFlow, traffic: Traffic = TX, cpu: float | None = None, excluded: str = "") -> Try:
+def one_connection(
+    *flows: MeasuredFlow, traffic: Traffic = TX, cpu: float | None = None, excluded: str = ""
+) -> Connection:
     """Return one run of these flows, each with its own measurement."""
     used = {} if cpu is None else {"dut": cpu, "peer": cpu}
     measurements = tuple(Measurement(traffic, {one.way: one.flow}, cpu_percent=used) for one in flows)
-    return Try(Fresh.CONNECTION, datetime.now(UTC), 1.0, flows, measurements, excluded=excluded)
+    return Connection(flows, measurements=measurements, excluded=excluded, lasted_s=1.0)
 
 
 def judged(goodput: float, limit: float | None = None, verdict: Verdict = Verdict.PASS) -> DirectionJudgement:

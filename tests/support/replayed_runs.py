@@ -1,4 +1,4 @@
-"""Runs whose attempts are replayed: measuring and judging are real, and there is no traffic."""
+"""Runs whose connections are replayed: measuring and judging are real, and there is no traffic."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import pytest
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.measurement import GatePlan
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.measurement import measure
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
+from pytest_pinet.model.conditions import Trouble
+from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.limit_parser import parse_arguments
 from pytest_pinet.model.limits import Origin
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.traffic.iperf3 import Iperf3
-from tests.support.link_stand_in import TX, flow, link, one_try
+from tests.support.link_stand_in import TX, flow, link, one_connection
 from tests.support.local_shell import LocalShell
 
 
@@ -44,7 +45,7 @@ class Board(LocalShell):
 
 
 class Replayed(Runs):
-    """Yields attempts at 800 Mbit/s with this evidence, without traffic; the last one again and again."""
+    """Yields connections at 800 Mbit/s with this evidence, without traffic; the last one again and again."""
 
     measured = flow(payload=100_000_000, retransmits=5000)
     evidence: Sequence[tuple[EndEvidence, ...]] = ()
@@ -58,10 +59,10 @@ class Replayed(Runs):
 
     def __exit__(self, *_: object) -> None: ...
 
-    def again(self, *_: object) -> Try:
-        number = min(len(self.tries), len(self.evidence) - 1)
-        seen = replace(one_try(self.measured, cpu=5.0), seconds=3.0, evidence=self.evidence[number])
-        self.tries.append(seen)
+    def again(self, *_: object) -> Connection:
+        number = min(len(self.connections), len(self.evidence) - 1)
+        seen = replace(one_connection(self.measured, cpu=5.0), lasted_s=3.0, evidence=self.evidence[number])
+        self.connections.append(seen)
         for end in self._link.ends:
             if isinstance(end.shell, Board):
                 end.shell.answers = not end.shell.ends_with_traffic
@@ -71,7 +72,7 @@ class Replayed(Runs):
         self.set_aside_count += 1
         super().set_aside(why)
 
-    def finish(self, *_: object) -> list[str]:
+    def finish(self, *_: object) -> list[Trouble]:
         return []
 
 

@@ -10,7 +10,6 @@ from pytest_pinet.lab.access import LabAccess, visit
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for
 from pytest_pinet.matrix.inventory import select_combinations
-from pytest_pinet.measure.default_traffic import attempt_at
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -44,7 +43,7 @@ def goodput(here: LabAccess, link: Link, way: Direction) -> float:
     traffic = Traffic(way, duration_s=1.0, warmup_s=1.0)
     with here.measuring(link.combination), Runs(MeasureContext(link, here.tool), traffic.seconds) as runs:
         one = runs.again(traffic)
-    return attempt_at(one, way).goodput.bps / GOODPUT.bps
+    return one.towards(way).goodput.bps / GOODPUT.bps
 
 
 def shapers(lab: GateLab, node: str = PEER) -> list[str]:

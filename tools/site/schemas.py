@@ -17,6 +17,8 @@ def lab_file() -> str:
 
     schema: Schema = json.loads(json.dumps(json_schema()))
     top = schema["properties"]["pinet"]
+    for one in schema["$defs"].values():
+        one["by_path"] = True
     sections = [("pinet", top), *_below("pinet", top, schema["$defs"])]
     return "\n".join(_section(f"`{path}`", one, schema["$defs"]) for path, one in sections)
 
@@ -70,7 +72,7 @@ def _form(value: Schema, known: dict[str, Schema]) -> str:
         if known.get(name, {}).get("type") != "object":
             return _form(known.get(name, {}), known)
         # The sections of the lab file are listed by their path.
-        return "mappings" if name.endswith("Section") else f"[{name}](#{name.lower()})"
+        return "mappings" if known.get(name, {}).get("by_path") else f"[{name}](#{name.lower()})"
     if "enum" in value:
         return ", ".join(code(one) for one in value["enum"])
     if "const" in value:

@@ -90,7 +90,7 @@ def _error_of(finding: KernelFinding, record: ConsoleRecord, under_test: bool, b
         message = f"{finding.kind} on {who} {finding}"
     error: PinetError
     if not finding.kind.blames_kernel:
-        error = InvalidMeasurement(f"{message}\n  -> {_POWER.format(node=finding.node)}")
+        error = InvalidMeasurement(message, _POWER.format(node=finding.node))
     elif under_test:
         error = KernelError(message)
     else:

@@ -45,13 +45,13 @@ def check_negotiation(end: End, state: InterfaceState) -> None:
     expected = end.endpoint.interface.speed_mbps
     if state.speed_mbps is not None and state.speed_mbps != expected:
         raise InvalidMeasurement(
-            f"{end} negotiated {state.speed_mbps} Mbit/s instead of {expected} Mbit/s: not measured\n"
-            "  -> check cable, switch port and EEE; or set `speed:` of this interface in the lab file"
+            f"{end} negotiated {state.speed_mbps} Mbit/s instead of {expected} Mbit/s: not measured",
+            "check cable, switch port and EEE; or set `speed:` of this interface in the lab file",
         )
     if state.duplex == "half":
         raise InvalidMeasurement(
-            f"{end} negotiated half duplex: not measured\n"
-            "  -> enable autonegotiation at both ends; if it is enabled, compare the driver with a known-good build"
+            f"{end} negotiated half duplex: not measured",
+            "enable autonegotiation at both ends; if it is enabled, compare the driver with a known-good build",
         )
 
 

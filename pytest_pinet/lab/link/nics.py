@@ -52,7 +52,7 @@ def _read(session: NodeSession) -> FoundBoard:
 
 
 def _invalid(who: str, one: Mismatch) -> InvalidMeasurement:
-    return InvalidMeasurement(f"{who}: {one.message}: not measured\n  -> {one.act}")
+    return InvalidMeasurement(f"{who}: {one.message}: not measured", one.act)
 
 
 def with_devices(node: Node, board: FoundBoard) -> Node:

@@ -14,10 +14,9 @@ from pytest_pinet.history.gates import instructions_of, metric_id
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.identity import PARAMETER, Subject
-from pytest_pinet.report.allure.verdicts import verdict_of
+from pytest_pinet.report.allure.identity import PARAMETER, Subject, verdict_of
 from pytest_pinet.report.charts.paper import written
-from pytest_pinet.report.charts.throughput import throughput_chart
+from pytest_pinet.report.charts.results import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
 from pytest_pinet.report.exact_text import (
     MOST_FUNCTIONS,

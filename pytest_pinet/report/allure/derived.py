@@ -17,8 +17,7 @@ from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.output_file import write_file, writing
 from pytest_pinet.history.points import Point
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
-from pytest_pinet.report.allure.identity import PARAMETER, allure3_id
-from pytest_pinet.report.allure.verdicts import STATUS
+from pytest_pinet.report.allure.identity import PARAMETER, STATUS, allure3_id
 from pytest_pinet.report.trends import FigureSeries
 
 # Which metrics the tests in Allure's results measure. The file can be deleted.

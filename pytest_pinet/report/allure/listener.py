@@ -16,9 +16,8 @@ from pytest_pinet.execution.trace import Recorder, Step
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.allure import content
-from pytest_pinet.report.allure.identity import Subject, tell_apart
+from pytest_pinet.report.allure.identity import EXPECTED, Subject, status_of, tell_apart
 from pytest_pinet.report.allure.run_files import write_stand_in
-from pytest_pinet.report.allure.verdicts import EXPECTED, status_of
 from pytest_pinet.report.result_record import attached_results
 from pytest_pinet.report.trends import FigureSeries
 
@@ -185,9 +184,8 @@ def _step(step: Step) -> Any:
     """Convert a step to Allure's format: times in milliseconds, and a status of its own."""
     beneath = [_step(one) for one in step.steps]
     if step.left_out:
-        more = TestStepResult(name=f"... and {step.left_out} more", status="passed", start=_ms(step.ended))
-        more.stop = more.start
-        beneath.append(more)
+        at = _ms(step.ended)
+        beneath.append(TestStepResult(name=f"... and {step.left_out} more", status="passed", start=at, stop=at))
     details = StatusDetails(message=step.error) if step.error else None
     return TestStepResult(
         name=step.title,

@@ -32,12 +32,10 @@ from pytest_pinet.report.allure.derived import (
     remembered,
     runs_of,
 )
-from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.verdicts import PREFIX, categories
-from pytest_pinet.report.charts.overview import overview_chart
-from pytest_pinet.report.rows import rows_of
+from pytest_pinet.report.allure.identity import PREFIX, Subject, categories
+from pytest_pinet.report.charts.results import overview_chart
 from pytest_pinet.report.sentences import scale_text
-from pytest_pinet.report.terminal import count_line
+from pytest_pinet.report.terminal import count_line, rows_of
 from pytest_pinet.report.text_wrap import plain
 from pytest_pinet.report.trends import FigureSeries, RunFacts
 

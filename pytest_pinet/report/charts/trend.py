@@ -10,8 +10,17 @@ from dataclasses import replace
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import GOODPUT, LIMIT, ORACLE, LevelChange, Point, PointList
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis, rate_range
-from pytest_pinet.report.charts.paper import SMALL, TITLE, Paper, width_of
+from pytest_pinet.report.charts.paper import (
+    SMALL,
+    TITLE,
+    Area,
+    AxisScale,
+    Paper,
+    draw_levels,
+    draw_rate_axis,
+    rate_range,
+    width_of,
+)
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.text_wrap import rate, rate_or
 from pytest_pinet.report.trends import FigureSeries

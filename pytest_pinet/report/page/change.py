@@ -14,7 +14,6 @@ from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryReco
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.build_source import source_lines
 from pytest_pinet.report.change_table import (
     GOOD,
     VERDICTS,
@@ -22,11 +21,11 @@ from pytest_pinet.report.change_table import (
     emulated_sentence,
     ran_sentences,
     run_when_text,
+    source_lines,
     turns_text,
     when_text,
 )
-from pytest_pinet.report.charts.bar import change_bar
-from pytest_pinet.report.charts.turns import turns_chart
+from pytest_pinet.report.charts.change import Forest, change_bar, turns_chart
 from pytest_pinet.report.exact_text import (
     FUNCTION_HEADS,
     METRIC_HEADS,
@@ -41,7 +40,6 @@ from pytest_pinet.report.exact_text import (
     sum_cells,
     without_repeats,
 )
-from pytest_pinet.report.page.forest import Forest
 from pytest_pinet.report.page.templating import render
 from pytest_pinet.report.text_wrap import rate_or, signed_percent
 

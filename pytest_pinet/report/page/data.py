@@ -1,24 +1,60 @@
-"""The values behind the charts as JSON, for the script of the page: tables, comparison of builds, filters."""
+"""The values behind the charts as JSON, for the script of the page; and the links to files of runs and to commits."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
 
 from markupsafe import Markup
 
+from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, REASON, VERDICT
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, SEVERITY
-from pytest_pinet.report.page.links import PageLinks
 from pytest_pinet.report.page.panels import CombinationChart, changes
 from pytest_pinet.report.text_wrap import copyable, first_paragraph
 from pytest_pinet.report.trends import FigureSeries
 
+# ``-g1a2b3c4d5e6f`` or ``+g1a2b3c4``, as scripts/setlocalversion and git describe write it.
+_COMMIT = re.compile(r"(?:^|[-+.])g([0-9a-f]{7,40})(?![0-9a-z])")
 _EPOCH, _MINUTE = datetime(1970, 1, 1, tzinfo=UTC), timedelta(minutes=1)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _VERDICTS = {verdict: str(number) for number, verdict in enumerate(SEVERITY)}
+
+
+@dataclass
+class PageLinks:
+    """``base`` is the folder of the page (None: the page has no links to files), ``commits`` the URL of a commit.
+
+    ``commits`` has ``{commit}`` in the place of its hash.
+    """
+
+    base: Path | None = None
+    commits: str = ""
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def folder(self, folder: str) -> str:
+        """Return the address of a run folder; empty if it is not on this machine (any more)."""
+        if folder not in self._known:
+            there = bool(folder) and self.base is not None and is_file(Path(folder, "results.json"))
+            self._known[folder] = quote(os.path.relpath(folder, self.base)) if there else ""
+        return self._known[folder]
+
+    def file(self, folder: str, name: str) -> str:
+        """Return the address of a file of a run folder; empty if it is not on this machine (any more)."""
+        here = self.folder(folder)
+        return f"{here}/{quote(name)}" if here and exists(Path(folder, name)) else ""
+
+    def commit(self, build: Mapping[str, str | None]) -> tuple[str, str]:
+        """Return the commit of a build and its address; empty if one of them is not known."""
+        found = build.get("commit") or next((m[1] for m in map(_COMMIT.search, filter(None, build.values())) if m), "")
+        return (found, self.commits.replace("{commit}", found)) if found and self.commits else ("", "")
 
 
 class PageData:

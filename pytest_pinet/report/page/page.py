@@ -19,13 +19,12 @@ from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
 from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.losses import changes_text
 from pytest_pinet.report.page.change import GATE_HEADS, change_section, earlier_gates
-from pytest_pinet.report.page.data import PageData
-from pytest_pinet.report.page.links import PageLinks
+from pytest_pinet.report.page.data import PageData, PageLinks
 from pytest_pinet.report.page.panels import CombinationChart
-from pytest_pinet.report.page.templating import hash_of, own_file, render
-from pytest_pinet.report.page.words import (
+from pytest_pinet.report.page.templating import (
     anchor,
     current,
+    hash_of,
     kind,
     known_loss,
     lead,
@@ -34,6 +33,8 @@ from pytest_pinet.report.page.words import (
     marks,
     metric_name,
     open_loss,
+    own_file,
+    render,
     share_text,
 )
 from pytest_pinet.report.sentences import scales_text

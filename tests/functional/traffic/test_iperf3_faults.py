@@ -158,8 +158,8 @@ def test_the_kernel_tells_the_mss_and_a_small_one_is_noticed(link: ShapedLink) -
     assert flow.sockets is not None
     assert flow.sockets.mss == 988
     assert socket_trouble(flow.sockets, 1500, timestamps=True, mss=1000) == []
-    (sentence,) = socket_trouble(flow.sockets, 1500, timestamps=True)
-    assert sentence.startswith("segments carried 988 bytes, though MTU 1500 allows 1448\n  -> ")
+    (trouble,) = socket_trouble(flow.sockets, 1500, timestamps=True)
+    assert trouble.text == "segments carried 988 bytes, though MTU 1500 allows 1448"
     assert flow.sockets.rtt_s is not None
     # On the same connection, but at other times.
     assert flow.rtt_s is not None

@@ -13,14 +13,14 @@ from pytest_pinet.ab.records import changed_record
 from pytest_pinet.ab.series import Rules, TurnSeries
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.measure.traffic_runner import MeasureContext
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
 from pytest_pinet.model.record.change import TurnRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic.iperf3 import Iperf3
-from tests.support.link_stand_in import TX, flow, link, one_try
+from tests.support.link_stand_in import TX, flow, link, one_connection
 
 UNCOUNTED = "ssh, or an NFS root, of one:onboard uses the interface under test, but its octets were not counted"
 
@@ -31,7 +31,7 @@ class Traffic:
     payload, share = 1_448_000, 0.0
 
     def __init__(self, context: MeasureContext, lasts_s: float) -> None:
-        self.tries: list[Try] = []
+        self.connections: list[Connection] = []
         self.conditions = SimpleNamespace(before=())
         self.management = SimpleNamespace(uncounted=[UNCOUNTED])
 
@@ -42,7 +42,7 @@ class Traffic:
 
     def again(self, *_: object) -> None:
         end = EndEvidence("one:onboard", "eth0", management=ManagementTraffic(1000, 2.0, self.share))
-        self.tries.append(replace(one_try(flow(payload=self.payload)), evidence=(end,)))
+        self.connections.append(replace(one_connection(flow(payload=self.payload)), evidence=(end,)))
 
     def finish(self, *_: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""From attempts on connections, link-ups and boots to the calibration file."""
+"""From connections on connections, link-ups and boots to the calibration file."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.calibration.attempts import Levels, fresh_of
+from pytest_pinet.calibration.connections import Levels, fresh_of
 from pytest_pinet.calibration.outcome import CalibrationOutcome, outcome, table
 from pytest_pinet.cli.calibrate import check_writable
 from pytest_pinet.config.calibration import read_calibration, write_calibration
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.spread import smallest_margin
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import Sample
+from tests.support.judge_connections import single, with_samples
 
 FIGURE = "pi4b:onboard/pair/tcp-P1-tx"
 STANDARD = PROFILES["standard"]
 BUILD: dict[str, str | None] = {"uname": "Linux 6.12.1 aarch64", "driver": "bcmgenet", "firmware": None}
 
 
-def attempts(
+def series(
     levels: Levels, connections: float, links: float = 0.0, boots: float = 0.0, seed: int = 1
-) -> list[Attempt]:
-    """Yield attempts on a 940 Mbit/s link with these relative standard deviations."""
+) -> list[Connection]:
+    """Yield connections on a 940 Mbit/s link with these relative standard deviations."""
     draw = random.Random(seed)
 
-    def made() -> Iterator[Attempt]:
+    def made() -> Iterator[Connection]:
         for boot in range(levels.boots + 1):
             of_boot = draw.gauss(0, boots)
             for link_up in range(levels.links + 1):
@@ -40,18 +41,18 @@ def attempts(
                 for run in range(levels.runs):
                     rate = 940e6 * math.exp(of_boot + of_link + draw.gauss(0, connections))
                     samples = tuple(Sample(n / 10, 0.1, round(rate / 80), warmup=n < 2) for n in range(30))
-                    yield Attempt(samples, fresh_of(boot, link_up, run))
+                    yield single(samples, fresh_of(boot, link_up, run))
 
     return list(made())
 
 
 def found(levels: Levels, connections: float, links: float = 0.0, boots: float = 0.0) -> CalibrationOutcome:
-    made = attempts(levels, connections, links, boots)
+    made = series(levels, connections, links, boots)
     return outcome(FIGURE, made, STANDARD, date(2026, 11, 21), BUILD)
 
 
 def test_each_connection_records_what_was_fresh() -> None:
-    fresh = [one.fresh for one in attempts(Levels(runs=2, links=1, boots=1), 0.001)]
+    fresh = [one.fresh for one in series(Levels(runs=2, links=1, boots=1), 0.001)]
     same = Fresh.CONNECTION
     assert fresh == [same, same, Fresh.LINK, same, Fresh.BOOT, same, Fresh.LINK, same]
 
@@ -104,7 +105,7 @@ def test_the_gate_reads_the_written_noise(tmp_path: Path) -> None:
     assert smallest_margin(read[FIGURE].judged_noise, STANDARD) == pytest.approx(one.proposal.margin, abs=1e-6)
 
 
-def test_too_few_attempts_are_refused() -> None:
+def test_too_few_connections_are_refused() -> None:
     with pytest.raises(ValueError, match="at least two connections of one link-up are needed"):
         found(Levels(runs=1, links=3, boots=0), connections=0.01)
 
@@ -121,9 +122,9 @@ def test_the_table_shows_every_level_in_80_columns() -> None:
 
 def test_the_table_counts_excluded_connections() -> None:
     levels = Levels(5, 3, 0)
-    made = attempts(levels, 0.001)
+    made = series(levels, 0.001)
     stalled = tuple(replace(s, bytes=0) if 10 <= n < 20 else s for n, s in enumerate(made[1].samples))
-    one = outcome(FIGURE, [made[0], replace(made[1], samples=stalled), *made[2:]], STANDARD, date(2026, 11, 21), BUILD)
+    one = outcome(FIGURE, [made[0], with_samples(made[1], stalled), *made[2:]], STANDARD, date(2026, 11, 21), BUILD)
     assert table([one])[-1] == "  left out: 1 of 20 connections, which stalled or were disturbed"
     assert one.components.connections.sd < 0.002
     assert one.goodput.bps == pytest.approx(940e6, rel=0.005)

@@ -17,7 +17,7 @@ from pytest_pinet.config.baselines import (
     read_baselines,
     write_baselines,
 )
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import RunPlace, compare
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance

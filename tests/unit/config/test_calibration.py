@@ -17,7 +17,7 @@ from pytest_pinet.config.calibration import (
     read_calibration,
     write_calibration,
 )
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.noise import UNKNOWN

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.lab_of_file import LabOfFile
 from pytest_pinet.config.labfile import load
-from pytest_pinet.config.yaml_lines import Template, substitute
+from pytest_pinet.config.schema import LabOfFile
+from pytest_pinet.config.yaml_lines import substitute
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import highest_limit
 from pytest_pinet.judge.rules import goodput_rule
+from pytest_pinet.model.forms import Template
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.limits import Metric

@@ -10,7 +10,7 @@ import yaml
 
 from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.config import labfile
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.init import lab_file
 from pytest_pinet.init.answers import Answers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.config.lab_of_file import LabOfFile
+from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.init import lab_file, missing
 from pytest_pinet.init.answers import Answers

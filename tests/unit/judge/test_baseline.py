@@ -98,7 +98,7 @@ def test_values_that_are_not_positive_do_not_count_as_runs(odd: float) -> None:
 def test_the_interval_of_a_result_has_the_error_rate_of_its_run() -> None:
     accepted = Baseline(Bitrate(940e6), tuple(Bitrate(bps) for bps in (930e6, 935e6, 940e6, 945e6, 950e6)))
     references = {Direction.TX: Reference(baseline=accepted)}
-    tried = [link_stand_in.one_try(link_stand_in.flow(payload=117_000_000))]
+    tried = [link_stand_in.one_connection(link_stand_in.flow(payload=117_000_000))]
 
     def width(error_rate: float) -> float:
         plan = GatePlan((), PROFILES["fast"], references, error_rate=error_rate)

@@ -1,4 +1,4 @@
-"""Data of a link, its attempts and its ends are combined to name the bottleneck."""
+"""Data of a link, its connections and its ends are combined to name the bottleneck."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.bottleneck import RULES, diagnose, kernel_notes, limited_by
 from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
+from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
 from pytest_pinet.model.hardware import Bus
@@ -22,7 +22,7 @@ from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in
-from tests.support.link_stand_in import flow, judged, one_try
+from tests.support.link_stand_in import flow, judged, one_connection
 
 TX = Traffic(Direction.TX)
 IDLE = (ProcessorLoad(0, 0.1), ProcessorLoad(1, 0.2))
@@ -36,12 +36,14 @@ def ends(one: EndEvidence | None = None, two: EndEvidence | None = None) -> tupl
     return (one or evidence("one:onboard"), two or evidence("two:onboard"))
 
 
-def seen(*found: EndEvidence, measured: MeasuredFlow | None = None, excluded: str = "") -> Try:
-    return replace(one_try(measured or flow(), excluded=excluded), evidence=found or ends())
+def seen(*found: EndEvidence, measured: MeasuredFlow | None = None, excluded: str = "") -> Connection:
+    return replace(one_connection(measured or flow(), excluded=excluded), evidence=found or ends())
 
 
-def cause(link: LinkFacts, *tries: Try, mbps: float = 700, traffic: Traffic = TX, **more: Any) -> Diagnosis:
-    return limited_by(link, traffic, tries, {Direction.TX: judged(mbps * 1e6)}, **more)
+def cause(
+    link: LinkFacts, *connections: Connection, mbps: float = 700, traffic: Traffic = TX, **more: Any
+) -> Diagnosis:
+    return limited_by(link, traffic, connections, {Direction.TX: judged(mbps * 1e6)}, **more)
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_a_port_below_its_nic_is_seen_in_the_state_of_the_link() -> None:
 
 
 def test_the_busiest_cpu_of_the_try_in_the_middle_is_named(link: LinkFacts) -> None:
-    def busy(share: float, cpu: int) -> Try:
+    def busy(share: float, cpu: int) -> Connection:
         return seen(*ends(evidence("one:onboard", *IDLE, ProcessorLoad(cpu, share, softirq=share))))
 
     found = cause(link, busy(0.3, 1), busy(0.97, 2), busy(1.0, 3))
@@ -97,7 +99,7 @@ def test_socket_values_of_the_sender_are_used(link: LinkFacts) -> None:
 
 
 def test_a_steady_rate_needs_two_seconds_of_samples(link: LinkFacts) -> None:
-    def steady(seconds: int) -> Try:
+    def steady(seconds: int) -> Connection:
         samples = tuple(Sample(i / 10, 0.1, 5_000_000) for i in range(seconds * 10))
         measured = flow()
         return seen(measured=replace(measured, flow=replace(measured.flow, samples=samples)))
@@ -141,17 +143,17 @@ def test_the_loopback_goodput_of_a_peer_is_the_cause(link: LinkFacts) -> None:
 
 
 def test_the_direction_with_the_worse_verdict_is_explained(link: LinkFacts) -> None:
-    tries = [replace(one_try(flow(), replace(flow(1, 0), way=Direction.RX)), evidence=ends())]
+    connections = [replace(one_connection(flow(), replace(flow(1, 0), way=Direction.RX)), evidence=ends())]
     directions = {Direction.TX: judged(500e6), Direction.RX: judged(930e6, 940e6, Verdict.FAIL)}
-    found = limited_by(link, replace(TX, direction=Direction.BIDIR), tries, directions)
+    found = limited_by(link, replace(TX, direction=Direction.BIDIR), connections, directions)
     assert found.numbers["goodput_bps"] == 930e6
     directions[Direction.RX] = judged(930e6, 940e6)
-    found = limited_by(link, replace(TX, direction=Direction.BIDIR), tries, directions)
+    found = limited_by(link, replace(TX, direction=Direction.BIDIR), connections, directions)
     assert found.numbers["goodput_bps"] == 500e6
 
 
 def test_without_evidence_there_is_no_cause(link: LinkFacts) -> None:
-    bare = one_try(flow())
+    bare = one_connection(flow())
     assert cause(link, bare).cause is Cause.NOTHING
 
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.busy import disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad, Program
 from pytest_pinet.model.limit_parser import parse_arguments
 from pytest_pinet.model.limits import Origin
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in
-from tests.support.link_stand_in import TX, flow, one_try
+from tests.support.link_stand_in import TX, flow, one_connection
 
 ONE, TWO = EndEvidence("one:onboard", "eth0", machine="a"), EndEvidence("two:onboard", "eth0", machine="b")
 
@@ -29,15 +29,15 @@ def stolen(end: EndEvidence, share: float) -> EndEvidence:
     return replace(end, processors=(ProcessorLoad(0, 0.9, steal=share), ProcessorLoad(1, 0.1)))
 
 
-def slow(*evidence: EndEvidence) -> Try:
-    """Return a try at 800 Mbit/s."""
-    return replace(one_try(flow(payload=100_000_000)), evidence=evidence)
+def slow(*evidence: EndEvidence) -> Connection:
+    """Return a connection at 800 Mbit/s."""
+    return replace(one_connection(flow(payload=100_000_000)), evidence=evidence)
 
 
-def judged(tries: list[Try]) -> tuple[Verdict, str]:
-    """Judge tries as a run does: with the excuses of their evidence."""
+def judged(connections: list[Connection]) -> tuple[Verdict, str]:
+    """Judge connections as a run does: with the excuses of their evidence."""
     plan = GatePlan(parse_arguments({"min": "900 Mbit/s"}, Origin.MARKER), PROFILES["fast"])
-    found = figures(link_stand_in.facts(), TX, tries, plan, Circumstances(busy=excuses(tries)))
+    found = figures(link_stand_in.facts(), TX, connections, plan, Circumstances(busy=excuses(connections)))
     return found.verdict, found.reason
 
 
@@ -70,8 +70,8 @@ def test_less_of_it_and_kernel_threads_excuse_nothing(evidence: tuple[EndEvidenc
 
 
 def test_less_of_it_is_noticed_the_largest_of_each_machine() -> None:
-    tries = [slow(compiling(ONE, share), stolen(TWO, 0.03)) for share in (0.12, 0.2, 0.05)]
-    programs, hypervisor = noticed(tries)
+    connections = [slow(compiling(ONE, share), stolen(TWO, 0.03)) for share in (0.12, 0.2, 0.05)]
+    programs, hypervisor = noticed(connections)
     assert programs.startswith("other programs took 20 % of a CPU of one (")
     assert hypervisor == "a hypervisor or a quota took 3 % of a CPU of two"
     assert noticed([slow(compiling(ONE, 0.05), stolen(TWO, 0.01))]) == []
@@ -100,7 +100,7 @@ def test_connections_without_other_work_decide() -> None:
     assert judged(kept)[0] is Verdict.FAIL
 
 
-def test_a_reading_over_several_attempts_is_about_each_of_them() -> None:
+def test_a_reading_over_several_connections_is_about_each_of_them() -> None:
     together = slow(ONE, replace(compiling(TWO, 1.2), first_try=2))
     kept = undisturbed([slow(ONE, TWO), slow(), together])
     assert kept is not None
@@ -112,19 +112,17 @@ def test_if_no_or_each_connection_had_other_work_all_count(shares: tuple[float, 
     assert undisturbed([slow(stolen(ONE, share), TWO) for share in shares]) is None
 
 
-def test_attempts_that_were_read_together_count_each() -> None:
+def test_connections_that_were_read_together_count_each() -> None:
     together = slow(ONE, replace(compiling(TWO, 1.2), first_try=3))
     excluded = replace(slow(ONE, compiling(TWO, 0.5)), excluded="other programs")
     (found,) = excuses([slow(ONE, TWO), excluded, slow(), slow(), together])
-    assert found.text.partition("\n")[0] == (
-        "other programs took 120 % of a CPU of two (cc1plus (pid 812) 120 %) in 3 of 4 connections"
-    )
+    assert found.text == ("other programs took 120 % of a CPU of two (cc1plus (pid 812) 120 %) in 3 of 4 connections")
 
 
 def test_an_inconclusive_result_names_other_programs() -> None:
     rates = [111_600_000, 113_400_000] * 3
-    tries = [replace(one_try(flow(payload=rate)), evidence=(ONE, compiling(TWO, 0.8))) for rate in rates]
-    verdict, reason = judged(tries)
+    connections = [replace(one_connection(flow(payload=rate)), evidence=(ONE, compiling(TWO, 0.8))) for rate in rates]
+    verdict, reason = judged(connections)
     assert verdict is Verdict.INCONCLUSIVE
     assert "noise" in reason
     assert reason.endswith("; other programs took 80 % of a CPU of two (cc1plus (pid 812) 80 %) in 6 of 6 connections")
@@ -132,9 +130,9 @@ def test_an_inconclusive_result_names_other_programs() -> None:
 
 def test_work_beside_connections_that_were_left_out_is_named_on_request() -> None:
     left_out = replace(slow(ONE, compiling(TWO, 0.9)), excluded="other programs")
-    tries = [left_out, slow(ONE, TWO), slow(ONE, TWO)]
-    assert excuses(tries) == []
-    (found,) = excuses(tries, left_out=True)
+    connections = [left_out, slow(ONE, TWO), slow(ONE, TWO)]
+    assert excuses(connections) == []
+    (found,) = excuses(connections, left_out=True)
     assert "other programs took 90 % of a CPU of two (cc1plus (pid 812) 90 %) in 1 of 3 connections" in found.text
 
 
@@ -145,10 +143,10 @@ def test_ends_on_one_machine_are_one_machine() -> None:
 
 
 def test_a_good_value_stays_good() -> None:
-    good = replace(one_try(flow(payload=117_000_000)), evidence=(ONE, compiling(TWO, 0.9)))
+    good = replace(one_connection(flow(payload=117_000_000)), evidence=(ONE, compiling(TWO, 0.9)))
     assert judged([good] * 6)[0] is Verdict.PASS
 
 
-def test_attempts_that_do_not_count_excuse_nothing() -> None:
+def test_connections_that_do_not_count_excuse_nothing() -> None:
     set_aside = replace(slow(stolen(ONE, 0.5), TWO), excluded="the machine lost processor time")
     assert judged([set_aside, *[slow(ONE, TWO)] * 6])[0] is Verdict.FAIL

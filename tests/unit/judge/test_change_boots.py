@@ -6,15 +6,15 @@ from pytest_pinet.judge.change import MeasuredBoot, judge_boots
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.interleaved import Side, side
 from pytest_pinet.judge.noise import Noise
-from pytest_pinet.model.attempt import Attempt
-from tests.support.judge_attempts import attempt_of, steady, with_dips
+from pytest_pinet.model.connection import Connection
+from tests.support.judge_connections import connection_of, steady, with_dips
 
 KNOWN = Noise(0.002, 20, 0.001, "calibrated", session_freedom=6)
 STALLED = with_dips(940, [(1.0, 0.8, 0.0)])
 
 
-def boots(of_a: list[Attempt], of_b: list[Attempt], count: int = 6) -> list[MeasuredBoot]:
-    """Return boots of both sides alternately. Each uses the next of its attempts, cyclically."""
+def boots(of_a: list[Connection], of_b: list[Connection], count: int = 6) -> list[MeasuredBoot]:
+    """Return boots of both sides alternately. Each uses the next of its connections, cyclically."""
     made: list[MeasuredBoot] = []
     for turn in range(count):
         own = of_a if side(turn) is Side.A else of_b
@@ -44,7 +44,7 @@ def test_stalls_of_both_builds_do_not_count_against_b() -> None:
 
 
 def test_a_connection_without_a_value_is_ignored() -> None:
-    dropped = attempt_of([940] * 20, excluded="the link went down")
+    dropped = connection_of([940] * 20, excluded="the link went down")
     made = boots([steady(940)], [steady(900)])
     made[1] = MeasuredBoot(Side.B, 1, (dropped,))
     found = judge_boots(made, noise=KNOWN)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.circumstances import Circumstances, Excuse, advice, excused
+from pytest_pinet.judge.circumstances import Circumstances, Excuse, excused
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import MeasurementJudgement
@@ -16,10 +16,10 @@ from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in
-from tests.support.link_stand_in import flow, judged, one_try
+from tests.support.link_stand_in import flow, judged, one_connection
 
 PEER = "two:onboard"
-BUSY = "the processors of two were 97 % busy with other work before the traffic\n  -> look for other processes on two"
+BUSY = "the processors of two were 97 % busy with other work before the traffic"
 TX, RX, BIDIR = Direction.TX, Direction.RX, Direction.BIDIR
 FAST = PROFILES["fast"]
 
@@ -29,10 +29,12 @@ def least(mbps: float, way: Direction, metric: Metric = Metric.GOODPUT) -> Limit
 
 
 def pair(tx: float, rx: float, *limits: Limit, **more: object) -> MeasurementJudgement:
-    """Judge both directions at these Mbit/s, with enough attempts for a verdict."""
+    """Judge both directions at these Mbit/s, with enough connections for a verdict."""
     flows = (flow(payload=round(tx * 125_000)), replace(flow(1, 0, payload=round(rx * 125_000)), way=RX))
     circumstances = Circumstances(**more)  # type: ignore[arg-type]
-    return figures(link_stand_in.facts(), Traffic(BIDIR), [one_try(*flows)] * 6, GatePlan(limits, FAST), circumstances)
+    return figures(
+        link_stand_in.facts(), Traffic(BIDIR), [one_connection(*flows)] * 6, GatePlan(limits, FAST), circumstances
+    )
 
 
 def test_a_peer_that_cannot_reach_the_limit_makes_the_result_invalid() -> None:
@@ -55,11 +57,13 @@ def test_a_failure_without_a_busy_or_slow_end_stays() -> None:
 
 def test_the_limit_of_a_sum_is_shared_by_its_peers() -> None:
     link = link_stand_in.facts(("two:onboard", "one:onboard", "one:usb"), "incast:2")
-    tries = [one_try(*(replace(flow(end, 0, payload=50_000_000), way=RX) for end in (1, 2)))] * 6
+    connections = [one_connection(*(replace(flow(end, 0, payload=50_000_000), way=RX) for end in (1, 2)))] * 6
     plan = GatePlan([least(900, RX, Metric.SUM)], FAST)
 
     def verdict(capacities: dict[str, Bitrate]) -> Verdict:
-        return figures(link, Traffic(RX), tries, plan, Circumstances(capacities=capacities)).directions[RX].verdict
+        return (
+            figures(link, Traffic(RX), connections, plan, Circumstances(capacities=capacities)).directions[RX].verdict
+        )
 
     assert verdict({}) is Verdict.FAIL
     assert verdict({"one:onboard": Bitrate.mbps(800), "one:usb": Bitrate.mbps(800)}) is Verdict.FAIL
@@ -78,25 +82,19 @@ def test_a_failure_for_another_reason_than_the_rate_stays(goodput: float, limit:
     assert excused(found, Circumstances(busy=[Excuse(BUSY)]), {PEER: Bitrate(1e6)}) is found
 
 
-def test_the_advice_of_several_sentences_is_given_once() -> None:
-    assert advice([BUSY, "the disk is full", BUSY]) == ["look for other processes on two"]
-
-
 def costly(metric: Metric, bound: object, *busy: Excuse) -> tuple[Verdict, str]:
     """Judge a limit on a cost that every connection misses: 5,000 retransmits of 83,000 segments, 3 % loss, 20 ms."""
     one = flow(payload=117_000_000, retransmits=5000, lost=(3, 100), rtt_s=0.02)
     limit = Limit(bound, Origin.MARKER, "the test's", metric=metric)  # type: ignore[arg-type]
     traffic = Traffic(TX, udp=metric is Metric.LOSS)
-    tries = [one_try(one, traffic=traffic, cpu=50.0)] * 6
+    connections = [one_connection(one, traffic=traffic, cpu=50.0)] * 6
     plan = GatePlan([limit, least(900, TX)], FAST)
-    found = figures(link_stand_in.facts(), traffic, tries, plan, Circumstances(busy=busy))
+    found = figures(link_stand_in.facts(), traffic, connections, plan, Circumstances(busy=busy))
     assert found.directions[TX].verdict is found.verdict
     return found.verdict, found.reason
 
 
-COMPILER = Excuse(
-    "other programs took 150 % of a CPU of two (cc1plus (pid 812) 150 %) in 6 of 6 connections\n  -> end it"
-)
+COMPILER = Excuse("other programs took 150 % of a CPU of two (cc1plus (pid 812) 150 %) in 6 of 6 connections", "end it")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +127,7 @@ def test_a_flow_with_too_little_of_its_share_is_excused_on_a_busy_end() -> None:
     plan = GatePlan([Limit(Share(0.9), Origin.MARKER, "the test's", metric=Metric.SHARE)], FAST)
 
     def found(*busy: Excuse) -> MeasurementJudgement:
-        return figures(link, Traffic(RX), [one_try(*each)] * 6, plan, Circumstances(busy=busy))
+        return figures(link, Traffic(RX), [one_connection(*each)] * 6, plan, Circumstances(busy=busy))
 
     assert found().verdict is Verdict.FAIL
     assert found(COMPILER).verdict is Verdict.INVALID

@@ -14,12 +14,12 @@ from pytest_pinet.judge.gate import rule_on
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
-from tests.support.judge_attempts import steady
+from tests.support.judge_connections import steady
 
 STANDARD = PROFILES["standard"]
 THREE = Tolerance(Share(0.03))
@@ -35,11 +35,11 @@ def baseline(days: Sequence[Sequence[float]], known: bool = True) -> Baseline:
 
 def gate(own: Baseline, mbps: float, limit: Limit = ANY_TOLERANCE, noise: Noise = UNKNOWN) -> DirectionJudgement:
     """Judge a link without any noise of its own."""
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     while True:
-        attempts.append(steady(mbps))
+        connections.append(steady(mbps))
         goodput, oracle = Bitrate.mbps(mbps), Oracle(Bitrate.mbps(1e5), "none")
-        ruling = rule_on(attempts, goodput, goodput, oracle, limit, noise, STANDARD, baseline=own)
+        ruling = rule_on(connections, goodput, goodput, oracle, limit, noise, STANDARD, baseline=own)
         if ruling.wanted is None:
             return ruling.judgement
 

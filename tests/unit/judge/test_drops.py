@@ -7,26 +7,26 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.drops import DropRule
 from pytest_pinet.judge.limits import drops_limit
 from pytest_pinet.judge.measurement import GatePlan, figures, strictly
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.limit_parser import parse_arguments, parse_limit
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.measurement import Event, EventKind
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in
-from tests.support.link_stand_in import TX, flow, key, one_try
+from tests.support.link_stand_in import TX, flow, key, one_connection
 
-GOOD = one_try(flow())
+GOOD = one_connection(flow())
 DROPPED = Event(EventKind.LINK_DOWN, 0.2, 1.2, "link dropped for 1.2 s at 14:03:07, s/p1")
 
 
-def lost(*ends: int) -> Try:
-    """Return a try in which the links of these ends dropped, once for each; without ends, a driver was restarted."""
-    return replace(one_try(flow(), excluded=DROPPED.text), events=(DROPPED,), dropped=ends)
+def lost(*ends: int) -> Connection:
+    """Return a connection in which the links of these ends dropped, once for each; without ends, a driver restarted."""
+    return replace(one_connection(flow(), excluded=DROPPED.text), link_events=(DROPPED,), dropped=ends)
 
 
 def at_most(count: int) -> Limit:
@@ -34,7 +34,7 @@ def at_most(count: int) -> Limit:
 
 
 @pytest.mark.parametrize(
-    ("tries", "device", "lab"),
+    ("connections", "device", "lab"),
     [
         ([lost(0)], False, False),
         ([lost(0), GOOD], False, False),
@@ -51,10 +51,10 @@ def at_most(count: int) -> Limit:
     ],
 )
 def test_a_second_drop_of_the_tested_link_alone_is_the_device_s_fault(
-    tries: Sequence[Try], device: bool, lab: bool
+    connections: Sequence[Connection], device: bool, lab: bool
 ) -> None:
     rule = DropRule({0})
-    assert (rule.too_many(tries), rule.lab_is_faulty(tries)) == (device, lab)
+    assert (rule.too_many(connections), rule.lab_is_faulty(connections)) == (device, lab)
 
 
 def test_both_ends_of_a_direct_cable_lose_their_carrier_at_once() -> None:
@@ -62,7 +62,7 @@ def test_both_ends_of_a_direct_cable_lose_their_carrier_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "most", "tries", "device"),
+    ("own", "most", "connections", "device"),
     [
         ({0}, 1, [lost(0, 0, 0, 0, 0)], True),
         ({0}, 5, [lost(0, 0, 0, 0, 0)], False),
@@ -75,9 +75,9 @@ def test_both_ends_of_a_direct_cable_lose_their_carrier_at_once() -> None:
     ],
 )
 def test_a_limit_counts_all_drops_also_in_one_connection(
-    own: set[int], most: int, tries: Sequence[Try], device: bool
+    own: set[int], most: int, connections: Sequence[Connection], device: bool
 ) -> None:
-    assert DropRule(own, at_most(most)).too_many(tries) is device
+    assert DropRule(own, at_most(most)).too_many(connections) is device
 
 
 @pytest.mark.parametrize(("most", "drops", "device"), [(0, 1, True), (0, 0, False), (3, 3, False), (3, 4, True)])
@@ -100,7 +100,7 @@ def test_a_number_of_drops_is_a_whole_number(value: object) -> None:
 
 def test_a_link_that_dropped_once_is_marginal_and_strictly_a_failure() -> None:
     limits = parse_arguments({"min": "90%"}, Origin.MARKER)
-    good = one_try(flow(payload=117_000_000))
+    good = one_connection(flow(payload=117_000_000))
     found = figures(link_stand_in.facts(), TX, [lost(0), *[good] * 6], GatePlan(limits, PROFILES["fast"]))
     assert found.verdict is Verdict.MARGINAL
     strict = strictly(found)
@@ -112,6 +112,6 @@ def test_a_link_that_dropped_once_is_marginal_and_strictly_a_failure() -> None:
 def test_a_pass_stays_a_pass_when_strict() -> None:
     limits = parse_arguments({"min": "90%"}, Origin.MARKER)
     found = figures(
-        link_stand_in.facts(), TX, [one_try(flow(payload=117_000_000))] * 6, GatePlan(limits, PROFILES["fast"])
+        link_stand_in.facts(), TX, [one_connection(flow(payload=117_000_000))] * 6, GatePlan(limits, PROFILES["fast"])
     )
     assert strictly(found) == found

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.extras import Extras, cpu_per_gbps, judge_extras, judged_extras, loss_rate, retransmit_rate
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limit_parser import parse_arguments
 from pytest_pinet.model.limits import Bound, Limit, Metric, Origin
@@ -18,7 +18,7 @@ from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict, worst
 from tests.support import link_stand_in
-from tests.support.link_stand_in import TX, flow, key, one_try
+from tests.support.link_stand_in import TX, flow, key, one_connection
 
 GOOD: Extras = {Metric.RETRANSMITS: 0.0002, Metric.LOSS: 0.001, Metric.LATENCY: 0.0008, Metric.CPU: 22.0}
 
@@ -94,7 +94,7 @@ def test_the_most_specific_limit_of_a_cost_applies() -> None:
 
 
 def test_rates_are_relative_to_everything_sent() -> None:
-    # 100 segments arrived, 25 of them at the second attempt: 125 were sent.
+    # 100 segments arrived, 25 of them at the second connection: 125 were sent.
     assert retransmit_rate(25, 144_800, 1448) == pytest.approx(0.2)
     assert retransmit_rate(0, 144_800, 1448) == 0
     assert loss_rate(82, 100) == 0.82
@@ -129,15 +129,20 @@ Judged = tuple[tuple[ExtraJudgement, ...], bool]
 RETRANSMITS = most(Metric.RETRANSMITS, Share(0.01))
 
 
-def judged_tries(link: LinkFacts, tries: list[Try], *limits: Limit, traffic: Traffic = TX) -> Judged:
+def judged_connections(link: LinkFacts, connections: list[Connection], *limits: Limit, traffic: Traffic = TX) -> Judged:
     return judged_extras(
-        link, MetricKey(link.combination, traffic, Direction.TX), tries, range(len(tries[0].flows)), limits, STANDARD
+        link,
+        MetricKey(link.combination, traffic, Direction.TX),
+        connections,
+        range(len(connections[0].flows)),
+        limits,
+        STANDARD,
     )
 
 
-def retransmitting(*counts: int | None) -> list[Try]:
-    """Return attempts of 1000 segments of 1448 bytes with these retransmits."""
-    return [one_try(flow(retransmits=count)) for count in counts]
+def retransmitting(*counts: int | None) -> list[Connection]:
+    """Return connections of 1000 segments of 1448 bytes with these retransmits."""
+    return [one_connection(flow(retransmits=count)) for count in counts]
 
 
 def verdicts(found: Judged) -> tuple[list[str], bool]:
@@ -146,7 +151,11 @@ def verdicts(found: Judged) -> tuple[list[str], bool]:
 
 def test_tries_without_a_limit_on_costs_are_not_judged(link: LinkFacts) -> None:
     elsewhere = most(Metric.RETRANSMITS, Share(0.01), board="cm4")
-    assert judged_tries(link, retransmitting(500)) == judged_tries(link, retransmitting(500), elsewhere) == ((), False)
+    assert (
+        judged_connections(link, retransmitting(500))
+        == judged_connections(link, retransmitting(500), elsewhere)
+        == ((), False)
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,31 +172,33 @@ def test_tries_without_a_limit_on_costs_are_not_judged(link: LinkFacts) -> None:
         ([50, None, 50, 50], "fail", False),
     ],
 )
-def test_a_miss_in_one_try_must_be_confirmed_by_others(
+def test_a_miss_in_one_connection_must_be_confirmed_by_others(
     link: LinkFacts, counts: list[int | None], verdict: str, unsettled: bool
 ) -> None:
-    assert verdicts(judged_tries(link, retransmitting(*counts), RETRANSMITS)) == ([verdict], unsettled)
+    assert verdicts(judged_connections(link, retransmitting(*counts), RETRANSMITS)) == ([verdict], unsettled)
 
 
 def test_a_judgement_names_the_difference_and_the_source_of_the_limit(link: LinkFacts) -> None:
-    ((record,), _) = judged_tries(link, retransmitting(0, 250, 250), RETRANSMITS)
+    ((record,), _) = judged_connections(link, retransmitting(0, 250, 250), RETRANSMITS)
     assert record.metric == "retransmits"
     assert "20%" in record.reason
     assert "1%" in record.rule
 
 
 def test_excluded_tries_are_not_counted(link: LinkFacts) -> None:
-    dropped = one_try(flow(retransmits=900), excluded="link dropped for 2.1 s")
-    assert verdicts(judged_tries(link, [dropped, *retransmitting(0)], RETRANSMITS)) == (["pass"], False)
-    assert judged_tries(link, [dropped], RETRANSMITS) == ((), False)
+    dropped = one_connection(flow(retransmits=900), excluded="link dropped for 2.1 s")
+    assert verdicts(judged_connections(link, [dropped, *retransmitting(0)], RETRANSMITS)) == (["pass"], False)
+    assert judged_connections(link, [dropped], RETRANSMITS) == ((), False)
 
 
 def test_the_segment_size_is_the_mss_but_at_most_what_the_mtu_allows(link: LinkFacts) -> None:
     # 1448 kB are 1000 segments of 1448 bytes (1.5 % retransmitted), or 3000 segments of 482.7 (0.5 %).
-    tries = retransmitting(15)
-    assert verdicts(judged_tries(link, tries, RETRANSMITS))[0] == ["fail"]
-    assert verdicts(judged_tries(link, tries, RETRANSMITS, traffic=replace(TX, mss=495)))[0] == ["pass"]
-    assert verdicts(judged_tries(link, retransmitting(5), RETRANSMITS, traffic=replace(TX, mss=8960)))[0] == ["pass"]
+    connections = retransmitting(15)
+    assert verdicts(judged_connections(link, connections, RETRANSMITS))[0] == ["fail"]
+    assert verdicts(judged_connections(link, connections, RETRANSMITS, traffic=replace(TX, mss=495)))[0] == ["pass"]
+    assert verdicts(judged_connections(link, retransmitting(5), RETRANSMITS, traffic=replace(TX, mss=8960)))[0] == [
+        "pass"
+    ]
 
 
 def test_loss_latency_and_processor_time_have_limits_too(link: LinkFacts) -> None:
@@ -197,16 +208,16 @@ def test_loss_latency_and_processor_time_have_limits_too(link: LinkFacts) -> Non
         most(Metric.CPU, CpuCost(40.0)),
     )
     # 1448 kB in a second are 11.6 Mbit/s: 0.4 % of a core are 34.5 % per Gbit/s.
-    good = one_try(flow(lost=(5, 1000), rtt_s=0.001), cpu=0.4)
-    assert verdicts(judged_tries(link, [good], *limits)) == (["pass"] * 3, False)
-    bad = one_try(flow(lost=(50, 1000), rtt_s=0.003), cpu=0.6)
-    assert verdicts(judged_tries(link, [bad] * 3, *limits)) == (["fail"] * 3, False)
+    good = one_connection(flow(lost=(5, 1000), rtt_s=0.001), cpu=0.4)
+    assert verdicts(judged_connections(link, [good], *limits)) == (["pass"] * 3, False)
+    bad = one_connection(flow(lost=(50, 1000), rtt_s=0.003), cpu=0.6)
+    assert verdicts(judged_connections(link, [bad] * 3, *limits)) == (["fail"] * 3, False)
 
 
 def test_a_cost_is_unknown_if_one_of_several_flows_does_not_report_it(link: LinkFacts) -> None:
     limits = (RETRANSMITS, most(Metric.LATENCY, Duration(0.002)), most(Metric.CPU, CpuCost(40.0)))
-    both = one_try(flow(retransmits=0, rtt_s=0.001), flow(1, 0, retransmits=0, rtt_s=0.001), cpu=0.4)
+    both = one_connection(flow(retransmits=0, rtt_s=0.001), flow(1, 0, retransmits=0, rtt_s=0.001), cpu=0.4)
     # With several runs at once, processor time cannot be attributed to one of them.
-    assert verdicts(judged_tries(link, [both], *limits)) == (["pass", "pass", "skipped"], False)
-    one = one_try(flow(retransmits=0, rtt_s=0.001), flow(1, 0))
-    assert verdicts(judged_tries(link, [one], *limits)) == (["skipped"] * 3, False)
+    assert verdicts(judged_connections(link, [both], *limits)) == (["pass", "pass", "skipped"], False)
+    one = one_connection(flow(retransmits=0, rtt_s=0.001), flow(1, 0))
+    assert verdicts(judged_connections(link, [one], *limits)) == (["skipped"] * 3, False)

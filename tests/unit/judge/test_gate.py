@@ -1,4 +1,4 @@
-"""From the attempts of one metric to its verdict."""
+"""From the connections of one metric to its verdict."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from pytest_pinet.judge.gate import Ruling, rule_on
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, confirm
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
+from tests.support.judge_connections import single, with_samples
 
 STANDARD = PROFILES["standard"]
 WIRE = Oracle(Bitrate(941e6), "1000 Mbit/s link")
 LIMIT = Limit(Bitrate(900e6), Origin.MARKER, "the test's limit")
 
 
-def attempt(mbps: float, seconds: float = 3.0, excluded: str = "") -> Attempt:
+def connection(mbps: float, seconds: float = 3.0, excluded: str = "") -> Connection:
     steps = round(seconds / 0.1)
     samples = tuple(Sample(n * 0.1, 0.1, round(mbps * 1e6 / 8 * 0.1), warmup=n < 3) for n in range(steps))
-    return Attempt(samples, excluded=excluded)
+    return single(samples, excluded=excluded)
 
 
-def ruled(attempts: Sequence[Attempt], limit: Limit | None = LIMIT, oracle: Oracle = WIRE) -> Ruling:
-    counted = [one for one in attempts if not one.excluded]
+def ruled(connections: Sequence[Connection], limit: Limit | None = LIMIT, oracle: Oracle = WIRE) -> Ruling:
+    counted = [one for one in connections if not one.excluded]
     goodput = Bitrate(sum(one.goodput.bps for one in counted) / len(counted) if counted else 0.0)
-    return rule_on(attempts, goodput, goodput, oracle, limit, UNKNOWN, STANDARD)
+    return rule_on(connections, goodput, goodput, oracle, limit, UNKNOWN, STANDARD)
 
 
-def test_attempts_that_differ_only_inside_are_told_apart() -> None:
-    """Rules cache what they found in an attempt, by its last sample. Here only the middle of the connection differs."""
-    whole = attempt(940)
-    stalled = replace(
-        whole, samples=tuple(replace(s, bytes=0) if 8 <= n < 20 else s for n, s in enumerate(whole.samples))
-    )
+def test_connections_that_differ_only_inside_are_told_apart() -> None:
+    """Rules cache what they found in a connection, by its last sample. Here only the middle differs."""
+    whole = connection(940)
+    stalled = with_samples(whole, tuple(replace(s, bytes=0) if 8 <= n < 20 else s for n, s in enumerate(whole.samples)))
     assert hash(whole) == hash(stalled)
     assert ruled([whole]).judgement.verdict is Verdict.PASS
     assert ruled([stalled]).judgement.verdict is not Verdict.PASS
@@ -47,19 +46,19 @@ def test_attempts_that_differ_only_inside_are_told_apart() -> None:
 
 
 def test_a_link_well_above_its_limit_passes_on_its_first_connection() -> None:
-    ruling = ruled([attempt(940)])
+    ruling = ruled([connection(940)])
     assert (ruling.judgement.verdict, ruling.wanted, ruling.judgement.state) == (Verdict.PASS, None, "")
     assert ruling.judgement.stopped
 
 
 def test_one_slow_connection_is_a_suspicion_that_requires_another() -> None:
-    assert ruled([attempt(800)]).wanted is not None
+    assert ruled([connection(800)]).wanted is not None
 
 
 def test_a_regression_needs_fresh_connections() -> None:
-    slow = [attempt(800)]
+    slow = [connection(800)]
     while ruled(slow).wanted is not None:
-        slow.append(attempt(800))
+        slow.append(connection(800))
     assert len(slow) == STANDARD.fails_after
     ruling = ruled(slow)
     assert (ruling.judgement.verdict, ruling.judgement.state) == (Verdict.FAIL, "confirmed")
@@ -69,49 +68,49 @@ def test_a_regression_needs_fresh_connections() -> None:
 
 
 def test_a_suspicion_requires_a_fresh_link_up_before_it_is_a_regression() -> None:
-    assert Fresh.LINK in {ruled([attempt(800)] * count).wanted for count in range(1, STANDARD.fails_after)}
+    assert Fresh.LINK in {ruled([connection(800)] * count).wanted for count in range(1, STANDARD.fails_after)}
 
 
 def test_a_cleared_suspicion_is_marginal_and_the_reason_says_so() -> None:
-    attempts = [attempt(880)]
-    while ruled(attempts).wanted is not None:
-        attempts.append(attempt(938))
-    ruling = ruled(attempts)
+    connections = [connection(880)]
+    while ruled(connections).wanted is not None:
+        connections.append(connection(938))
+    ruling = ruled(connections)
     assert (ruling.judgement.verdict, ruling.judgement.state) == (Verdict.MARGINAL, "cleared")
-    assert f"below the limit in 1 of {len(attempts)} connections" in ruling.judgement.reason
+    assert f"below the limit in 1 of {len(connections)} connections" in ruling.judgement.reason
 
 
-def test_attempts_after_the_decision_do_not_change_it() -> None:
-    failed = [attempt(800)] * STANDARD.fails_after
-    assert ruled([*failed, *[attempt(941)] * 5]).judgement.verdict is Verdict.FAIL
+def test_connections_after_the_decision_do_not_change_it() -> None:
+    failed = [connection(800)] * STANDARD.fails_after
+    assert ruled([*failed, *[connection(941)] * 5]).judgement.verdict is Verdict.FAIL
 
 
 def test_noise_above_the_margin_is_inconclusive_at_the_end_of_the_budget() -> None:
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     for number in range(100):
-        attempts.append(attempt(940 if number % 2 else 858))
-        ruling = ruled(attempts)
+        connections.append(connection(940 if number % 2 else 858))
+        ruling = ruled(connections)
         if ruling.wanted is None:
             break
     assert ruling.judgement.verdict is Verdict.INCONCLUSIVE
-    assert sum(one.traffic_seconds for one in attempts) <= STANDARD.budget_s + 1e-6
+    assert sum(one.traffic_seconds for one in connections) <= STANDARD.budget_s + 1e-6
     assert ruling.judgement.state == "undecided"
 
 
 def test_above_the_physical_limit_is_a_measurement_error_at_once() -> None:
-    ruling = ruled([attempt(960)])
+    ruling = ruled([connection(960)])
     assert (ruling.judgement.verdict, ruling.wanted) == (Verdict.INVALID, None)
 
 
 def test_without_a_limit_one_connection_is_enough() -> None:
-    ruling = ruled([attempt(100)], limit=None)
+    ruling = ruled([connection(100)], limit=None)
     assert (ruling.judgement.verdict, ruling.wanted) == (Verdict.PASS, None)
 
 
-def test_an_excluded_attempt_gives_no_value_and_requires_another() -> None:
-    ruling = ruled([attempt(100, excluded="link dropped for 2.1 s")])
+def test_an_excluded_connection_gives_no_value_and_requires_another() -> None:
+    ruling = ruled([connection(100, excluded="link dropped for 2.1 s")])
     assert ruling.wanted is Fresh.CONNECTION
-    ruling = ruled([attempt(100, excluded="link dropped for 2.1 s"), attempt(940)])
+    ruling = ruled([connection(100, excluded="link dropped for 2.1 s"), connection(940)])
     assert ruling.judgement.verdict is Verdict.MARGINAL
     assert "link dropped for 2.1 s" in ruling.judgement.reason
 
@@ -128,7 +127,7 @@ def test_an_excluded_attempt_gives_no_value_and_requires_another() -> None:
         ([False, True, True], Verdict.MARGINAL),
     ],
 )
-def test_a_rule_missed_once_requires_another_attempt(held: list[bool], verdict: Verdict | None) -> None:
+def test_a_rule_missed_once_requires_another_connection(held: list[bool], verdict: Verdict | None) -> None:
     assert confirm(held, STANDARD) is verdict
     assert confirm(held[::-1], STANDARD) is verdict
 
@@ -141,17 +140,17 @@ def test_the_soak_profile_requires_two_connections_that_meet_a_rule() -> None:
 
 @pytest.mark.parametrize("limit", [LIMIT, None])
 def test_a_connection_that_other_work_disturbed_is_no_remark_on_the_link(limit: Limit | None) -> None:
-    dropped = attempt(940, excluded="the link dropped")
+    dropped = connection(940, excluded="the link dropped")
     beside = replace(dropped, excluded="other programs took 90 % of a CPU", beside_link=True)
-    assert ruled([beside, attempt(940)], limit).judgement.verdict is Verdict.PASS
-    assert ruled([dropped, attempt(940)], limit).judgement.verdict is Verdict.MARGINAL
+    assert ruled([beside, connection(940)], limit).judgement.verdict is Verdict.PASS
+    assert ruled([dropped, connection(940)], limit).judgement.verdict is Verdict.MARGINAL
     # It is not a value, either.
     assert ruled([beside], limit).wanted is not None
 
 
 def test_a_reason_names_only_the_first_of_many_disturbances() -> None:
-    left_out = [attempt(800, excluded=f"other programs took {share} % of a CPU") for share in range(91, 97)]
-    reason = ruled([*left_out, *[attempt(800)] * STANDARD.fails_after]).judgement.reason
+    left_out = [connection(800, excluded=f"other programs took {share} % of a CPU") for share in range(91, 97)]
+    reason = ruled([*left_out, *[connection(800)] * STANDARD.fails_after]).judgement.reason
     assert reason.startswith(
         "other programs took 91 % of a CPU; other programs took 92 % of a CPU; other programs took 93 % of a CPU; "
         "and 3 more: 800.0 Mbit/s is "

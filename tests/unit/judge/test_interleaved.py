@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.attempt_level import read
 from pytest_pinet.judge.difference import Difference, Relation
-from pytest_pinet.judge.interleaved import MOST_PAIRS, Side, compare_attempts, compare_in_turn, figure_of_attempt, side
+from pytest_pinet.judge.interleaved import MOST_PAIRS, Side, compare_connections, compare_in_turn, level_bps, side
+from pytest_pinet.judge.level import read
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import decide
-from pytest_pinet.model.attempt import Attempt
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
-from tests.support.judge_attempts import attempt_of, steady, with_dips
+from tests.support.judge_connections import connection_of, steady, with_dips
 
 QUIET = Noise(0.003, 10, 0.001, "calibrated")
 
@@ -127,15 +127,15 @@ def test_outliers_do_not_decide(change: float, bad: Relation, noise: Noise) -> N
     assert wrong <= 5
 
 
-def in_turn(make: Callable[[Side, int], Attempt], noise: Noise = QUIET) -> Difference:
+def in_turn(make: Callable[[Side, int], Connection], noise: Noise = QUIET) -> Difference:
     """Add connections alternately until the engine stops."""
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     while True:
-        attempts.append(make(side(len(attempts)), len(attempts)))
-        found = compare_attempts(attempts, noise=noise)
+        connections.append(make(side(len(connections)), len(connections)))
+        found = compare_connections(connections, noise=noise)
         if found.result is not Relation.GO_ON:
             return found
-        assert len(attempts) <= 2 * MOST_PAIRS
+        assert len(connections) <= 2 * MOST_PAIRS
 
 
 STALLED = with_dips(940, [(1.0, 1.0, 0.0)])
@@ -168,12 +168,12 @@ def test_stalls_of_both_states_do_not_count_against_b() -> None:
 
 
 def test_a_connection_counts_with_its_level_or_not_at_all() -> None:
-    assert figure_of_attempt(STALLED) == pytest.approx(940e6, rel=1e-3)
+    assert level_bps(STALLED) == pytest.approx(940e6, rel=1e-3)
     assert [one is not None and one.disturbed for one in (read(STALLED), read(steady(940)))] == [True, False]
-    killed = attempt_of([940.0] * 30, excluded="the tool was killed")
-    assert figure_of_attempt(killed) is None
+    killed = connection_of([940.0] * 30, excluded="the tool was killed")
+    assert level_bps(killed) is None
     assert read(killed) is None
-    assert compare_attempts([*[steady(940)] * 4, killed, steady(940)], noise=QUIET).count == 2
+    assert compare_connections([*[steady(940)] * 4, killed, steady(940)], noise=QUIET).count == 2
 
 
 def test_one_pair_does_not_decide() -> None:

@@ -14,17 +14,17 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import decide
 from pytest_pinet.judge.spread import propose, smallest_margin
 from pytest_pinet.judge.statistics import chi_square, student
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
-from tests.support.judge_attempts import attempt_of, steady, with_dips
+from tests.support.judge_connections import connection_of, steady, with_dips
 
 STANDARD = PROFILES["standard"]
 
 
 def history(
     boots: int, links: int, connections: int, sds: tuple[float, float, float], values: random.Random
-) -> list[Attempt]:
+) -> list[Connection]:
     """Return steady connections with these standard deviations between connections, link-ups and boots."""
     found = []
     for _ in range(boots):
@@ -34,7 +34,7 @@ def history(
             for connection in range(connections):
                 fresh = Fresh.CONNECTION if connection else Fresh.LINK if link else Fresh.BOOT
                 rate = 940 * math.exp(of_link + values.gauss(0, sds[0]))
-                found.append(attempt_of([rate] * 10, fresh=fresh))
+                found.append(connection_of([rate] * 10, fresh=fresh))
     return found
 
 
@@ -85,10 +85,10 @@ def test_the_noise_of_a_gate_has_all_levels_and_the_baselines_own_error() -> Non
 
 
 def test_a_level_known_from_few_link_ups_is_trusted_less() -> None:
-    attempts = [steady(925)] * 2
+    connections = [steady(925)] * 2
     known = {freedom: Noise(0.003, 24, 0.008, "", session_freedom=freedom) for freedom in (2, 100)}
     outcomes = {
-        freedom: decide(attempts, Bitrate.mbps(900), noise, STANDARD).outcome for freedom, noise in known.items()
+        freedom: decide(connections, Bitrate.mbps(900), noise, STANDARD).outcome for freedom, noise in known.items()
     }
     assert outcomes == {2: None, 100: Verdict.PASS}
     margins = [smallest_margin(noise, STANDARD) for noise in known.values()]
@@ -101,9 +101,9 @@ def test_a_level_without_repetitions_counts_as_assumed() -> None:
     assert found.noise().sessions == UNKNOWN.sessions
 
 
-def test_attempts_without_a_value_are_ignored() -> None:
+def test_connections_without_a_value_are_ignored() -> None:
     made = history(1, 3, 3, (0.004, 0.01, 0.0), random.Random(3))
-    assert components([*made, attempt_of([940], excluded="killed"), steady(0)]) == components(made)
+    assert components([*made, connection_of([940], excluded="killed"), steady(0)]) == components(made)
 
 
 def test_one_stall_does_not_count_as_noise_but_as_a_disturbance() -> None:
@@ -143,10 +143,10 @@ def test_the_smallest_margin_is_one_that_nine_of_ten_gates_decide(profile: str) 
     ends = []
     for _ in range(120):
         level = 900 * (1 + margin) * math.exp(values.gauss(0, noise.sessions))
-        made: list[Attempt] = []
+        made: list[Connection] = []
         outcome = None
         while outcome is None:
-            made.append(attempt_of([level * math.exp(values.gauss(0, 0.02))] * chosen.connection_s, 1.0, warmup=0))
+            made.append(connection_of([level * math.exp(values.gauss(0, 0.02))] * chosen.connection_s, 1.0, warmup=0))
             outcome = decide(made, Bitrate.mbps(900), noise, chosen).outcome
         ends.append(outcome)
     assert ends.count(Verdict.PASS) > 0.85 * len(ends)

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.attempts import MeasuredFlow, Try
 from pytest_pinet.judge.events import find_events
 from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.warmup import settle
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.limits import Limit, Origin
 from pytest_pinet.model.measurement import Flow, Sample
@@ -24,7 +23,7 @@ from pytest_pinet.model.topology import TopologyFlow
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import GOOD, Verdict
 from tests.support import link_stand_in
-from tests.support.link_stand_in import one_try
+from tests.support.link_stand_in import one_connection
 
 FAST = PROFILES["fast"]
 SENT = Bitrate.mbps(80)
@@ -52,10 +51,10 @@ def flow_of(rates: Sequence[float], way: Direction, lost: float = 0.0, udp: bool
     )
 
 
-def try_of(flow: Flow, traffic: Traffic) -> Try:
+def try_of(flow: Flow, traffic: Traffic) -> Connection:
     sender, receiver = (0, 1) if flow.direction is Direction.TX else (1, 0)
     run = TopologyFlow(0, 1, flow.direction)
-    return one_try(MeasuredFlow(sender, receiver, run, flow.direction, flow), traffic=traffic)
+    return one_connection(MeasuredFlow(sender, receiver, run, flow.direction, flow), traffic=traffic)
 
 
 def judged(flows: Sequence[Flow], least: Bitrate | None = None, udp: bool = True) -> MeasurementJudgement:
@@ -76,7 +75,7 @@ def test_a_stalled_flow_that_catches_up_is_no_measurement(way: Direction, least:
         f"{way}: {stalled.goodput} in direction {way} is above the sender's rate limit 80.0 Mbit/s: "
         "the flow caught up after an interruption"
     )
-    assert found.directions[way].attempts[0].excluded
+    assert found.directions[way].connections[0].excluded
     last = judged([stalled] * FAST.fails_after, least)
     assert (last.verdict, last.wanted) == (Verdict.INVALID, None)
 
@@ -95,7 +94,7 @@ def test_a_flow_of_large_pieces_may_count_one_more() -> None:
     traffic = Traffic(Direction.TX, bitrate=Bitrate.mbps(1))
     samples = tuple(Sample(float(n), 1.0, 131_072, warmup=n < 1) for n in range(4))
     found = figures(LINK, traffic, [try_of(Flow(Direction.TX, samples), traffic)], GatePlan((), FAST))
-    assert not found.directions[Direction.TX].attempts[0].excluded
+    assert not found.directions[Direction.TX].connections[0].excluded
 
 
 @given(

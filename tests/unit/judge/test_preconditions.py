@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.measurement import GatePlan, figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.preconditions import failed_requests, ineffective_settings, unseen
 from pytest_pinet.judge.profile import PROFILES
+from pytest_pinet.model.conditions import Trouble
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.measurement import HttpReport, Measurement, Sockets
 from pytest_pinet.model.quantities import Bitrate
@@ -22,21 +23,23 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import http_record, sockets_record
 from pytest_pinet.report.sentences import http_text
 from tests.support import link_stand_in
-from tests.support.link_stand_in import flow, one_try
+from tests.support.link_stand_in import flow, one_connection
 
 TX = Traffic(Direction.TX)
 JUMBO = replace(TX, mss=8960)
 WINDOW = replace(TX, window=204_800)
 
 
-def with_buffers(sndbuf: int, rcvbuf: int) -> Try:
+def with_buffers(sndbuf: int, rcvbuf: int) -> Connection:
     measured = flow(sockets=Sockets(1, 1448, sndbuf_bytes=sndbuf))
     far = replace(measured.flow, far_sockets=Sockets(1, 1448, rcvbuf_bytes=rcvbuf))
-    return one_try(replace(measured, flow=far))
+    return one_connection(replace(measured, flow=far))
 
 
 def test_an_mss_above_the_mtu_is_reported_with_the_effective_mss() -> None:
-    (sentence,) = ineffective_settings(link_stand_in.facts(), JUMBO, [one_try(flow(sockets=Sockets(1, 1448)))] * 2)
+    (sentence,) = ineffective_settings(
+        link_stand_in.facts(), JUMBO, [one_connection(flow(sockets=Sockets(1, 1448)))] * 2
+    )
     assert sentence == (
         "mss=8960 bytes was requested, but segments of one:onboard carried 1448 bytes: MTU 1500 allows no more than "
         "mss=1460"
@@ -46,18 +49,18 @@ def test_an_mss_above_the_mtu_is_reported_with_the_effective_mss() -> None:
 def test_an_effective_mss_is_not_reported() -> None:
     link = link_stand_in.facts()
     jumbo = link_stand_in.facts(mtu=9000)
-    assert ineffective_settings(jumbo, JUMBO, [one_try(flow(sockets=Sockets(1, 8948)))]) == []
-    assert ineffective_settings(link, replace(TX, mss=536), [one_try(flow(sockets=Sockets(1, 524)))]) == []
+    assert ineffective_settings(jumbo, JUMBO, [one_connection(flow(sockets=Sockets(1, 8948)))]) == []
+    assert ineffective_settings(link, replace(TX, mss=536), [one_connection(flow(sockets=Sockets(1, 524)))]) == []
 
 
 def test_socket_values_of_a_link_that_was_down_are_ignored() -> None:
-    down = replace(one_try(flow(sockets=Sockets(1, 36))), excluded="link dropped for 1.2 s")
+    down = replace(one_connection(flow(sockets=Sockets(1, 36))), excluded="link dropped for 1.2 s")
     link = link_stand_in.facts()
-    assert ineffective_settings(link, replace(TX, mss=536), [down, one_try(flow(sockets=Sockets(1, 524)))]) == []
+    assert ineffective_settings(link, replace(TX, mss=536), [down, one_connection(flow(sockets=Sockets(1, 524)))]) == []
 
 
 def test_an_mss_that_no_sender_reported_gives_a_note() -> None:
-    link, untold = link_stand_in.facts(), [one_try(flow())]
+    link, untold = link_stand_in.facts(), [one_connection(flow())]
     # An MSS larger than the MTU is never effective.
     assert ineffective_settings(link, JUMBO, untold) == [
         "mss=8960 bytes was requested, but MTU 1500 allows no more than mss=1460"
@@ -69,7 +72,7 @@ def test_an_mss_that_no_sender_reported_gives_a_note() -> None:
         "mss=536 bytes was requested, but no sender reported the MSS that it used (this needs ss of iproute2)"
     )
     assert unseen(TX, untold) == []
-    assert unseen(small, [*untold, one_try(flow(sockets=Sockets(1, 524)))]) == []
+    assert unseen(small, [*untold, one_connection(flow(sockets=Sockets(1, 524)))]) == []
 
 
 @pytest.mark.parametrize(
@@ -94,14 +97,20 @@ def test_a_window_reported_by_the_tool_is_not_reported_twice() -> None:
     assert ineffective_settings(link_stand_in.facts(), WINDOW, [one]) == ["window=... on one"]
 
 
-def judged(one: Try, **more: Any) -> MeasurementJudgement:
+def judged(one: Connection, **more: Any) -> MeasurementJudgement:
     plan = GatePlan((), PROFILES["fast"])
     return figures(link_stand_in.facts(), one.measurements[0].traffic, [one], plan, Circumstances(**more))
 
 
-@pytest.mark.parametrize("which", ["ineffective", "broken"])
-def test_ineffective_settings_make_values_invalid_but_keep_them(which: str) -> None:
-    invalid = judged(one_try(flow()), **{which: ["mss=8960 bytes was requested\n  -> do this"]})
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ineffective": ["mss=8960 bytes was requested"]},
+        {"broken": [Trouble("mss=8960 bytes was requested", "do this")]},
+    ],
+)
+def test_ineffective_settings_make_values_invalid_but_keep_them(more: dict[str, Any]) -> None:
+    invalid = judged(one_connection(flow()), **more)
     assert (invalid.verdict, invalid.wanted) == (Verdict.INVALID, None)
     assert invalid.reason == "mss=8960 bytes was requested"
     found = invalid.directions[Direction.TX]
@@ -112,9 +121,9 @@ def test_ineffective_settings_make_values_invalid_but_keep_them(which: str) -> N
 
 def test_requests_that_failed_fail_the_test() -> None:
     traffic = HttpTraffic(Direction.TX, streams=2, size=1448)
-    one = one_try(flow(), traffic=traffic)
+    one = one_connection(flow(), traffic=traffic)
 
-    def answered(report: HttpReport) -> Try:
+    def answered(report: HttpReport) -> Connection:
         measurement = Measurement(traffic, {Direction.TX: one.flows[0].flow}, http=report)
         return replace(one, measurements=(measurement,))
 

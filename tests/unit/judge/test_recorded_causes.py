@@ -16,7 +16,7 @@ from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support.iperf3_output import parse_client
-from tests.support.link_stand_in import facts, flow, judged, one_try
+from tests.support.link_stand_in import facts, flow, judged, one_connection
 
 DATA = Path(__file__).parents[2] / "data"
 ONE, TWO = EndEvidence("one:onboard", "eth0", machine="a"), EndEvidence("two:onboard", "eth0", machine="b")
@@ -24,8 +24,8 @@ ONE, TWO = EndEvidence("one:onboard", "eth0", machine="a"), EndEvidence("two:onb
 
 def cause(traffic: Traffic, measured: Flow, *evidence: EndEvidence) -> Diagnosis:
     whole = replace(flow(), flow=measured)
-    tries = [replace(one_try(whole, traffic=traffic), evidence=evidence)] * 3
-    return limited_by(facts(), traffic, tries, {Direction.TX: judged(measured.goodput.bps)})
+    connections = [replace(one_connection(whole, traffic=traffic), evidence=evidence)] * 3
+    return limited_by(facts(), traffic, connections, {Direction.TX: judged(measured.goodput.bps)})
 
 
 def test_a_machine_whose_host_took_processor_time() -> None:

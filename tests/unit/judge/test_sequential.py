@@ -16,26 +16,26 @@ from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import Decision, decide
 from pytest_pinet.judge.spread import Spread
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import Event, EventKind, Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
-from tests.support.judge_attempts import attempt_of, steady, with_dips
+from tests.support.judge_connections import connection_of, single, steady, with_dips, with_samples
 
 STANDARD, SOAK = PROFILES["standard"], PROFILES["soak"]
 LIMIT = Bitrate.mbps(900)
 QUIET = Noise(connections=0.003, freedom=10, sessions=0.001, source="calibrated")
 
 
-def course(make: Callable[[int], Attempt], noise: Noise = UNKNOWN, profile: str = "standard") -> Decision:
-    """Add attempts until the rule stops."""
-    attempts: list[Attempt] = []
+def course(make: Callable[[int], Connection], noise: Noise = UNKNOWN, profile: str = "standard") -> Decision:
+    """Add connections until the rule stops."""
+    connections: list[Connection] = []
     while True:
-        attempts.append(make(len(attempts)))
-        decision = decide(attempts, LIMIT, noise, PROFILES[profile])
+        connections.append(make(len(connections)))
+        decision = decide(connections, LIMIT, noise, PROFILES[profile])
         if decision.outcome is not None:
             return decision
-        assert len(attempts) < 50, "the rule never stops"
+        assert len(connections) < 50, "the rule never stops"
 
 
 @pytest.mark.parametrize("noise", [UNKNOWN, QUIET], ids=["unknown", "quiet"])
@@ -137,9 +137,9 @@ def test_a_rough_link_without_history_is_assumed_to_vary_between_days() -> None:
 def test_a_rough_link_far_above_its_limit_passes_when_its_connections_took_longer_than_planned() -> None:
     values = random.Random(3)
 
-    def make(_: int) -> Attempt:
+    def make(_: int) -> Connection:
         mbps = [5 * LIMIT.bps / 1e6 * (1 + values.gauss(0, 0.05)) for _ in range(33)]
-        return Attempt(tuple(Sample(n / 10, 0.1, round(rate * 1e5 / 8)) for n, rate in enumerate(mbps)))
+        return single(tuple(Sample(n / 10, 0.1, round(rate * 1e5 / 8)) for n, rate in enumerate(mbps)))
 
     decision = course(make, profile="fast")
     assert (decision.outcome, decision.connections) == (Verdict.PASS, 7)
@@ -157,7 +157,7 @@ def test_three_bad_connections_of_five_are_not_enough_for_a_regression() -> None
     assert decide([*mixed, steady(864)], LIMIT, Noise(0.02, 50, 0.0, "calibrated"), STANDARD).outcome is Verdict.FAIL
 
 
-def test_excluded_attempts_give_no_value_but_use_budget() -> None:
+def test_excluded_connections_give_no_value_but_use_budget() -> None:
     broken = replace(steady(100), excluded="the link was lost")
     decision = decide([broken, steady(930)], LIMIT, UNKNOWN, STANDARD)
     assert (decision.outcome, decision.connections) == (Verdict.PASS, 1)
@@ -166,9 +166,9 @@ def test_excluded_attempts_give_no_value_but_use_budget() -> None:
     assert decide([broken] * 20, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
 
 
-def test_the_budget_limits_whole_excluded_attempts_and_their_number_limits_those_that_end_at_once() -> None:
+def test_the_budget_limits_whole_excluded_connections_and_their_number_limits_those_that_end_at_once() -> None:
     whole = replace(steady(450), excluded="other programs took 90 % of a CPU")
-    at_once = replace(whole, samples=())
+    at_once = with_samples(whole, ())
     mixed = [*[whole] * 8, steady(450), steady(450)]
     decision = decide(mixed, LIMIT, UNKNOWN, STANDARD)
     assert (decision.outcome, decision.connections) == (None, 2)
@@ -183,7 +183,7 @@ def test_the_budget_limits_whole_excluded_attempts_and_their_number_limits_those
 
 def test_a_dropped_link_is_never_averaged_into_a_value() -> None:
     down = Event(EventKind.LINK_DOWN, 1.0, 2.1, "link dropped for 2.1 s at 14:03:07, sw1/p5")
-    dropped = replace(with_dips(930, [(0.9, 2.1, 0.0)]), events=(down,))
+    dropped = replace(with_dips(930, [(0.9, 2.1, 0.0)]), link_events=(down,))
     decision = decide([dropped, steady(930)], LIMIT, QUIET, STANDARD)
     assert decision.outcome is Verdict.PASS
     assert decision.ratio == pytest.approx(930 / 900)
@@ -208,7 +208,7 @@ def test_a_long_stall_is_reported_and_not_taken_for_a_slow_link() -> None:
 
 
 def test_a_stall_of_all_counted_samples_keeps_the_level_before_it() -> None:
-    died = attempt_of([930.0] * 10 + [0.0] * 20, warmup=10)
+    died = connection_of([930.0] * 10 + [0.0] * 20, warmup=10)
     decision = decide([died, steady(930), steady(930)], LIMIT, UNKNOWN, STANDARD)
     assert (decision.outcome, decision.below, len(decision.flagged)) == (Verdict.PASS, 1, 1)
     assert decide([died] * 3, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.FAIL
@@ -220,7 +220,7 @@ def test_a_stall_of_all_counted_samples_keeps_the_level_before_it() -> None:
     ids=["within the cap", "beyond it"],
 )
 def test_a_slow_start_neither_changes_the_value_nor_flags_it(low: int, events: tuple[Event, ...]) -> None:
-    slow = attempt_of([930 / 2] * low + [930] * (30 - low), warmup=min(low, 10), events=events)
+    slow = connection_of([930 / 2] * low + [930] * (30 - low), warmup=min(low, 10), events=events)
     limit = Bitrate.mbps(850)
     decision = decide([slow] * 3, limit, QUIET, STANDARD)
     assert (decision.outcome, decision.disturbed, len(decision.flagged)) == (Verdict.PASS, 0, 0)
@@ -231,7 +231,7 @@ def test_a_slow_start_neither_changes_the_value_nor_flags_it(low: int, events: t
 def test_a_dip_after_a_slow_start_disturbs() -> None:
     rates = [930 / 2] * 12 + [930] * 8 + [0] * 7 + [930] * 3
     event = Event(EventKind.SLOW_START, 0.0, 1.2, "slow start")
-    found = decide([attempt_of(rates, warmup=10, events=(event,))], LIMIT, QUIET, STANDARD)
+    found = decide([connection_of(rates, warmup=10, events=(event,))], LIMIT, QUIET, STANDARD)
     assert (found.outcome, found.disturbed) == (None, 1)
 
 
@@ -273,7 +273,7 @@ ODD = [
 
 @pytest.mark.parametrize("sample", ODD, ids=repr)
 def test_an_impossible_sample_gives_no_value(sample: Sample) -> None:
-    odd = Attempt((*steady(930).samples, sample))
+    odd = single((*steady(930).samples, sample))
     decision = decide([odd], LIMIT, UNKNOWN, STANDARD)
     assert (decision.outcome, decision.ratio) == (None, None)
     assert decision.flagged
@@ -282,14 +282,14 @@ def test_an_impossible_sample_gives_no_value(sample: Sample) -> None:
 
 @pytest.mark.parametrize("samples", [(), (Sample(0.0, 1.0, 10**8, warmup=True),)], ids=["empty", "warm-up only"])
 def test_without_a_counted_sample_there_is_no_value(samples: tuple[Sample, ...]) -> None:
-    attempts = [Attempt(samples)]
-    assert decide(attempts, LIMIT, UNKNOWN, STANDARD).outcome is None
-    assert decide(attempts * 10, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
+    connections = [single(samples)]
+    assert decide(connections, LIMIT, UNKNOWN, STANDARD).outcome is None
+    assert decide(connections * 10, LIMIT, UNKNOWN, STANDARD).outcome is Verdict.INCONCLUSIVE
 
 
 def test_one_sample_is_enough_for_a_value() -> None:
-    attempt = Attempt((Sample(0.0, 3.0, round(930e6 / 8 * 3)),))
-    assert decide([attempt], LIMIT, QUIET, STANDARD).outcome is Verdict.PASS
+    connection = single((Sample(0.0, 3.0, round(930e6 / 8 * 3)),))
+    assert decide([connection], LIMIT, QUIET, STANDARD).outcome is Verdict.PASS
 
 
 def test_zero_goodput_fails_and_a_huge_rate_passes() -> None:
@@ -303,7 +303,7 @@ seeds = st.integers(min_value=0, max_value=2**16)
 
 
 @st.composite
-def attempts(draw: st.DrawFn, least: int = 1) -> list[Attempt]:
+def connections(draw: st.DrawFn, least: int = 1) -> list[Connection]:
     """Return up to eight connections of one link, with a level, spread between and within them, and dips."""
     level, between, within = draw(levels), draw(sizes), draw(sizes)
     values = random.Random(draw(seeds))
@@ -315,7 +315,7 @@ def attempts(draw: st.DrawFn, least: int = 1) -> list[Attempt]:
         if values.random() < dip_rate:
             rates[10:20] = [rate / 2 for rate in rates[10:20]]
         fresh = values.choice((Fresh.CONNECTION, Fresh.LINK))
-        found.append(attempt_of(rates, fresh=fresh))
+        found.append(connection_of(rates, fresh=fresh))
     return found
 
 
@@ -323,16 +323,16 @@ def without_rates(why: str) -> str:
     return re.sub(r"[0-9.]+ [kMG]?bit/s", "RATE", why)
 
 
-def scaled(made: Sequence[Attempt], factor: int) -> list[Attempt]:
-    return [replace(a, samples=tuple(replace(s, bytes=s.bytes * factor) for s in a.samples)) for a in made]
+def scaled(made: Sequence[Connection], factor: int) -> list[Connection]:
+    return [with_samples(one, tuple(replace(s, bytes=s.bytes * factor) for s in one.samples)) for one in made]
 
 
 noises = st.sampled_from([UNKNOWN, QUIET, Noise(0.03, 6, 0.01, "calibrated", links=0.005)])
 
 
-@given(attempts(), noises, st.integers(min_value=1001, max_value=1300))
+@given(connections(), noises, st.integers(min_value=1001, max_value=1300))
 @settings(max_examples=150, deadline=None)
-def test_a_better_link_never_gets_a_worse_verdict(made: list[Attempt], noise: Noise, thousandths: int) -> None:
+def test_a_better_link_never_gets_a_worse_verdict(made: list[Connection], noise: Noise, thousandths: int) -> None:
     # Scaled by integers, with the limit scaled for the worse link, so that rounding loses no byte.
     worse = decide(scaled(made, 1000), Bitrate(LIMIT.bps * 1000), noise, STANDARD)
     better = decide(scaled(made, thousandths), Bitrate(LIMIT.bps * 1000), noise, STANDARD)
@@ -341,11 +341,11 @@ def test_a_better_link_never_gets_a_worse_verdict(made: list[Attempt], noise: No
     assert rank[better.outcome] >= rank[worse.outcome]
 
 
-@given(attempts(), noises, st.integers(min_value=2, max_value=10**5))
+@given(connections(), noises, st.integers(min_value=2, max_value=10**5))
 # Two levels: the reason names their rates.
 @example([steady(mbps) for mbps in (795, 837, 795, 837, 795, 837)], UNKNOWN, 2)
 @settings(max_examples=100, deadline=None)
-def test_scaling_samples_and_limit_together_changes_nothing(made: list[Attempt], noise: Noise, factor: int) -> None:
+def test_scaling_samples_and_limit_together_changes_nothing(made: list[Connection], noise: Noise, factor: int) -> None:
     one = decide(made, LIMIT, noise, STANDARD)
     other = decide(scaled(made, factor), Bitrate(LIMIT.bps * factor), noise, STANDARD)
     assert (other.outcome, other.next_fresh) == (one.outcome, one.next_fresh)
@@ -353,9 +353,11 @@ def test_scaling_samples_and_limit_together_changes_nothing(made: list[Attempt],
     assert other.ratio == pytest.approx(one.ratio)
 
 
-@given(attempts(least=2), noises, st.randoms(use_true_random=False))
+@given(connections(least=2), noises, st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
-def test_the_order_of_attempts_changes_nothing(made: list[Attempt], noise: Noise, shuffler: random.Random) -> None:
+def test_the_order_of_connections_changes_nothing(
+    made: list[Connection], noise: Noise, shuffler: random.Random
+) -> None:
     mixed = list(made)
     shuffler.shuffle(mixed)
     assert decide(mixed, LIMIT, noise, STANDARD) == decide(made, LIMIT, noise, STANDARD)
@@ -371,9 +373,9 @@ def test_a_steady_link_is_never_judged_wrong(mbps: float, name: str, noise: Nois
     assert decision.outcome is not (Verdict.PASS if mbps < 900 else Verdict.FAIL)
 
 
-@given(attempts(), st.sampled_from([(0.001, 0.01), (0.01, 0.05), (0.05, 0.2)]))
+@given(connections(), st.sampled_from([(0.001, 0.01), (0.01, 0.05), (0.05, 0.2)]))
 @settings(max_examples=60, deadline=None)
-def test_a_lower_error_rate_never_gives_an_earlier_verdict(made: list[Attempt], rates: tuple[float, float]) -> None:
+def test_a_lower_error_rate_never_gives_an_earlier_verdict(made: list[Connection], rates: tuple[float, float]) -> None:
     strict, loose = (decide(made, LIMIT, QUIET, STANDARD, error_rate=rate) for rate in rates)
     decided = (Verdict.PASS, Verdict.FAIL)
     assert strict.outcome not in decided or loose.outcome is strict.outcome

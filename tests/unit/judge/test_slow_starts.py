@@ -16,10 +16,11 @@ from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.starts import shows_level, started
 from pytest_pinet.judge.warmup import settle
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import Verdict
+from tests.support.judge_connections import single
 from tests.support.throughput_samples import series
 
 DAYS = tuple(RunPlace(f"2026-11-{day:02}") for day in range(1, 9))
@@ -27,32 +28,32 @@ BASELINE = Baseline(Bitrate.mbps(940), (Bitrate.mbps(940),) * 8, places=DAYS)
 STANDARD = PROFILES["standard"]
 
 
-def starting(mbps: float, start_s: float, seconds: int, source: random.Random, jump: bool = False) -> Attempt:
+def starting(mbps: float, start_s: float, seconds: int, source: random.Random, jump: bool = False) -> Connection:
     """Return a connection that rises to this rate, or that jumps to it from 60 %."""
     count = round(start_s * 10)
     start = [0.6] * count if jump else [0.3 + 0.7 * index / count for index in range(count)]
     shares = [*start, *[1.0] * (10 * seconds)][: 10 * seconds]
     samples = series([mbps * share * source.gauss(1, 0.005) for share in shares])
-    return Attempt(settle(samples), Fresh.CONNECTION, find_events(samples))
+    return single(settle(samples), Fresh.CONNECTION, find_events(samples))
 
 
-def ruled(attempts: Sequence[Attempt], baseline: Baseline = BASELINE) -> Ruling:
-    showing = shows_level([started(one.events, one.samples) for one in attempts])
-    shown = [one for one, own in zip(attempts, showing, strict=True) if own] or attempts
-    counted = [sample for attempt in shown for sample in attempt.counted]
+def ruled(connections: Sequence[Connection], baseline: Baseline = BASELINE) -> Ruling:
+    showing = shows_level([started(one.events, one.samples) for one in connections])
+    shown = [one for one, own in zip(connections, showing, strict=True) if own] or connections
+    counted = [sample for connection in shown for sample in connection.counted]
     goodput = Bitrate(sum(s.bytes for s in counted) * 8 / sum(s.seconds for s in counted))
     oracle = Oracle(Bitrate.mbps(1e5), "none")
-    return rule_on(attempts, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, STANDARD, baseline=baseline)
+    return rule_on(connections, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, STANDARD, baseline=baseline)
 
 
-def gate(mbps: float, source: random.Random, jump: bool = False) -> tuple[Verdict, list[Attempt]]:
-    attempts: list[Attempt] = []
+def gate(mbps: float, source: random.Random, jump: bool = False) -> tuple[Verdict, list[Connection]]:
+    connections: list[Connection] = []
     seconds = STANDARD.connection_s
     while True:
-        attempts.append(starting(mbps, source.uniform(1.2, 4), seconds, source, jump))
-        ruling = ruled(attempts)
+        connections.append(starting(mbps, source.uniform(1.2, 4), seconds, source, jump))
+        ruling = ruled(connections)
         if ruling.wanted is None:
-            return ruling.judgement.verdict, attempts
+            return ruling.judgement.verdict, connections
         seconds = ruling.wanted_s or STANDARD.connection_s
 
 

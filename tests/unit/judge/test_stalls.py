@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots, find_dips, unseen_share
-from tests.support.judge_attempts import attempt_of, steady, with_dips
+from tests.support.judge_connections import connection_of, steady, with_dips
 
 RATE = 930e6
 
@@ -39,23 +39,23 @@ def test_two_dips_are_reported_separately() -> None:
 
 @given(st.floats(min_value=1e-3, max_value=1e5), st.integers(min_value=0, max_value=60))
 def test_a_steady_link_has_no_dips(mbps: float, count: int) -> None:
-    samples = attempt_of([mbps] * count).samples
+    samples = connection_of([mbps] * count).samples
     assert find_dips(samples, mbps * 1e6) == ()
 
 
 def test_the_start_of_tcp_and_single_late_samples_are_not_dips() -> None:
     rates = [0.0, 300.0, 600.0] + [930.0] * 10 + [775.0, 994.0] + [930.0] * 10
-    assert find_dips(attempt_of(rates).samples, RATE) == ()
+    assert find_dips(connection_of(rates).samples, RATE) == ()
 
 
 def test_a_link_that_is_rough_all_the_time_has_no_dips() -> None:
     values = random.Random(3)
     rates = [930 * max(0.05, values.gauss(1, 0.4)) for _ in range(110)]
-    assert find_dips(attempt_of(rates).samples, RATE) == ()
+    assert find_dips(connection_of(rates).samples, RATE) == ()
 
 
 def test_half_second_samples_show_dips_too() -> None:
-    (dip,) = find_dips(attempt_of([930, 930, 465, 465, 930, 930], seconds=0.5, warmup=1).samples, RATE)
+    (dip,) = find_dips(connection_of([930, 930, 465, 465, 930, 930], seconds=0.5, warmup=1).samples, RATE)
     assert (dip.start_s, dip.seconds) == (1.0, 1.0)
 
 

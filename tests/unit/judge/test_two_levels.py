@@ -17,11 +17,11 @@ from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.two_levels import Unit, explanations, is_other_share, two_levels
-from pytest_pinet.model.attempt import Attempt, Fresh
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
-from tests.support.judge_attempts import steady
+from tests.support.judge_connections import steady
 
 HIGH = 940.0
 Draw = Callable[[random.Random], float]
@@ -52,14 +52,14 @@ def level(apart: float, share: float = 0.5) -> Draw:
 
 
 def gate(own: Baseline, draw: Draw, source: random.Random, slower: float = 0.0) -> DirectionJudgement:
-    attempts: list[Attempt] = []
+    connections: list[Connection] = []
     wanted: Fresh | None = Fresh.CONNECTION
     while wanted is not None:
-        attempts.append(steady(round(draw(source) * (1 - slower) * source.gauss(1, 0.001), 2), fresh=wanted))
-        goodput = Bitrate(sum(attempt.goodput.bps for attempt in attempts) / len(attempts))
+        connections.append(steady(round(draw(source) * (1 - slower) * source.gauss(1, 0.001), 2), fresh=wanted))
+        goodput = Bitrate(sum(connection.goodput.bps for connection in connections) / len(connections))
         oracle = Oracle(Bitrate.mbps(1e5), "none")
         ruling = rule_on(
-            attempts, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, PROFILES["standard"], None, True, own
+            connections, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, PROFILES["standard"], None, True, own
         )
         wanted = ruling.wanted
     return ruling.judgement
@@ -143,8 +143,8 @@ def test_another_share_within_the_tolerance_is_marginal() -> None:
     own = of_connections(0.02, source, share=0.3)
     levels = two_levels(own)
     assert levels is not None
-    attempts = [steady(HIGH * 0.98) if index else steady(HIGH) for index in range(14)]
-    low = [math.log(attempt.goodput.bps) for attempt in attempts]
+    connections = [steady(HIGH * 0.98) if index else steady(HIGH) for index in range(14)]
+    low = [math.log(connection.goodput.bps) for connection in connections]
     best = explanations(low, levels, 0.01)[0]
     assert abs(best.shift) < 0.003
     assert -0.03 < best.change < -0.008

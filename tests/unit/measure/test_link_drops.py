@@ -13,7 +13,6 @@ import pytest
 from pytest_pinet.errors import DroppedLink, LabError, LinkError, TrafficError
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
@@ -21,12 +20,13 @@ from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.measure import link_drops
 from pytest_pinet.measure.measurement import of_dropped_link
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.measurement import Event, EventKind, Measurement
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.traffic.tool import TrafficJob
 from tests.support.doctor_lab import lab
-from tests.support.link_stand_in import TX, flow, link, one_try
+from tests.support.link_stand_in import TX, flow, link, one_connection
 from tests.support.local_shell import LocalShell
 
 STATE = "flags=0x1003\ncarrier={carrier}\nspeed=1000\nduplex=full\nmtu=1500\naddress=02:00:00:00:00:01\n"
@@ -80,8 +80,8 @@ def drop(seconds: float, port: str = "s/p1") -> Event:
     return Event(EventKind.LINK_DOWN, 0.2, seconds, f"link dropped for {seconds} s at 14:03:07, {port}")
 
 
-def lost(event: Event, *ends: int) -> Try:
-    return replace(one_try(flow(), excluded=event.text), events=(event,), dropped=ends)
+def lost(event: Event, *ends: int) -> Connection:
+    return replace(one_connection(flow(), excluded=event.text), link_events=(event,), dropped=ends)
 
 
 @pytest.fixture(autouse=True)
@@ -90,19 +90,21 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_checks, "CARRIER_TIMEOUT_S", 0.1)
 
 
-def runs_with(folder: Path, carriers: Sequence[bool], tries: Sequence[Try] = (), link_ups: bool = True) -> Runs:
-    """Return runs over a link whose ends have a carrier or not, after these tries."""
+def runs_with(
+    folder: Path, carriers: Sequence[bool], connections: Sequence[Connection] = (), link_ups: bool = True
+) -> Runs:
+    """Return runs over a link whose ends have a carrier or not, after these connections."""
     shells = [EndShell(name, carrier) for name, carrier in zip(("one", "two"), carriers, strict=True)]
     found = link(folder, shells=shells)
     wired = lab(folder).switches["s"]
     found.switches = {"s": ManagedSwitch(wired, FixedSwitch(), Journal("lab.yaml", folder))}
     runs = Runs(MeasureContext(found, FailingTool()), 60.0, link_ups)
-    runs.tries += tries
+    runs.connections += connections
     return runs
 
 
-def after(runs: Runs, one: Try) -> None:
-    runs.tries.append(one)
+def after(runs: Runs, one: Connection) -> None:
+    runs.connections.append(one)
     runs._after_a_drop()
 
 
@@ -207,7 +209,7 @@ def test_the_record_of_a_dropped_link_names_the_requests_that_were_measured(tmp_
 
 def test_several_drops_in_one_connection_are_counted_in_the_message(tmp_path: Path) -> None:
     found = link(tmp_path)
-    tries = [lost(drop(0.3), 0, 0), lost(drop(0.4), 0)]
-    drops = link_drops.LinkDrops(found, tries, True, None)
+    connections = [lost(drop(0.3), 0, 0), lost(drop(0.4), 0)]
+    drops = link_drops.LinkDrops(found, connections, True, None)
     with pytest.raises(DroppedLink, match="dropped 3 times in 2 of 2 connections, again on a fresh link-up"):
         drops.check()

@@ -17,7 +17,7 @@ from pytest_pinet.measure.management_counter import ManagementCounter
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
 from pytest_pinet.model.lab import VIRTUAL
 from tests.support import link_stand_in
-from tests.support.link_stand_in import flow, one_try
+from tests.support.link_stand_in import flow, one_connection
 from tests.support.local_shell import LocalShell
 
 SECOND_BPS = 125_000_000
@@ -143,17 +143,17 @@ def test_more_than_a_thousandth_is_noted_and_more_than_a_hundredth_is_invalid(
 ) -> None:
     evidence = (EndEvidence("one:onboard", "eth0", management=ManagementTraffic(1000, 2.0, share)),)
     quiet = (EndEvidence("one:onboard", "eth0", management=ManagementTraffic(10, 2.0, 1e-6)),)
-    tries = [replace(one_try(flow()), evidence=quiet), replace(one_try(flow()), evidence=evidence)]
-    notes, trouble = management_notes(tries), management_trouble(tries)
+    connections = [replace(one_connection(flow()), evidence=quiet), replace(one_connection(flow()), evidence=evidence)]
+    notes, trouble = management_notes(connections), management_trouble(connections)
     assert (len(notes), len(trouble)) == (noted, invalid)
     assert notes == [] or notes[0] == (
         f"ssh, or an NFS root, of one:onboard used its interface, too: {share * 100:.2g} % of the measured traffic "
         "(at most 0.1 % is allowed)"
     )
-    acts = [text.partition("\n")[2] for text in trouble]
+    acts = [one.act for one in trouble]
     assert acts == invalid * [
-        "  -> look for other users of the node, for programs that print much during the traffic, and for programs that "
+        "look for other users of the node, for programs that print much during the traffic, and for programs that "
         "read or write files of an NFS root"
     ]
-    dropped = [replace(one, excluded="its link dropped") for one in tries]
+    dropped = [replace(one, excluded="its link dropped") for one in connections]
     assert (management_notes(dropped), management_trouble(dropped)) == ([], [])

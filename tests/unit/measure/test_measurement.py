@@ -1,4 +1,4 @@
-"""An attempt with other work or stolen time is repeated, but not for ever; the ends are read before the traffic."""
+"""A connection with other work or stolen time is repeated, but not for ever; the ends are read before the traffic."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LEFT_OUT = "a hypervisor or a quota took 10 % of a CPU of one"
 def measured(
     here: Path | Link, monkeypatch: pytest.MonkeyPatch, *evidence: tuple[EndEvidence, EndEvidence], **limits: str
 ) -> tuple[ResultRecord, list[str]]:
-    """Return the result, and for each attempt why it does not count."""
+    """Return the result, and for each connection why it does not count."""
     record, runs = replayed(here, monkeypatch, *evidence, limits=limits)
-    return record, [one.excluded for one in runs.tries]
+    return record, [one.excluded for one in runs.connections]
 
 
-def test_an_attempt_with_stolen_time_is_repeated_and_the_others_decide(
+def test_an_connection_with_stolen_time_is_repeated_and_the_others_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, excluded = measured(tmp_path, monkeypatch, STOLEN, IDLE)
@@ -39,7 +39,7 @@ def test_an_attempt_with_stolen_time_is_repeated_and_the_others_decide(
 
 
 @pytest.mark.parametrize("work", [STOLEN, COMPILING], ids=["stolen time", "other programs"])
-def test_attempts_are_repeated_twice_at_most(
+def test_connections_are_repeated_twice_at_most(
     work: tuple[EndEvidence, EndEvidence], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, excluded = measured(tmp_path, monkeypatch, work)
@@ -51,7 +51,7 @@ def test_attempts_are_repeated_twice_at_most(
 def test_the_repeats_of_a_measurement_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After connections were left out, the next ones are not repeated twice again. The budget of traffic bounds all."""
     record, runs = replayed(tmp_path, monkeypatch, STOLEN, STOLEN, IDLE, STOLEN)
-    assert [bool(one.excluded) for one in runs.tries[:4]] == [True, True, False, True]
+    assert [bool(one.excluded) for one in runs.connections[:4]] == [True, True, False, True]
     assert runs.set_aside_count == 2
     assert runs.traffic_s <= PROFILES["standard"].budget_s
     assert record.verdict is Verdict.INCONCLUSIVE
@@ -66,7 +66,7 @@ def test_the_programs_that_the_reason_names_are_no_notes(tmp_path: Path, monkeyp
     assert "end this program, or keep it off the ends while tests run" in record.notes
 
 
-def test_an_attempt_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_connection_that_meets_the_limit_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record, excluded = measured(tmp_path, monkeypatch, STOLEN, min="500M")
     assert (record.verdict, excluded) == (Verdict.PASS, [""])
 

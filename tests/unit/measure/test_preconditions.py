@@ -17,7 +17,7 @@ from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support import link_stand_in
-from tests.support.link_stand_in import TX, flow, one_try
+from tests.support.link_stand_in import TX, flow, one_connection
 
 GEN2 = "nic_speed=5.0 GT/s PCIe\nnic_width=1\nnic_max_speed=8.0 GT/s PCIe\nnic_max_width=8\n"
 GEN2 += "slot_max_speed=5.0 GT/s PCIe\nslot_max_width=1\n"
@@ -74,27 +74,29 @@ def test_a_bus_has_no_speed_with_a_virtual_clock(tmp_path: Path) -> None:
 
 def test_a_fault_during_the_traffic_is_reported_afterwards(tmp_path: Path) -> None:
     fine = opened(tmp_path, Node("one", "throttled=0x0"), Node("two"))
-    assert fine.check_after([one_try(flow())], TX) == []
+    assert fine.check_after([one_connection(flow())], TX) == []
     conditions = opened(tmp_path, Node("one", "throttled=0x0", "throttled=0x40000"), Node("two"))
-    (fault,) = conditions.check_after([one_try(flow())], TX)
-    assert fault.startswith("one had throttled during the traffic\n  -> ")
-    with pytest.raises(InvalidMeasurement, match=r"^one had throttled during the traffic"):
+    (fault,) = conditions.check_after([one_connection(flow())], TX)
+    assert fault.text == "one had throttled during the traffic"
+    with pytest.raises(InvalidMeasurement, match=r"^one had throttled during the traffic\n  -> give it a stronger"):
         refuse([fault])
     trained_down = GEN2.replace("nic_speed=5.0", "nic_speed=2.5")
     conditions = opened(tmp_path, Node("one", GEN2, trained_down), Node("two"))
     (fault,) = conditions.check_after([], TX)
-    assert re.search(r"PCIe link of one .* runs at 2\.5 GT/s x1", fault)
+    assert re.search(r"PCIe link of one .* runs at 2\.5 GT/s x1", fault.text)
 
 
 def test_too_small_segments_are_refused_with_the_name_of_their_sender(tmp_path: Path) -> None:
     small = flow(1, 0, sockets=Sockets(1, 536))
     conditions = opened(tmp_path, Node("one"), Node("two"))
     with pytest.raises(InvalidMeasurement, match="segments of two:onboard carried 536 bytes, though MTU 1500 allows"):
-        conditions.check_after([one_try(flow(sockets=Sockets(1, 1448))), one_try(small)], TX)
-    conditions.check_after([one_try(small)], Traffic(Direction.TX, mss=536))
+        conditions.check_after([one_connection(flow(sockets=Sockets(1, 1448))), one_connection(small)], TX)
+    conditions.check_after([one_connection(small)], Traffic(Direction.TX, mss=536))
     # The kernel reports a link that is down. This connection has no result.
-    conditions.check_after([replace(one_try(small), excluded="link dropped for 1.2 s"), one_try(flow())], TX)
-    conditions.check_after([one_try(small)], Traffic(Direction.TX, udp=True, bitrate=Bitrate(1e7)))
+    conditions.check_after(
+        [replace(one_connection(small), excluded="link dropped for 1.2 s"), one_connection(flow())], TX
+    )
+    conditions.check_after([one_connection(small)], Traffic(Direction.TX, udp=True, bitrate=Bitrate(1e7)))
 
 
 def test_the_wait_for_an_end_that_stays_busy_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,15 +37,14 @@ from pytest_pinet.report.allure.derived import runs_of as runs_of_series
 from pytest_pinet.report.allure.identity import Subject, allure3_id
 from pytest_pinet.report.allure.run_files import environment, figures_csv, metrics, write_run_files
 from pytest_pinet.report.benchmark_action import benchmark_action
-from pytest_pinet.report.charts.overview import overview_chart
+from pytest_pinet.report.charts.results import overview_chart
 from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
 from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.result_record import parameters_hash
-from pytest_pinet.report.rows import rows_of
 from pytest_pinet.report.schema import results_schema
-from pytest_pinet.report.terminal import summary_table
+from pytest_pinet.report.terminal import rows_of, summary_table
 from pytest_pinet.report.trends import RunFacts, all_series, run_facts, series_with, trend_lines
 from tests.support.commands import go_without_allure
 from tests.support.history_records import kept, points_in

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.record.change import BuildRecord
-from pytest_pinet.report.build_source import commit_url, kernel_words, source_lines
+from pytest_pinet.report.change_table import commit_url, kernel_words, source_lines
 
 COMMIT = "0e44d9fed54654d05b4c841b78fb077dac90c249"
 LINUS = "git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git"

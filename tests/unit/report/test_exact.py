@@ -26,8 +26,8 @@ from pytest_pinet.report.allure.run_files import write_run_files
 from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_text import board_text, exact_label, function_lines, function_rows, shift_text, window_of
+from pytest_pinet.report.export.annotations import github
 from pytest_pinet.report.export.bencher import bencher
-from pytest_pinet.report.export.github import github
 from pytest_pinet.report.export.gitlab import gitlab
 from pytest_pinet.report.export.kcidb import kcidb
 from pytest_pinet.report.export.ktap import ktap

@@ -5,10 +5,10 @@ import jsonschema
 import pytest
 
 from pytest_pinet.errors import Where
-from pytest_pinet.model.attempt import Fresh
 from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.connection import Fresh
 from pytest_pinet.model.hardware import Board, Bus, Nic
-from pytest_pinet.model.judgement import DirectionJudgement, JudgedAttempt
+from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.lab import Interface, Node, PortRef
 from pytest_pinet.model.measurement import Event, EventKind, Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
@@ -17,6 +17,7 @@ from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import combination_record, direction_record
 from pytest_pinet.report.schema import SCHEMA_FILE, results_schema, schema_text
+from tests.support.judge_connections import single
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, run_record
 
 
@@ -25,7 +26,7 @@ def endpoint(name: str, port: str) -> Endpoint:
     where = Where("lab.yaml", 3)
     interface = Interface(name, "onboard", "onboard", nic, Bus.SOC, "eth0", PortRef("sw1", port), 1000, where)
     board = Board("pi4b", "Raspberry Pi 4B", 1500, 4, (Bus.USB3,), "genet")
-    return Endpoint(Node(name, board, name, name, (interface,), where), interface)
+    return Endpoint(Node(name, board, name, name, (interface,), where, 180.0), interface)
 
 
 def test_a_flow_and_its_judgement_become_plain_data() -> None:
@@ -36,7 +37,7 @@ def test_a_flow_and_its_judgement_become_plain_data() -> None:
         streams=(Bitrate(100e6),),
     )
     event = Event(EventKind.STALL, 0.4, 0.3, "nothing arrived for 0.3 s")
-    first_attempt = JudgedAttempt(Fresh.CONNECTION, Bitrate(100e6), 1.0, 1.0, (event,), samples=flow.samples)
+    made = single(flow.samples, events=(event,))
     dropped = "link dropped for 2.1 s at 14:03:07, sw1/p5"
     judged = DirectionJudgement(
         Verdict.PASS,
@@ -49,7 +50,7 @@ def test_a_flow_and_its_judgement_become_plain_data() -> None:
         stopped="certain after 1 connection",
         state="cleared",
         flows=(flow,),
-        attempts=(first_attempt, replace(first_attempt, fresh=Fresh.LINK, events=(), excluded=dropped)),
+        connections=(made, replace(made, fresh=Fresh.LINK, link_events=(), excluded=dropped)),
     )
 
     record = direction_record(judged)

@@ -149,7 +149,7 @@ def test_a_baseline_of_full_rate_holds_nothing_against_a_tenth(scale: float, gat
     # Far above the link's rate.
     accepted = Reference(baseline=Baseline(Bitrate(940e6), (Bitrate(940e6),) * 5))
     plan = GatePlan((), PROFILES["fast"], {Direction.TX: accepted})
-    found = figures(link, TX, [link_stand_in.one_try(link_stand_in.flow(payload=110_000_000))], plan).directions[
+    found = figures(link, TX, [link_stand_in.one_connection(link_stand_in.flow(payload=110_000_000))], plan).directions[
         Direction.TX
     ]
     assert (found.baseline is not None) is gated

@@ -1,8 +1,7 @@
 """The choice of a worker's next test, and which worker holds which places."""
 
-from pytest_pinet.scheduling.plan import Needs, PlannedTest, joined
+from pytest_pinet.scheduling.plan import Needs, PlannedTest, WorkerLeases, joined
 from pytest_pinet.scheduling.planner import Planner
-from pytest_pinet.scheduling.work import WorkerLeases
 
 
 def jobs(*groups: tuple[str, int], domains: str = "", total_s: float = 10.0, fillers: int = 0) -> list[PlannedTest]:

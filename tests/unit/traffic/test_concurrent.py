@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.attempts import Try
 from pytest_pinet.measure.traffic_runner import _printed
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, StreamStart
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic import concurrent
@@ -77,8 +77,8 @@ def test_without_a_reported_begin_the_skew_is_unknown() -> None:
     assert "start.txt" not in found[0].raw
 
 
-def printed(text: str, discarded: Try | None = None) -> Try:
-    one = link_stand_in.one_try(link_stand_in.flow())
+def printed(text: str, discarded: Connection | None = None) -> Connection:
+    one = link_stand_in.one_connection(link_stand_in.flow())
     return replace(one, measurements=(replace(one.measurements[0], raw={"client.json": text}),), discarded=discarded)
 
 

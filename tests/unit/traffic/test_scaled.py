@@ -67,7 +67,7 @@ def test_goodput_loss_and_window_over_round_trip_are_those_of_the_full_rate() ->
 
 def cause(link: Link, flow: Flow, traffic: Traffic) -> Diagnosis:
     full = unscale_measurement(Measurement(traffic, {TX: flow}), link.scale).flows[TX]
-    one = link_stand_in.one_try(replace(link_stand_in.flow(), flow=full), traffic=traffic)
+    one = link_stand_in.one_connection(replace(link_stand_in.flow(), flow=full), traffic=traffic)
     return limited_by(link.facts, traffic, [one], {TX: link_stand_in.judged(full.goodput.bps)})
 
 

@@ -186,7 +186,7 @@ def test_counters_and_processor_costs_are_not_scaled(tmp_path: Path) -> None:
     moved = CounterCheck.__new__(CounterCheck)
     moved._link = link
     assert moved._moved([measured])[0].sent == 1_448_000
-    one = link_stand_in.one_try(measured)
+    one = link_stand_in.one_connection(measured)
     one = replace(one, measurements=(replace(one.measurements[0], cpu_percent={"dut": 11.584}),))
     cost = extras_of(link.facts, link_stand_in.TX, one, [0])[Metric.CPU]
     assert cost is not None

@@ -14,8 +14,7 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.allure import content
-from pytest_pinet.report.allure.identity import Subject
-from pytest_pinet.report.allure.verdicts import PREFIX, STATUS, categories, status_of
+from pytest_pinet.report.allure.identity import PREFIX, STATUS, Subject, categories, status_of
 from tests.support.chart_series import series
 from tests.support.loss_levels import losses
 from tests.support.report_records import NIGHT, direction, result

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from pytest_pinet.history.points import Point, PointList
 from pytest_pinet.model.record.direction import EventRecord, FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
-from pytest_pinet.report.charts.axis import AxisScale, rate_range, tick_text
-from pytest_pinet.report.charts.overview import overview_chart
-from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, Paper
-from pytest_pinet.report.charts.throughput import throughput_chart
+from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, AxisScale, Paper, rate_range, tick_text
+from pytest_pinet.report.charts.results import overview_chart, throughput_chart
 from pytest_pinet.report.charts.trend import short_names, sparkline, trend_chart, trend_words
-from pytest_pinet.report.rows import rows_of
+from pytest_pinet.report.terminal import rows_of
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import dot, series
 from tests.support.report_records import NIGHT, direction, result, samples

@@ -1,4 +1,4 @@
-from pytest_pinet.report.export.github import MOST, github
+from pytest_pinet.report.export.annotations import MOST, github
 from tests.support.export_runs import ALTERNATED, EXACT, PLAIN
 from tests.support.report_records import direction, result, run_record
 

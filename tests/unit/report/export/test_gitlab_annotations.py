@@ -7,7 +7,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.report.export.gitlab_annotations import MOST, gitlab_annotations
+from pytest_pinet.report.export.annotations import MOST, gitlab_annotations
 from tests.support.export_runs import ALTERNATED, PLAIN, RUNS
 from tests.support.report_records import direction, result, run_record
 

@@ -1,19 +1,31 @@
-"""The types of values in the lab file. Each type parses YAML's value, and its message says what is accepted."""
+"""What a file that users write may contain: the forms of its values, and the fields of a dataclass that it sets.
+
+Each type parses YAML's value, and its message says what is accepted.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    JsonValue,
+    PlainValidator,
+    WithJsonSchema,
+)
+from pydantic.json_schema import SkipJsonSchema
 
-from pytest_pinet.config.yaml_lines import Template
 from pytest_pinet.execution.entry_points import LAUNCHERS, SWITCH_BACKENDS, TRAFFIC_TOOLS, Extension
 from pytest_pinet.execution.names import shown, unknown
-from pytest_pinet.model.forms import BUS_INFO, DEVICE, DRIVER, NAME, PLACE, PORT, PORT_ADDRESS, Form
+from pytest_pinet.model.forms import BUS_INFO, DEVICE, DRIVER, NAME, PLACE, PORT, PORT_ADDRESS, Form, Template
 from pytest_pinet.model.limit_parser import parse_marginal
 from pytest_pinet.model.management import FORM as MANAGEMENT_FORM
 from pytest_pinet.model.management import Management
@@ -40,6 +52,31 @@ LEAST_BOOT_S, MOST_BOOT_S = 1.0, 3600.0
 MOST_MBPS = 1_000_000
 # At a lower scale the queues of a link last longer than its traffic.
 LEAST_SCALE = 0.01
+
+# Of a dataclass that is a mapping in a file: other keys are mistakes.
+ONLY_KNOWN_KEYS = ConfigDict(extra="forbid")
+# The annotations of a field that is no key of the file (no key is a control character), and of such a field without a
+# default: the code that reads the file sets it afterwards.
+NO_KEY = (SkipJsonSchema(), Field(alias="\0"))  # type: ignore[type-arg]  # an annotation, and no type
+SET_LATER = (*NO_KEY, Field(default=None))
+
+
+def in_file(
+    kind: object, description: str | None = None, *, default: object = ..., key: str | None = None, **schema: JsonValue
+) -> tuple[object, ...]:
+    """Return the annotations of a field that a file sets: ``Annotated[int, *in_file(LinkSpeed, "Mbit/s")]``.
+
+    ``kind`` is the type that the file must have, ``description`` is for the file's JSON Schema, and ``key`` is the
+    file's key if the field has another name. Without a ``default`` the file must have the key, unless the dataclass
+    has a default.
+    """
+    own = Field(alias=key, description=description, json_schema_extra=schema or None)
+    only_there = () if default is ... else (Field(default=default),)
+    return GetPydanticSchema(lambda _, handler: handler.generate_schema(kind)), own, *only_there
+
+
+class UnknownName(ValueError):
+    """A name in a file that means nothing there. The message is a whole sentence."""
 
 
 def _scale(value: object) -> float | None:
@@ -185,7 +222,7 @@ Device = Annotated[str, *_text(DEVICE)]
 Mac = Annotated[str, *_text(_MAC), AfterValidator(lambda value: value.lower().replace("-", ":"))]
 BusInfo = Annotated[str, *_text(BUS_INFO)]
 Driver = Annotated[str, *_text(DRIVER, minLength=1)]
-Drivers = Annotated[list[Driver], *_ONE_OR_MORE]
+Drivers = Annotated[tuple[Driver, ...], *_ONE_OR_MORE]
 PortAddress = Annotated[str, *_text(PORT_ADDRESS)]
 Port = Annotated[str, BeforeValidator(_of(PORT, numbers=True)), WithJsonSchema({"type": ["string", "integer"]})]
 Ports = Annotated[
@@ -200,12 +237,14 @@ Ports = Annotated[
         }
     ),
 ]
-Scale = Annotated[
+LinkShare = Annotated[
     float | None,
     PlainValidator(_scale),
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "number", "minimum": LEAST_SCALE, "maximum": 1}]}),
 ]
 Rate = Annotated[Bitrate, PlainValidator(_rate), WithJsonSchema(_RATE)]
+# A rate in Mbit/s. It need not be a whole number.
+Mbps = Annotated[float, PlainValidator(lambda value: _rate(value).bps / 1e6), WithJsonSchema(_RATE)]
 BootTimeout = Annotated[float, PlainValidator(_boot_timeout), WithJsonSchema(_TIME)]
 # The values of limits stay as they are written: the parser of limits reads them, editors need their shape.
 Minimum = Annotated[object, WithJsonSchema({"type": "string", "pattern": rf"^({RATE_PATTERN}|{NUMBER} ?%)$"})]
@@ -241,10 +280,10 @@ LinkSpeed = Annotated[int, *_whole(1, MOST_MBPS)]
 # The least packet that IPv4 requires (RFC 791), and the largest MTU of Linux's loopback.
 Mtu = Annotated[int, *_whole(68, 65_536)]
 Setting = Annotated[str, PlainValidator(_setting), WithJsonSchema({"type": ["string", "number", "boolean"]})]
-Members = Annotated[list[Glob], *_ONE_OR_MORE]
+Members = Annotated[tuple[Glob, ...], *_ONE_OR_MORE]
 
 
-def _unique(values: list[object]) -> list[object]:
+def _unique(values: Sequence[object]) -> Sequence[object]:
     seen: set[object] = set()
     for value in values:
         if value in seen:
@@ -253,13 +292,13 @@ def _unique(values: list[object]) -> list[object]:
     return values
 
 
-def _filled(values: list[object]) -> list[object]:
+def _filled(values: Sequence[object]) -> Sequence[object]:
     if not values:
         raise ValueError("expected at least one entry, got an empty list")
     return values
 
 
-def _two(values: list[object]) -> list[object]:
+def _two(values: Sequence[object]) -> Sequence[object]:
     if len(values) != 2:
         raise ValueError(f"expected the two ports of one cable, got {len(values)}")
     return values

@@ -1,20 +1,32 @@
-"""A forest plot of a change: all metrics on one axis, each with its change, its interval and the tolerated band."""
+"""The drawings of a change: a forest plot of all metrics, the turns of one, and a bar for one function.
+
+In the forest plot, all metrics are on one axis, each with its change, its interval and the tolerated band.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from markupsafe import Markup, escape
 
+from pytest_pinet.model.record.change import ChangeRecord
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.axis import AxisScale, tick_text
-from pytest_pinet.report.charts.paper import COLOURS
+from pytest_pinet.report.charts.paper import COLOURS, SMALL, AxisScale, Paper, rate_range, tick_text
+from pytest_pinet.report.text_wrap import rate
 
 # A change, and its interval.
 Change = tuple[float | None, tuple[float, float] | None]
 # A change smaller than this is drawn small.
 _LEAST = 0.01
+_STEP, _MARGIN, _TOP, _BOTTOM = 22, 14, 10, 56
+_HEIGHT = 74
+# A, the known-good build, is hollow; B, the build under test, is filled. Both are readable without colour.
+_DOTS = {"A": "s-line hollow", "B": "f-hue0"}
+_BAR_HALF, _BAR_HEIGHT, _BAR_MARGIN = 70, 16, 2
+# A smaller bar could not be seen.
+_LEAST_BAR = 1.0
 
 
 @dataclass(frozen=True)
@@ -78,3 +90,47 @@ class Forest:
 
     def _x(self, part: float) -> str:
         return f"{self.scale(part):.2f}%"
+
+
+def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
+    """Draw each turn's letter, its dot if it has a result, and a line per build's mean. Return None without results."""
+    rates = _rates(change, way)
+    if not rates:
+        return None
+    turns = {turn.number: turn.side for turn in change.turns}
+    turns |= {number: side for number, (side, _) in rates.items()}
+    order = sorted(turns)
+    words = ", ".join(f"{rates[n][0]} {rate(rates[n][1])}" for n in order if n in rates)
+    paper = Paper(2 * _MARGIN + _STEP * (len(order) - 1), _HEIGHT, f"Turns: {words}")
+    ys = AxisScale(*rate_range((bps for _, bps in rates.values()), least=0.02), _BOTTOM, _TOP)
+    for side, look in (("A", "s-line thin dash"), ("B", "s-hue0 thin")):
+        if own := [bps for known, bps in rates.values() if known == side]:
+            paper.line([(4, ys(fmean(own))), (paper.width - 4, ys(fmean(own)))], look)
+    for index, number in enumerate(order):
+        x = _MARGIN + _STEP * index
+        paper.text(x, _HEIGHT - 4, turns[number], "f-muted", SMALL, "middle")
+        if number in rates:
+            side, bps = rates[number]
+            paper.dot(x, ys(bps), _DOTS[side], name=f"turn {number}, {side}: {rate(bps)}")
+    return paper
+
+
+def _rates(change: ChangeRecord, way: str) -> dict[int, tuple[str, float]]:
+    """Return for each turn its build and the mean level of its connections that count."""
+    found: dict[int, tuple[str, list[float]]] = {}
+    for connection in change.connections:
+        level = connection.level_bps.get(way)
+        if not connection.excluded and level is not None:
+            found.setdefault(connection.turn, (connection.side, []))[1].append(level)
+    return {number: (side, fmean(levels)) for number, (side, levels) in found.items()}
+
+
+def change_bar(change: float, widest: float) -> Paper:
+    """Draw the change. The bar of ``widest`` is as long as the paper allows."""
+    paper = Paper(2 * (_BAR_HALF + _BAR_MARGIN), _BAR_HEIGHT, f"{change:+.2f}")
+    middle = _BAR_HALF + _BAR_MARGIN
+    length = max(abs(change) / widest * _BAR_HALF, _LEAST_BAR) if widest else 0.0
+    start, look = (middle, "f-bad") if change > 0 else (middle - length, "f-good")
+    paper.box(start, 2, length, _BAR_HEIGHT - 4, look)
+    paper.line([(middle, 0), (middle, _BAR_HEIGHT)], "s-line thin")
+    return paper

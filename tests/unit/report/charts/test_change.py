@@ -9,7 +9,7 @@ import pytest
 from pytest_pinet.history.gates import GateBuild, GatedMetric, StoredGate
 from pytest_pinet.history.points import StoredRun
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome, Verdict
-from pytest_pinet.report.page.forest import Forest
+from pytest_pinet.report.charts.change import Forest
 from pytest_pinet.report.page.page import page
 from tests.support.chart_series import series
 from tests.support.page_reader import Reader

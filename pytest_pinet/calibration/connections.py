@@ -1,4 +1,4 @@
-"""Makes the attempts of a calibration: the gate's traffic, repeated on fresh connections, link-ups and boots."""
+"""Makes the connections of a calibration: the gate's traffic, repeated on fresh connections, link-ups and boots."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pytest_pinet.evidence.build import read_build
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.link_cycle import can_bounce
-from pytest_pinet.measure.default_traffic import attempt_at, figure_ids
+from pytest_pinet.measure.default_traffic import figure_ids
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.attempt import Attempt, Fresh
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.traffic import Direction, Traffic
 
 # Time of a connection besides traffic, of a link-up and of opening the link (s). A PHY of 1 Gbit/s negotiates for 2 to
@@ -54,10 +54,10 @@ def fresh_of(boot: int, link_up: int, run: int) -> Fresh:
 
 
 @dataclass(frozen=True)
-class CalibrationAttempts:
-    """The attempts of each metric by ID, in order, the build of the device under test, and notes for the reader."""
+class CalibrationConnections:
+    """The connections of each metric by ID, in order, the build of the device under test, and notes for the reader."""
 
-    figures: Mapping[str, Sequence[Attempt]]
+    figures: Mapping[str, Sequence[Connection]]
     build: Mapping[str, str | None]
     notes: Sequence[str]
 
@@ -68,9 +68,9 @@ def calibrate(
     traffics: Mapping[Direction, Traffic],
     levels: Levels,
     on_step: Callable[[str], None],
-) -> CalibrationAttempts:
+) -> CalibrationConnections:
     """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement."""
-    figures: dict[str, list[Attempt]] = {}
+    figures: dict[str, list[Connection]] = {}
     build: dict[str, str | None] = {}
     notes: list[str] = []
     ways = list(traffics)
@@ -93,14 +93,14 @@ def calibrate(
                         where = f"boot {boot + 1}, link-up {link_up + 1}, connection {run + 1} of {levels.runs}"
                         for way, traffic in traffics.items():
                             first = run == 0 and way is ways[0]
-                            # A link-up before the first attempt is fresh for the attempts of all directions that
+                            # A link-up before the first connection is fresh for the connections of all directions that
                             # follow.
                             new_link = link_up > 0 and first
                             rates = _connect(access, link, runs, traffic, (boot, link_up, run), new_link, figures)
                             on_step(f"{combination.id} {way}, {where}: {rates}")
                 with access.measuring(combination):
                     runs.finish(traffics[ways[0]])
-    return CalibrationAttempts(figures, build, list(dict.fromkeys(notes)))
+    return CalibrationConnections(figures, build, list(dict.fromkeys(notes)))
 
 
 def _connect(
@@ -110,14 +110,14 @@ def _connect(
     traffic: Traffic,
     count: tuple[int, int, int],
     new_link: bool,
-    figures: dict[str, list[Attempt]],
+    figures: dict[str, list[Connection]],
 ) -> str:
-    """Make one more attempt with this traffic, after a link-up if ``new_link``. Return the values as text."""
+    """Make one more connection with this traffic, after a link-up if ``new_link``. Return the values as text."""
     with access.measuring(link.combination):
         one = replace(runs.again(traffic, Fresh.LINK if new_link else Fresh.CONNECTION), fresh=fresh_of(*count))
     texts = []
     for part, figure in figure_ids(link, traffic).items():
-        attempt = attempt_at(one, part)
-        figures.setdefault(figure, []).append(attempt)
-        texts.append(attempt.excluded or str(attempt.goodput))
+        connection = one.towards(part)
+        figures.setdefault(figure, []).append(connection)
+        texts.append(connection.excluded or str(connection.goodput))
     return ", ".join(texts)

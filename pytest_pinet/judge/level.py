@@ -1,18 +1,18 @@
-"""The values of one attempt: mean, level without disturbances, and the scatter of its samples."""
+"""The values of one connection: mean, level without disturbances, and the scatter of its samples."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, median
+from typing import NamedTuple
 
 from pytest_pinet.judge.stalls import RAMP_S, Dip, find_dips, moving
 from pytest_pinet.judge.starts import start_of
 from pytest_pinet.judge.statistics import robust_sd, variance
-from pytest_pinet.model.attempt import Attempt
-from pytest_pinet.model.measurement import EventKind, Sample
+from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.measurement import EventKind
 
 # No link carries more; a higher value comes from a broken clock or counter.
 HIGHEST_BPS = 1e15
@@ -27,9 +27,8 @@ CLIP = 1.5
 BROKEN = (EventKind.LINK_DOWN, EventKind.RESTART)
 
 
-@dataclass(frozen=True)
-class AttemptLevel:
-    """The values of one attempt in bit/s, and variances relative to them (0.0001 = a standard deviation of 1 %).
+class Level(NamedTuple):
+    """The values of one connection in bit/s, and variances relative to them (0.0001 = a standard deviation of 1 %).
 
     ``mean`` is all received data over all counted time. ``level`` excludes stalls and gives little weight to short
     disturbances (Huber's M-estimate of the samples). ``own`` is the variance of the level and ``own_mean`` that of the
@@ -46,79 +45,80 @@ class AttemptLevel:
     disturbed: bool
 
 
-def unusable(attempt: Attempt) -> str:
-    """Return why an attempt gives no value; empty if it gives one."""
-    if attempt.excluded:
-        return attempt.excluded
-    if not start_of(attempt).ended:
+def unusable(connection: Connection) -> str:
+    """Return why a connection gives no value; empty if it gives one."""
+    if connection.excluded:
+        return connection.excluded
+    if not start_of(connection).ended:
         return "the start lasted longer than the connection"
-    for event in attempt.events:
+    for event in connection.events:
         if event.kind in BROKEN:
             return event.text
-    for sample in attempt.samples:
+    for sample in connection.samples:
         if not math.isfinite(sample.seconds) or sample.seconds < 0 or sample.bytes < 0:
             return f"impossible sample: {'fewer than 0' if sample.bytes < 0 else 'some'} bytes in {sample.seconds} s"
         if sample.bytes * 8 > HIGHEST_BPS * sample.seconds:
             return f"impossible sample: more than {HIGHEST_BPS / 1e12:.0f} Tbit/s"
-    if not any(s.seconds > 0 for s in attempt.counted):
+    if not any(s.seconds > 0 for s in connection.counted):
         return "no sample after the warm-up"
     return ""
 
 
-# The rules decide again after each attempt. Without the cache, all samples would be read again each time.
+# The rules decide again after each connection. Without the cache, all samples would be read again each time.
 @lru_cache(maxsize=128)
-def read(attempt: Attempt) -> AttemptLevel | None:
-    """Return the values of one attempt; None if it is `unusable`."""
-    if unusable(attempt):
+def read(connection: Connection) -> Level | None:
+    """Return the values of one connection; None if it is `unusable`."""
+    if unusable(connection):
         return None
-    counted = [s for s in attempt.counted if s.seconds > 0]
+    counted = [s for s in connection.counted if s.seconds > 0]
     usual = median(s.seconds for s in counted)
     # The last interval may be a few milliseconds long, so its rate is random.
     rates = [s.bps for s in counted if s.seconds > usual / 2]
     # If all counted samples are a stall, the samples before it give the level of the link.
-    level, clipped = _level(moving(rates if any(rates) else [s.bps for s in attempt.samples if s.seconds > 0]))
+    level, clipped = _level(moving(rates if any(rates) else [s.bps for s in connection.samples if s.seconds > 0]))
     per_block = max(1, round(BLOCK_S / usual))
-    dips = find_dips(attempt.samples, level)
-    return AttemptLevel(
-        mean=attempt.goodput.bps,
+    dips = find_dips(connection.samples, level)
+    return Level(
+        mean=connection.goodput.bps,
         level=level,
         own=_own(clipped, per_block, level),
         own_mean=_own(rates, per_block, level),
         dips=dips,
-        disturbed=_is_disturbed(attempt, dips, usual),
+        disturbed=_is_disturbed(connection, dips, usual),
     )
 
 
-def remarks(attempt: Attempt) -> tuple[str, ...]:
+def remarks(connection: Connection) -> tuple[str, ...]:
     """Return a sentence for each disturbance: for each event, or else for each dip, as an event says more of it.
 
     A slow start is none: the value begins after it.
     """
-    reading = read(attempt)
-    if any(event.kind is not EventKind.SLOW_START for event in attempt.events):
-        return tuple(event.text for event in attempt.events if event.kind is not EventKind.SLOW_START)
+    reading = read(connection)
+    if any(event.kind is not EventKind.SLOW_START for event in connection.events):
+        return tuple(event.text for event in connection.events if event.kind is not EventKind.SLOW_START)
     return () if reading is None or not reading.disturbed else tuple(str(dip) for dip in reading.dips)
 
 
-def _is_disturbed(attempt: Attempt, dips: Sequence[Dip], usual: float) -> bool:
-    slow_starts = [event for event in attempt.events if event.kind is EventKind.SLOW_START]
-    ends = [s.start_s + s.seconds for s in attempt.samples if s.warmup]
+@lru_cache(maxsize=128)
+def flags(connection: Connection) -> tuple[str, ...]:
+    """Return what a verdict says of a connection: its disturbances, or else why it gives no value."""
+    if connection.beside_link:
+        return ()
+    if read(connection) is None and start_of(connection).ended:
+        return (unusable(connection),)
+    return remarks(connection)
+
+
+def _is_disturbed(connection: Connection, dips: Sequence[Dip], usual: float) -> bool:
+    slow_starts = [event for event in connection.events if event.kind is EventKind.SLOW_START]
+    ends = [s.start_s + s.seconds for s in connection.samples if s.warmup]
     settled_s = max((*ends, *(event.start_s + event.seconds for event in slow_starts)), default=0.0)
 
     def is_start(dip: Dip) -> bool:
         # The begin and end of a dip are known only to a sample.
         return dip.start_s <= RAMP_S + usual and dip.start_s + dip.seconds <= settled_s + 1.5 * usual
 
-    return len(attempt.events) > len(slow_starts) or not all(is_start(dip) for dip in dips)
-
-
-def traffic_seconds(attempt: Attempt) -> float:
-    """Return the seconds of traffic of an attempt, also without a value. Impossible lengths count as 0."""
-    return math.fsum(s.seconds for s in attempt.samples if _is_length(s))
-
-
-def _is_length(sample: Sample) -> bool:
-    return math.isfinite(sample.seconds) and sample.seconds > 0
+    return len(connection.events) > len(slow_starts) or not all(is_start(dip) for dip in dips)
 
 
 def _level(rates: Sequence[float]) -> tuple[float, list[float]]:

@@ -1,13 +1,11 @@
-"""Sums and medians over several attempts of several flows."""
+"""Sums and medians over several connections of several flows."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from pytest_pinet.judge.attempts import MeasuredFlow, Try, attempts_of, least_since_start, pooled, sum_of, together
-from pytest_pinet.model.attempt import Fresh
+from pytest_pinet.judge.connections import least_since_start, pooled, sum_of
+from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow, together
 from pytest_pinet.model.measurement import Event, EventKind, Flow, Sample
 from pytest_pinet.model.topology import TopologyFlow
 from pytest_pinet.model.traffic import Direction
@@ -27,9 +25,9 @@ def flow(
     )
 
 
-def one_try(*flows: Flow, excluded: str = "", events: tuple[Event, ...] = ()) -> Try:
+def one_connection(*flows: Flow, excluded: str = "", events: tuple[Event, ...] = ()) -> Connection:
     measured = [MeasuredFlow(0, 1, TopologyFlow(0, 1, Direction.TX), Direction.TX, one) for one in flows]
-    return Try(Fresh.CONNECTION, datetime.now(UTC), 3.0, tuple(measured), (), events, excluded)
+    return Connection(tuple(measured), Fresh.CONNECTION, events, excluded)
 
 
 def test_flows_that_ran_at_once_are_summed_over_the_time_that_counts_for_all() -> None:
@@ -50,24 +48,25 @@ def test_a_single_flow_is_not_changed() -> None:
     assert together([only]) is only.samples
 
 
-def test_tries_are_pooled_by_bytes_over_seconds() -> None:
+def test_connections_are_pooled_by_bytes_over_seconds() -> None:
     found = pooled([flow(10, 100, 100, warmup=1, retransmits=2), flow(10, 50, 50, 50, 50, warmup=1, retransmits=3)])
     assert found.goodput.bps == pytest.approx((2 * 100e6 + 4 * 50e6) / 6)
     assert found.retransmits == 5
 
 
-def test_a_count_unknown_in_one_try_is_unknown() -> None:
+def test_a_count_unknown_in_one_connection_is_unknown() -> None:
     assert pooled([flow(100, retransmits=2), flow(100, retransmits=None)]).retransmits is None
 
 
-def test_an_attempt_has_the_events_and_the_exclusion_of_its_try() -> None:
+def test_a_part_of_a_connection_has_the_events_and_the_exclusion_of_the_whole_run() -> None:
     drop = Event(EventKind.LINK_DOWN, 1.0, 2.1, "link dropped for 2.1 s")
-    first, second = attempts_of([one_try(flow(100), events=(drop,), excluded=drop.text), one_try(flow(90))], [0])
+    first = one_connection(flow(100), events=(drop,), excluded=drop.text).only([0])
+    second = one_connection(flow(90)).only([0])
     assert (first.excluded, first.events) == (drop.text, (drop,))
     assert (second.excluded, second.goodput.bps) == ("", 90e6)
 
 
-def test_the_rate_since_the_start_is_that_of_the_slowest_try() -> None:
+def test_the_rate_since_the_start_is_that_of_the_slowest_connection() -> None:
     least = least_since_start([[flow(100, 100), flow(50, 50)], [flow(100, 80), flow(50, 50)]])
     assert least.bps == pytest.approx(140e6)
     assert sum_of([flow(100, 100), flow(50, 50)]).bps == pytest.approx(150e6)

@@ -1,14 +1,18 @@
-"""Exports the verdicts of a run that are not good as annotations of a GitHub job."""
+"""Exports the verdicts of a run that are not good as annotations of a job, for GitHub and for GitLab.
+
+GitLab (``artifacts: reports: annotations``) shows links only: each one leads to the report of the job.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
-from pytest_pinet.report.export.cases import Case, cases_of, settings_of
+from pytest_pinet.report.export.cases import Case, cases_of, required, settings_of
 
-# GitHub shows the first 10 of each kind in a step.
+# GitHub shows the first 10 of each kind in a step. A job page of GitLab with more links is not readable.
 MOST = 10
 _KINDS = {
     Verdict.FAIL: "error",
@@ -18,6 +22,8 @@ _KINDS = {
     Verdict.MARGINAL: "notice",
     Verdict.IMPROVED: "notice",
 }
+_LONGEST = 200
+_QUIET = (Verdict.PASS, Verdict.SKIPPED)
 
 
 def github(run: RunRecord, settings: Mapping[str, str]) -> str:
@@ -67,3 +73,20 @@ def _data(text: str) -> str:
 def _property(text: str) -> str:
     """Return the value of a property: ``escapeProperty`` of the same file."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def gitlab_annotations(run: RunRecord, settings: Mapping[str, str]) -> str:
+    """Return JSON: the answer of a gate, then each verdict but ``pass``, the worst first.
+
+    ``--set link=URL`` is the address of the report.
+    """
+    link = required("gitlab-annotations", settings_of("gitlab-annotations", settings, "link"), "link", "URL")
+    cases = [case for case in cases_of(run) if case.verdict not in _QUIET]
+    cases.sort(key=lambda case: SEVERITY.index(case.verdict))
+    shown = cases if len(cases) <= MOST else cases[: MOST - 1]
+    labels = [run.change.sentence if run.change is not None else "report of all metrics"]
+    labels += [": ".join(filter(None, [case.verdict.value, case.name, case.text])) for case in shown]
+    if more := len(cases) - len(shown):
+        labels.append(f"and {more} more")
+    links = [{"external_link": {"label": label[:_LONGEST], "url": link}} for label in labels]
+    return json.dumps({"network throughput": links}, indent=1) + "\n"

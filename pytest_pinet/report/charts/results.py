@@ -1,4 +1,4 @@
-"""A chart of throughput during one measurement: a line per direction or flow, with limit and physical limit."""
+"""Charts of the results of a run: all of them as bars, and the throughput during one measurement."""
 
 from __future__ import annotations
 
@@ -7,15 +7,65 @@ from dataclasses import dataclass
 
 from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.report.charts.axis import Area, AxisScale, draw_levels, draw_rate_axis
-from pytest_pinet.report.charts.paper import HUES, SMALL, TITLE, Paper, width_of
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.charts.paper import (
+    COLOURS,
+    HUES,
+    SMALL,
+    TITLE,
+    Area,
+    AxisScale,
+    Paper,
+    draw_levels,
+    draw_rate_axis,
+    width_of,
+)
+from pytest_pinet.report.terminal import ResultRow
+from pytest_pinet.report.text_wrap import rate, rate_or
 
-_WIDTH = 900
+_WIDTH, _ROW, _HEAD = 900, 22, 74
+_LEFT, _RIGHT, _LONGEST = 300, 690, 42
+# A larger chart is unreadable. The worst rows come first, so that only good ones are left out.
+_MOST = 80
 _AREA = Area(66, 70, 744, 266)
 # A gap between two connections. The real time between them is not known.
 _GAP_S = 0.4
 _DASHES = ("", "dash", "dots")
+
+
+def overview_chart(rows: Sequence[ResultRow], title: str, note: str) -> Paper:
+    """Draw the overview. ``rows`` are sorted, worst first. A dashed tick on each bar shows the limit."""
+    shown = rows[:_MOST]
+    rest = len(rows) - len(shown)
+    paper = Paper(_WIDTH, _HEAD + _ROW * len(shown) + (34 if rest else 16), title, note)
+    paper.text(14, 24, title, "f-ink bold", TITLE)
+    paper.text(14, 41, note, "f-muted", SMALL)
+    xs = AxisScale(0, 1, _LEFT, _RIGHT)
+    bottom = _HEAD + _ROW * len(shown)
+    for tick in (0, 0.25, 0.5, 0.75, 1):
+        paper.line([(xs(tick), _HEAD - 6), (xs(tick), bottom)], "s-grid thin")
+        paper.text(xs(tick), _HEAD - 10, f"{tick * 100:g} %", "f-muted", SMALL, "middle")
+    paper.text(_RIGHT + 46, _HEAD - 10, "of the physical limit", "f-muted", SMALL)
+    for number, row in enumerate(shown):
+        _bar(paper, xs, _HEAD + _ROW * number, row)
+    if rest:
+        paper.text(14, bottom + 20, f"and {rest} more results, none of them worse", "f-muted", SMALL)
+    return paper
+
+
+def _bar(paper: Paper, xs: AxisScale, top: float, row: ResultRow) -> None:
+    label = f"{row.label} {row.direction}".strip()
+    short = label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
+    base = top + 15
+    paper.text(_LEFT - 8, base, short, "f-ink", SMALL, "end")
+    share = row.share
+    if share is not None:
+        paper.box(xs(0), top + 4, xs(min(share, 1.05)) - xs(0), _ROW - 9, f"f-{COLOURS[row.verdict]}")
+    if row.limit_bps is not None and row.oracle_bps:
+        x = xs(min(row.limit_bps / row.oracle_bps, 1.05))
+        paper.line([(x, top + 1), (x, top + _ROW - 2)], "s-ink strong dash")
+    value = rate_or(row.goodput_bps, "no value")
+    paper.mark(_RIGHT + 38, top + 11, row.verdict)
+    paper.text(_RIGHT + 50, base, f"{row.verdict}, {value}", "f-ink", SMALL)
 
 
 @dataclass(frozen=True)
