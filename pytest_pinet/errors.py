@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 
 class PinetError(Exception):
@@ -48,6 +49,11 @@ class PinetError(Exception):
         self.message = message
         self.excerpt = excerpt
         self.act = act
+
+    def with_excerpt(self, excerpt: str) -> Self:
+        """Return this error with these lines of a console."""
+        self.excerpt = excerpt
+        return self
 
 
 def with_act(message: str, act: str) -> str:
@@ -109,8 +115,8 @@ class ChangedBuildError(ConfigError):
 class LabError(PinetError):
     """A problem of the lab, never a regression. ``act`` says who must do what."""
 
-    def __init__(self, message: str, act: str = "", excerpt: str = "") -> None:
-        super().__init__(message, excerpt, act)
+    def __init__(self, message: str, act: str = "") -> None:
+        super().__init__(message, act=act)
 
 
 class CoordinatorError(LabError):

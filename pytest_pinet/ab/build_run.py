@@ -90,7 +90,7 @@ class AcceptedMeasuring:
         missing = self.boots.device_is_missing
         self.boots.next(Side.A)
         try:
-            with self._plain.access.open(combination, prepare=self.boots.prepare):
+            with self._plain.access.open(combination):
                 pass
         except PinetError:
             return

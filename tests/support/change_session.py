@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,9 @@ from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.end import End
-from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link import Link, addresses
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.session import Prepare
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
@@ -191,13 +189,13 @@ class StandInLab:
         return self._sessions[name]
 
     @contextmanager
-    def open(self, access: LabAccess, combination: Combination, prepare: Prepare) -> Iterator[Link]:
-        access.interrupt()
+    def open(self, access: LabAccess, combination: Combination) -> Iterator[Link]:
+        access._interrupt()
         self.opened = True
         sessions = {node.name: self.session(combination, node.name) for node in combination.nodes}
-        prepare(combination, sessions)
+        access._prepare(combination, sessions)
         for session in sessions.values():
-            session.fresh = False
+            session.begin_use()
         deployment = sessions[combination.dut.node.name].deployment
         error = self.plan.opening(side_of(deployment), deployment.boots)
         if error is not None:
@@ -259,13 +257,7 @@ def install(plan: Plan) -> None:
 
     _PATCHES.setattr(LabAccess, "start", lambda self: None)
     _PATCHES.setattr(LabAccess, "close", close)
-
-    def open_link(
-        self: LabAccess, combination: Combination, prepare: Prepare = lambda *_: None
-    ) -> AbstractContextManager[Link]:
-        return lab.open(self, combination, prepare)
-
-    _PATCHES.setattr(LabAccess, "open", open_link)
+    _PATCHES.setattr(LabAccess, "open", lambda self, combination, reset=False: lab.open(self, combination))
 
     def take(self: TurnSeries, context: MeasureContext, boot: MadeBoot) -> None:
         lab.take(self, context.link, boot)
