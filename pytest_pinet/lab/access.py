@@ -54,8 +54,7 @@ class LabAccess:
         self.folder: Callable[[], Path] | None = None
         # Makes the nodes run the build under test before their link is opened.
         self.prepare: Prepare = lambda *_: None
-        # Raises KeyboardInterrupt once another process has aborted the run.
-        self.interrupt: Callable[[], None] = lambda: None
+        self._interrupt: Callable[[], None] = lambda: None
 
     @property
     def tool(self) -> TrafficTool:
@@ -113,13 +112,17 @@ class LabAccess:
                 raise
         return self._session
 
+    def abort_by(self, interrupt: Callable[[], None]) -> None:
+        """Call a function at each wait. It raises KeyboardInterrupt once another process has aborted the run."""
+        self._interrupt = interrupt
+
     def _waits(self, text: str) -> None:
-        self.interrupt()
+        self._interrupt()
         self._on_wait(text)
 
     def open(self, combination: Combination, reset: bool = False) -> AbstractContextManager[Link]:
         """Open a link; ``reset`` reboots its nodes first. Raises PinetError; KeyboardInterrupt in an aborted run."""
-        self.interrupt()
+        self._interrupt()
         return self._connect().open(combination, reset, self.prepare)
 
     def take_if_free(self, combination: Combination) -> bool:
@@ -128,7 +131,7 @@ class LabAccess:
 
     def watch(self) -> None:
         """Raise the error of a kernel crash or supply fault on a console, or KeyboardInterrupt as ``open``. Cheap."""
-        self.interrupt()
+        self._interrupt()
         if self._session is not None:
             self._session.watch()
 

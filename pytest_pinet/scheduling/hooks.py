@@ -78,7 +78,7 @@ class WorkerHooks:
         self._boards_whole = boards_whole
         self._access = access
         self._keeper = keeper
-        access.interrupt = stop_on_request(self._folder)
+        access.abort_by(stop_on_request(self._folder))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
