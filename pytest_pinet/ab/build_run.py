@@ -43,7 +43,7 @@ from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
-from pytest_pinet.model.verdict import ChangeVerdict
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN
@@ -268,12 +268,13 @@ class BuildRun:
         self._alternating: AlternatingMeasuring | None = None
         if options.accepted:
             accepted = AcceptedMeasuring(self.boots, session.plain)
+            session.measure_by(accepted)
             self.boards = accepted.boards
-            session.judge_builds(accepted, self._head)
         else:
             self._alternating = AlternatingMeasuring(self.boots, session.plain)
+            session.measure_by(self._alternating)
             self.boards = self._alternating.rounds
-            session.judge_builds(self._alternating, self._head)
+        session.recorder.judge_change_by(self._head)
 
     def _head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
@@ -288,7 +289,7 @@ class BuildRun:
             # A regression stays certain.
             begin = (
                 f"{head.sentence} The run ended early"
-                if head.answer == ChangeVerdict.REGRESSION
+                if head.verdict is Verdict.FAIL
                 else f"No decision on {options.name(Side.B)}"
             )
             return head.replace(sentence=f"{begin}: {why}.")

@@ -61,7 +61,8 @@ def measure_exact(session: PinetSession) -> None:
     if session.dry_run is not None:
         session.dry_run.of_builds(options.contents())
     run = ExactRun(session, options, machines)
-    session.judge_exactly(run, run.head)
+    session.judge_exactly(run)
+    session.recorder.judge_change_by(run.head)
     session.config.pluginmanager.register(run, "pinet-exact")
     # Workers collect the tests, but a mistake must not end each of them.
     if getattr(session.config.option, "numprocesses", None) and not session.is_worker:

@@ -42,9 +42,6 @@ from pytest_pinet.version import __version__
 
 # Why a test that passed has no result.
 NO_MEASUREMENT = "the test passed without a measurement"
-# Returns the answer on a build under test from the results, the number of tests that ended badly, and whether the run
-# was interrupted.
-MakeHead = Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord]
 
 
 def after_failures(interrupt: pytest.ExceptionInfo[BaseException]) -> bool:
@@ -61,6 +58,11 @@ def heights_of(config: pytest.Config) -> str:
 
 def _of_shard(head: ChangeHeadRecord, shards: int) -> ChangeHeadRecord:
     return head.replace(sentence=f"{head.sentence[:-1]}; one of {shards} shards, which 'pinet merge' joins.")
+
+
+# Returns the verdict on a build under test from all results, the number of failed tests, and whether Ctrl-C ended the
+# run.
+JudgeChange = Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord]
 
 
 class RunRecorder:
@@ -82,7 +84,7 @@ class RunRecorder:
         self._folder: RunFolder | None = None
         self._interrupted = False
         self._boards: BoardMemory | None = None
-        self._head: MakeHead | None = None
+        self._judge_change: JudgeChange | None = None
         # The whole run, after its end.
         self.record: RunRecord | None = None
         # Why the run cannot be kept.
@@ -90,9 +92,9 @@ class RunRecorder:
         if dry_run is not None and self._is_controller:
             raise ConfigError("--pinet-dry-run plans in one process: remove -n")
 
-    def judge_builds(self, head: MakeHead) -> None:
-        """Make ``head`` give the answer on the build under test."""
-        self._head = head
+    def judge_change_by(self, judge: JudgeChange) -> None:
+        """Use this at the end of the run to judge the build under test."""
+        self._judge_change = judge
 
     @property
     def _is_controller(self) -> bool:
@@ -282,7 +284,8 @@ class RunRecorder:
         if not self._results and self._folder is None:
             return
         shards = self.config.getoption("--pinet-shards")
-        head = self._head and self._head(self._results, session.testsfailed, self._interrupted)
+        judge = self._judge_change
+        head = None if judge is None else judge(self._results, session.testsfailed, self._interrupted)
         self.record = run = self._begun(self.folder.run).replace(
             finished=datetime.now(UTC).isoformat(),
             complete=not self._interrupted,

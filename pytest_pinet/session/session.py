@@ -65,7 +65,7 @@ from pytest_pinet.session.options import check_axes, check_tunings, command_line
 from pytest_pinet.session.parametrizer import Parametrizer, case_of
 from pytest_pinet.session.plain_measuring import PlainMeasuring
 from pytest_pinet.session.result_builder import ResultBuilder
-from pytest_pinet.session.run_recorder import MakeHead, RunRecorder, heights_of
+from pytest_pinet.session.run_recorder import RunRecorder, heights_of
 from pytest_pinet.session.second_board import confirm
 from pytest_pinet.session.settings import settings
 from pytest_pinet.session.status_words import StatusWords
@@ -158,15 +158,13 @@ class PinetSession:
         tolerances = [limit for limit in self.limits if limit.metric is Metric.TOLERANCE]
         self._exact_limits = exact_limits(found["instructions"], found.origin("instructions"), tolerances)
 
-    def judge_builds(self, mode: MeasuringMode, head: MakeHead) -> None:
-        """Open links and measure in this way, for a build under test. ``head`` gives the answer on the build."""
+    def measure_by(self, mode: MeasuringMode) -> None:
+        """Measure in this mode from now on."""
         self.mode = mode
-        self.recorder.judge_builds(head)
 
-    def judge_exactly(self, mode: ExactMode, head: MakeHead) -> None:
-        """Judge a build under test on exact boards. ``head`` gives the answer on the build."""
-        self.exact = mode
-        self.recorder.judge_builds(head)
+    def judge_exactly(self, exact: ExactMode) -> None:
+        """Judge exact gates in this mode."""
+        self.exact = exact
 
     def _register_header(self, lab: LabOfFile) -> None:
         """Register what prints the header: here, or in the controller of workers."""
