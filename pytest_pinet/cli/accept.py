@@ -71,7 +71,7 @@ def accept(
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.accepting import candidate
     from pytest_pinet.history.history import open_history
-    from pytest_pinet.report.diagrams.facts import count
+    from pytest_pinet.report.text_wrap import count
 
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")
@@ -103,7 +103,7 @@ def accept(
 
 
 def _line(one: Candidate) -> str:
-    from pytest_pinet.judge.rules import BELOW_BASELINE
+    from pytest_pinet.history.accepting import BELOW_BASELINE
 
     refused = ", ".join(f"{count} {why}" for why, count in sorted(one.refused.items()))
     left_out = f"; left out: {refused}" if refused else ""

@@ -17,8 +17,9 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.bottleneck import full_all_the_time, kernel_notes, limited_by
 from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances, Excuse
+from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.limits import drops_limit
-from pytest_pinet.judge.measurement import GatePlan, figures, strictly
+from pytest_pinet.judge.measurement import figures, strictly
 from pytest_pinet.judge.preconditions import (
     failed_requests,
     ineffective_settings,
@@ -26,10 +27,9 @@ from pytest_pinet.judge.preconditions import (
     management_trouble,
     unseen,
 )
-from pytest_pinet.lab.deploy.board import boot_id
 from pytest_pinet.lab.link.end import End
-from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.link_cycle import can_bounce
+from pytest_pinet.lab.link.link import Link, can_bounce
+from pytest_pinet.lab.node.shutdown import boot_id
 from pytest_pinet.measure.end_settings import once_per_boot, settings_of
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs

@@ -12,7 +12,7 @@ from statistics import median
 
 from pytest_pinet.model.connection import Fresh
 from pytest_pinet.model.diagnosis import Cause
-from pytest_pinet.model.judgement import ExtraJudgement
+from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -71,7 +71,7 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
 
     A path or a word of a command that is wider than the terminal counts as the lines that it takes.
     """
-    blocks = [*(_exact_blocks(result, result.exact) if result.exact is not None else _value_blocks(result))]
+    blocks = _exact_blocks(result, result.exact) if result.exact is not None else _value_blocks(result)
     if result.limited_by is not None:
         blocks.append(_Block(2, _cut(_row("limited by", limited_by_text(result)), 2)))
     if result.exact is None and (act := _act(result)):
@@ -88,7 +88,7 @@ def _value_blocks(result: ResultRecord) -> list[_Block]:
     bad += [(one.name, one) for one in result.flows if one.verdict not in GOOD]
     heads = [_headline(name, direction) for name, direction in bad]
     if even is not None and even.verdict not in GOOD:
-        heads.insert(0, wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED))
+        heads.insert(0, _uneven(even))
     if not heads:
         return _message_blocks(result)
     first, *others = heads
@@ -111,19 +111,21 @@ def _message_blocks(result: ResultRecord) -> list[_Block]:
     return [_Block(0, _cut(lines[:acts], 5)), _Block(1, _cut(lines[acts:], 3))]
 
 
-def _exact_blocks(result: ResultRecord, exact: ExactChangeRecord) -> list[_Block]:
+def _exact_blocks(result: ResultRecord, exact: ExactChangeRecord, whole: bool = False) -> list[_Block]:
+    """Return the reason of an exact result, and the functions that changed: the first ones, or all if ``whole``."""
     reason = [
         line
         for direction in result.directions.values()
         for line in wrap(f"{exact_label(result.id)}: {direction.reason}", hanging=CONTINUED)
     ]
+    rows, board = function_rows([result]), _row("board", board_text(exact))
     a, b = (rate_text(window_of(result.id), exact, side) for side in (exact.a, exact.b))
     return [
-        _Block(0, _cut(reason, 4)),
-        _Block(2, function_lines(function_rows([result])[:2], indent="  ")),
+        _Block(0, reason if whole else _cut(reason, 4)),
+        _Block(2, function_lines(rows if whole else rows[:2], indent="  ")),
         _Block(5, _row("rate", f"{a} -> {b} (virtual time)")),
         _Block(7, _row("shift", shifted) if (shifted := shift_text(exact)) else []),
-        _Block(6, _cut(_row("board", board_text(exact)), 1)),
+        _Block(6, board if whole else _cut(board, 1)),
     ]
 
 
@@ -189,12 +191,13 @@ def _height(lines: list[str]) -> int:
 def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
     """Return all that is known of a result that is not good. Arguments as for `failure_text`."""
     if result.exact is not None:
-        return "\n".join([*_exact(result, result.exact), *_surroundings(result, run_folder)])
+        blocks = _exact_blocks(result, result.exact, whole=True)
+        return "\n".join([*(line for block in blocks for line in block.lines), *_surroundings(result, run_folder)])
     lines: list[str] = []
     alternated = _alternated(result)
     even = result.evenness
     if even is not None and even.verdict not in GOOD:
-        lines += wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED)
+        lines += _uneven(even)
     bad = [(name, one) for name, one in sorted(result.directions.items(), key=_severity) if one.verdict not in GOOD]
     for name, direction in bad:
         lines += _headline(name, direction)
@@ -219,20 +222,6 @@ def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
     return "\n".join([*(lines or _message(result)), *_surroundings(result, run_folder)])
 
 
-def _exact(result: ResultRecord, exact: ExactChangeRecord) -> list[str]:
-    """Return the reason of an exact result, and the functions that changed."""
-    lines = [
-        line
-        for direction in result.directions.values()
-        for line in wrap(f"{exact_label(result.id)}: {direction.reason}", hanging=CONTINUED)
-    ]
-    lines += function_lines(function_rows([result]), indent="  ")
-    a, b = (rate_text(window_of(result.id), exact, side) for side in (exact.a, exact.b))
-    lines += _row("rate", f"{a} -> {b} (virtual time)")
-    lines += _row("shift", shifted) if (shifted := shift_text(exact)) else []
-    return [*lines, *_row("board", board_text(exact))]
-
-
 def error_text(result: ResultRecord, run_folder: str | None = None) -> str:
     """Return the text of a lab error, in at most MOST_LINES lines: what happened, who must act, and where.
 
@@ -253,34 +242,31 @@ def _message(result: ResultRecord) -> list[str]:
     ]
 
 
+def _uneven(even: EvennessJudgement) -> list[str]:
+    return wrap(f"{even.reason} ({'; '.join(limit.source for limit in even.limits)})", hanging=CONTINUED)
+
+
 def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
     return SEVERITY.index(item[1].verdict), item[0]
 
 
 def _headline(name: str, direction: DirectionRecord) -> list[str]:
-    limit = direction.limit_bps
-    missed = [extra for extra in direction.extras if extra.verdict in (Verdict.FAIL, Verdict.INVALID)]
-    costs = [line for extra in missed for line in wrap(f"{name} {_extra(extra)}", hanging=CONTINUED)]
-    if missed and (not limit or direction.goodput_bps >= limit):
-        return [*costs, *wrap(f"{name} {direction.reason}", hanging=CONTINUED)]
+    limit = direction.limit
     # A direction can also fail at a good goodput, such as by failed requests.
-    if direction.verdict != Verdict.FAIL or not limit or direction.goodput_bps >= limit:
-        return wrap(f"{name} {direction.reason}", hanging=CONTINUED)
-    below = (1 - direction.goodput_bps / limit) * 100
+    met = limit is None or not limit.number or direction.goodput_bps >= limit.number
+    missed = [extra for extra in direction.extras if extra.verdict in (Verdict.FAIL, Verdict.INVALID)]
+    texts = [f"{name} {extra.reason} ({extra.limit.source})" for extra in missed]
+    costs = [line for text in texts for line in wrap(text, hanging=CONTINUED)]
+    if limit is None or met or direction.verdict != Verdict.FAIL:
+        return [*(costs if met else []), *wrap(f"{name} {direction.reason}", hanging=CONTINUED)]
+    below = (1 - direction.goodput_bps / limit.number) * 100
     # A deviation of 0.003 % must not print as "0.0 %".
     percent = f"{below:.1f}" if below >= 0.05 else f"{below:.1g}"
-    first = f"{name} {rate(direction.goodput_bps)} is {percent} % below the limit {rate(limit)}"
-    rule = direction.rule or "no rule"
-    rest = rule.removeprefix(rate(limit)).strip() if rule.startswith(rate(limit)) else f"= {rule}"
+    first = f"{name} {rate(direction.goodput_bps)} is {percent} % below the limit {rate(limit.number)}"
+    rest = f"({limit.source})" if limit.words == rate(limit.number) else f"= {limit}"
     if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
         return [*wrap(f"{first} {rest}"), *costs]
     return [*wrap(first, hanging=CONTINUED), *wrap(rest, indent=CONTINUED), *costs]
-
-
-def _extra(extra: ExtraJudgement) -> str:
-    """Return the reason, and where its limit is written: the reason already says the limit."""
-    where = extra.rule.partition(" (")[2].removesuffix(")") if extra.rule else ""
-    return f"{extra.reason} ({where})" if where else f"{extra.reason} ({extra.rule})"
 
 
 def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:

@@ -21,7 +21,7 @@ from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
 from pytest_pinet.history.trends import trend
-from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.model.metric_key import CombinationId, within
 from pytest_pinet.model.record.change import EXACT
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -95,7 +95,7 @@ class RunFacts:
 def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSeries:
     """Return the trend of a metric as a series for charts and pages."""
     last = found.points[-1].direction if found.points else ""
-    traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
+    traffic = within(found.figure, combination).removesuffix(f"-{last}" if last else "")
     band = None
     if found.baseline is not None:
         runs = [run.bps for run in found.baseline.runs]
@@ -164,7 +164,7 @@ def _point(result: ResultRecord, way: str, figure: str, emulated: bool) -> Point
     one = result.directions[way]
     return Point(
         THIS_RUN, datetime.fromisoformat(result.started), "", figure, result.combination.id, way,
-        one.goodput_bps, one.verdict, one.interval_bps, one.limit_bps, one.rule, one.oracle_bps, one.reason,
+        one.goodput_bps, one.verdict, one.interval_bps, one.limit_bps, False, one.oracle_bps, one.reason,
         result.build, emulated=emulated, limited_by=limited_by_text(result), scale=result.scale or 1.0,
     )  # fmt: skip
 

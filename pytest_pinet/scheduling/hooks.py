@@ -14,8 +14,8 @@ from pytest_pinet.errors import LabError, PinetError
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.contention import domains_of
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.queue.contention import domains_of
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.report.run_folder import RunFolder
@@ -78,7 +78,7 @@ class WorkerHooks:
         self._boards_whole = boards_whole
         self._access = access
         self._keeper = keeper
-        access.interrupt = stop_on_request(self._folder)
+        access.interrupt_with(stop_on_request(self._folder))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -175,7 +175,7 @@ class ControllerHooks:
         if not workers or not plan.read(folder):
             return []
         try:
-            end_workers(workers, folder, self._say)
+            end_workers(workers, folder, lambda text: self._write(f"pinet: {text}"))
         except OSError as error:
             self._keeper.warn(
                 f"the workers end after their current test, not at once: cannot write their stop file: {error}"
@@ -190,9 +190,6 @@ class ControllerHooks:
             with suppress(pytest.exit.Exception):
                 self._config.hook.pytest_testnodedown(node=worker, error=None)
         return silent
-
-    def _say(self, text: str) -> None:
-        self._write(f"pinet: {text}")
 
     def _write(self, *lines: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

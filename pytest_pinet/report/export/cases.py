@@ -11,12 +11,12 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.history.gates import instructions_of, metric_id
 from pytest_pinet.history.records import reason_of
+from pytest_pinet.model.metric_key import within
 from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
-from pytest_pinet.report.change_table import VERDICTS
 from pytest_pinet.report.exact_text import rate_text, window_of
 from pytest_pinet.report.text_wrap import first_paragraph, rate
 
@@ -106,7 +106,7 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
     group = combination if result.lab is None else f"{_part(result.lab)}.{combination}"
 
     def label(figure: str) -> str:
-        return plain_name(figure).removeprefix(combination).lstrip(".") or NO_METRIC
+        return ".".join(_part(part) for part in within(figure, result.combination.id).split("/") if part) or NO_METRIC
 
     for way, direction in result.directions.items():
         figure = metric_id(result.id, way)
@@ -120,16 +120,16 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
 
 
 def _answered(case: Case, entries: Mapping[tuple[str | None, str, str], ChangeEntryRecord]) -> Case:
-    """Return the case with its outcome in a gate of a build, which can be stricter than its limit."""
+    """Return the case with its verdict in a gate of a build, which can be stricter than its limit."""
     if case.result.died:
         return case
     way = next((way for way, one in case.result.directions.items() if one is case.direction), "")
     entry = entries.get((*case.result.key, way)) if case.direction is not None or not case.result.directions else None
     if entry is None:
         return case
-    verdict = VERDICTS[entry.outcome]
     # An undecided metric keeps its own reason, such as an invalid measurement.
-    verdict = case.verdict if verdict is Verdict.INCONCLUSIVE and case.verdict is Verdict.INVALID else verdict
+    undecided = entry.verdict is Verdict.INCONCLUSIVE and case.verdict is Verdict.INVALID
+    verdict = case.verdict if undecided else entry.verdict
     return replace(case, verdict=verdict, text=_line(": ".join(filter(None, [entry.finding, entry.text]))))
 
 
