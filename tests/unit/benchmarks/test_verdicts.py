@@ -263,7 +263,7 @@ def test_a_part_is_counted_once_until_the_code_changes(tmp_path: Path, monkeypat
 
 def test_only_files_that_decide_about_the_results_make_them_old() -> None:
     names = {str(file.relative_to(store.ROOT)) for file in store.deciding_files()}
-    assert {f"pytest_pinet/judge/{name}.py" for name in ("gate", "rules", "difference", "days")} < names
+    assert {f"pytest_pinet/judge/{name}.py" for name in ("gate", "difference", "days")} < names
     assert {"benchmarks/verdicts/trials.py", "benchmarks/verdicts/links.py"} < names
     # The simulation uses no values of exact boards.
     assert names.isdisjoint({"pytest_pinet/judge/exact.py", "benchmarks/verdicts/page.py"})
