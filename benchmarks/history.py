@@ -39,7 +39,11 @@ def runs(first: int, count: int) -> Iterator[tuple[StoredRun, list[Point]]]:
         build = {"uname": f"Linux 6.{number // 10}.0-v8+ #1 SMP", "driver": "bcmgenet", "firmware": None}
         points = [_point(run, time_of_run, figure, build, chance) for figure in range(FIGURES)]
         verdicts = {"pass": len(points)}
-        yield StoredRun(run, "bench", time_of_run, time_of_run, True, True, 0, "0.1.0", "/runs", run, verdicts), points
+        stored = StoredRun(
+            schema_version=1, id=run, run=run, lab="bench", figures="emulated", pinet="0.1.0", session=run,
+            started=time_of_run.isoformat(), folder="/runs", verdicts=verdicts,
+        )  # fmt: skip
+        yield stored, points
 
 
 def _point(run: str, moment: datetime, figure: int, build: dict[str, str | None], chance: random.Random) -> Point:

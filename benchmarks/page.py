@@ -27,7 +27,7 @@ MOST_S, MOST_MB = 2.0, 10.0
 PLAIN = f"""
 import json, sqlite3, sys
 base = sqlite3.connect(sys.argv[1])
-names = "time, run, goodput, low, high, limit_bps, oracle, verdict, reason, more"
+names = "time, run, goodput, verdict, reason, record"
 newest = f"select {{names}} from pinet_points where series = ? order by time desc limit {SHOWN}"
 keys = base.execute("select key from pinet_series").fetchall()
 json.dump([base.execute(newest, key).fetchall() for key in keys], open(sys.argv[2], "w"))

@@ -71,7 +71,7 @@ def accept(
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.accepting import candidate
     from pytest_pinet.history.history import open_history
-    from pytest_pinet.report.diagrams.facts import count
+    from pytest_pinet.report.text_wrap import count
 
     if not reason.strip():
         raise ConfigError("--reason is empty; expected a text that says why these values are right")

@@ -56,8 +56,8 @@ def acknowledge(
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.model.fields import parse_line
     from pytest_pinet.model.quantities import Bitrate
-    from pytest_pinet.report.diagrams.facts import count
     from pytest_pinet.report.losses import size_text
+    from pytest_pinet.report.text_wrap import count
 
     today = datetime.now(UTC).date()
     person, day = _parsed("--owner", parse_line, owner), _parsed("--until", parse_date, until)

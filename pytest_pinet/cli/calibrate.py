@@ -148,7 +148,7 @@ def _calibrate(
     from pytest_pinet.config.calibration import write_calibration
     from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.lab.access import visit
-    from pytest_pinet.report.diagrams.facts import count
+    from pytest_pinet.report.text_wrap import count
 
     profile = PROFILES[lab.profile]
     done: list[CalibrationOutcome] = []

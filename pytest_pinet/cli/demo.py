@@ -269,7 +269,7 @@ def _child(argv: Sequence[str], folder: Path) -> int:
 
 def _remove(yes: bool) -> None:
     """Undo all demos of this user. What could not be undone stays known."""
-    from pytest_pinet.report.diagrams.facts import count
+    from pytest_pinet.report.text_wrap import count
     from pytest_pinet.virtual.launcher import stop
     from pytest_pinet.virtual.system_packages import remove_packages
 

@@ -56,18 +56,18 @@ def show(
     because no single build caused it.
     """
     from pytest_pinet.history.history import open_history
-    from pytest_pinet.history.text import figure_lines, gate_lines, heights_for, run_lines, run_record, trend_record
+    from pytest_pinet.history.text import figure_lines, gate_lines, heights_for, run_lines, trend_record
     from pytest_pinet.history.trends import trend
 
     with open_history(history_url) as store:
         if only_runs:
             runs = store.runs(last, lab)
-            print_result(as_json, lambda: [run_record(run) for run in runs], lambda: run_lines(runs))
+            print_result(as_json, lambda: [run.dump() for run in runs], lambda: run_lines(runs))
             return
         gates = store.gates(last, lab)
         if only_gates:
             lines = [line for run in gates for line in gate_lines(run)] or ["no change was gated"]
-            print_result(as_json, lambda: [run_record(run) for run in gates], lambda: lines)
+            print_result(as_json, lambda: [run.dump() for run in gates], lambda: lines)
             return
         there = [figure.id for figure in store.figures(lab)]
         for name in names:
@@ -120,7 +120,7 @@ def import_(history_url: str, files: tuple[Path, ...]) -> None:
         refused.append(message)
         echo(f"{PINET} {sentence(message)}", err=True)
 
-    with open_history(history_url, create=True) as store, store.importing():
+    with open_history(history_url, create=True) as store:
         for path in files:
             added, total = 0, 0
             try:

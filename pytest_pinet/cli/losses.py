@@ -49,9 +49,10 @@ def show(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
-    from pytest_pinet.history.text import gate_text, run_record
-    from pytest_pinet.report.diagrams.facts import count
+    from pytest_pinet.history.results_file import moment
+    from pytest_pinet.history.text import gate_text
     from pytest_pinet.report.losses import loss_lines, loss_record, losses_sentence, lost
+    from pytest_pinet.report.text_wrap import count
 
     lab, today = load(lab_file, in_use=False), datetime.now(UTC).date()
     with open_history(history_url, reviewed=load_reviewed(lab)) as history:
@@ -60,15 +61,16 @@ def show(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_
         (newest,) = history.runs(1, lab.name)
         gates = history.gates(_GATES, lab.name)
     found = lost(levels)
+    day = moment(newest.started)
     head = f"lab {lab.name}: {losses_sentence(found) or 'no loss is open'}"
-    counted = f"{count(len(levels), 'result')}, newest run {newest.started:%Y-%m-%d}"
-    gated = [f"{run.started:%Y-%m-%d}  {gate_text(run.gate)}" for run in gates if run.gate is not None]
+    counted = f"{count(len(levels), 'result')}, newest run {day:%Y-%m-%d}"
+    gated = [f"{moment(run.started):%Y-%m-%d}  {gate_text(run.change)}" for run in gates if run.change is not None]
     record = {
         "lab": lab.name,
         "results": len(levels),
-        "newest_run": newest.started.isoformat(),
+        "newest_run": day.isoformat(),
         "losses": [loss_record(one, today) for one in found],
-        "gates": [run_record(run) for run in gates],
+        "gates": [run.dump() for run in gates],
     }
     print_result(as_json, lambda: record, lambda: [head, counted, *loss_lines(found, today), *gated])
     if any(one.loss is not None and one.loss.is_open for one in found):

@@ -87,7 +87,7 @@ def report(
         return
     if run is not None or tree is not None:
         raise ConfigError("--run and --tree belong to --email; add --email, or remove them")
-    from pytest_pinet.report.diagrams.facts import count
+    from pytest_pinet.report.text_wrap import count
 
     began = time.monotonic()
     # A page has a million values, none of which becomes garbage: looking for garbage takes a third of the time.
@@ -157,7 +157,7 @@ def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeri
 
 
 def _metrics(gated: RunRecord) -> str:
-    from pytest_pinet.report.diagrams.facts import count
+    from pytest_pinet.report.text_wrap import count
 
     return count(len(gated.change.entries) if gated.change is not None else 0, "metric")
 

@@ -1,7 +1,7 @@
 """Keeps what the search for level changes found, so that a report searches only metrics with new runs.
 
-Each course is stored under a digest of its values and of the program that searched. A new run, a run of an earlier
-release or a change of the search gives another digest, and the course is searched again. So a stored course is never
+Each course is stored under a digest of its values and of the program that searched. A new run or a change of the search
+gives another digest, and the course is searched again. So a stored course is never
 wrong, only unused, and writers need not wait for each other. A reader without the right to write stores nothing.
 """
 
@@ -16,26 +16,16 @@ from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, Table, Text, select
+from sqlalchemy import Connection, select
 
 from pytest_pinet.history.drift import Drift, SeriesCourse, course_of
 from pytest_pinet.history.levels import LevelShift
-from pytest_pinet.history.tables import ENCODER, METADATA, SERIES, has_table, insert_into
+from pytest_pinet.history.tables import COURSES, ENCODER, SERIES, insert_into
 
 # What the result of a search depends on.
 _PACKAGE = Path(__file__).parents[1]
 SOURCES = tuple(
     _PACKAGE / name for name in ("history/courses.py", "history/drift.py", "history/levels.py", "judge/statistics.py")
-)
-
-# The courses among the newest ``last`` points of each series. A history of an earlier release lacks this table. Without
-# a reference to SERIES, no runner has to wait while it is made.
-COURSES = Table(
-    "pinet_courses",
-    METADATA,
-    Column("series", BigInteger, primary_key=True, autoincrement=False),
-    Column("last", Integer, primary_key=True, autoincrement=False),
-    Column("content", Text, nullable=False),
 )
 
 
@@ -96,8 +86,6 @@ def _unpacked(
 
 def stored_courses(connection: Connection, last: int) -> dict[tuple[str, str], str]:
     """Return the stored courses among the newest ``last`` points, by metric and lab."""
-    if not has_table(connection, COURSES):
-        return {}
     query = select(SERIES.c.figure, SERIES.c.lab, COURSES.c.content).join(COURSES, COURSES.c.series == SERIES.c.key)
     return {(figure, lab): content for figure, lab, content in connection.execute(query.where(COURSES.c.last == last))}
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from pytest_pinet.errors import ConfigError, OutputError
 from pytest_pinet.execution.path_kind import exists, is_folder
-from pytest_pinet.history.tables import META, METADATA, VERSION, has_table, insert_into
+from pytest_pinet.history.tables import META, METADATA, VERSION, insert_into
 
 FORM = "a path such as '.pinet/history.db', or a URL such as 'postgresql://user@host/name'"
 # How long a writer waits for others. Each writer locks the file for milliseconds.
@@ -75,7 +75,6 @@ class Database:
         with self.trouble(), self._engine.connect() as plain:
             connection = plain.execution_options(pinet_writing=True, pinet_busy_s=busy_s)
             with connection.begin():
-                _make_tables(connection)
                 yield connection
 
     @contextmanager
@@ -152,36 +151,27 @@ def _share_file(engine: Engine) -> None:
 
 
 def _settle(database: Database, create: bool) -> None:
-    """Check the format of the history. With ``create``, make a new one."""
+    """Check the schema of the history. With ``create``, make a new one."""
     with database.reading() as connection:
         found = _version_in(connection)
-    if found is not None and found > VERSION:
-        message = f"history {database.shown} has format {found}, but this pytest-pinet reads formats up to {VERSION}"
-        raise ConfigError(f"{message}: update pytest-pinet")
-    if found is None and not create:
-        raise ConfigError(f"{database.shown} is not a history of pytest-pinet; expected a file that a run has created")
-    if found is None:
+    if found is None and create:
         with database.writing() as connection:
+            if connection.dialect.name == "postgresql":
+                # Wait until no other process makes tables. SQLite has one writer at a time anyway.
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+            METADATA.create_all(connection)
             version = insert_into(connection, META).values(name="version", value=str(VERSION))
             # Another process may have made the history meanwhile.
             connection.execute(version.on_conflict_do_nothing())
+            found = _version_in(connection)
+    if found is None:
+        raise ConfigError(f"{database.shown} is not a history of pytest-pinet; expected a file that a run has created")
+    if found != str(VERSION):
+        message = f"history {database.shown} has format {found}, but this pytest-pinet reads format {VERSION}"
+        raise ConfigError(f"{message}; name another history, and import the results.json of the runs into it")
 
 
-def _make_tables(connection: Connection) -> None:
-    """Make the tables that this history lacks, before the first row.
-
-    A new table that refers to another one needs a lock on it. Two runners with rows of their own in it would wait for
-    each other.
-    """
-    if not all(has_table(connection, table) for table in METADATA.tables.values()):
-        if connection.dialect.name == "postgresql":
-            # Wait until no other process makes tables. SQLite has one writer at a time anyway.
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
-        METADATA.create_all(connection)
-
-
-def _version_in(connection: Connection) -> int | None:
-    if not has_table(connection, META):
+def _version_in(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(META.name):
         return None
-    value = connection.execute(select(META.c.value).where(META.c.name == "version")).scalar()
-    return int(value) if value is not None else None
+    return connection.execute(select(META.c.value).where(META.c.name == "version")).scalar()

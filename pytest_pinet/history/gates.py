@@ -1,37 +1,20 @@
-"""A gate as the history keeps it: two builds, the answer on the change, and each metric with its turns. No I/O.
+"""A gate as the history keeps it: the answer on the change, and each metric with its turns. No I/O.
 
 The measured values of a gate are no part of a trend, because build B may never be accepted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
-from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
+from pytest_pinet.model.record.base import Record
+from pytest_pinet.model.record.change import EXACT, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
+from pytest_pinet.model.verdict import MetricOutcome
 
 
-@dataclass(frozen=True)
-class GateBuild:
-    """A build as it was requested. ``key`` is a hash of all its parts; empty for the board's own build.
-
-    ``files`` has the SHA-256 of each file, by its name on the board. ``settings`` are its parameters of kernel and
-    modules, its settings of config.txt, its sysctls and its RPS.
-    """
-
-    name: str
-    key: str = ""
-    release: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    settings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class GateTurn:
+class GateTurn(Record):
     """One turn of a build (``A`` or ``B``) with the levels of its connections that count, in bit/s.
 
     ``trouble`` is the reason why nothing was measured; empty if it was measured.
@@ -43,46 +26,29 @@ class GateTurn:
     trouble: str = ""
 
 
-@dataclass(frozen=True)
-class GatedMetric:
-    """The outcome of one metric in both builds.
+class GatedMetric(ChangeEntryRecord):
+    """The outcome of one metric in both builds, with what its result says of it.
 
-    ``change`` is B over A minus one with its ``interval``; ``tolerance`` is the accepted loss (0.03: 3 %). The values
-    are None where they are not known. ``finding`` is the kind of a failure of build B, ``suspect`` the first
-    difference that may explain the change, ``text`` a sentence. ``instructions`` are all instructions for each packet
-    or answer, with A and with B; None if they were not counted.
+    ``change`` has an ``interval``; ``tolerance`` is the accepted loss (0.03: 3 %). The values are None where they are
+    not known. ``instructions`` are all instructions for each packet or answer, with A and with B; None if they were
+    not counted.
     """
 
-    figure: str
-    outcome: MetricOutcome
-    a_bps: float | None = None
-    b_bps: float | None = None
-    change: float | None = None
     interval: tuple[float, float] | None = None
     tolerance: float | None = None
-    finding: str = ""
-    suspect: str = ""
-    text: str = ""
     turns: tuple[GateTurn, ...] = ()
     instructions: tuple[float, float] | None = None
 
+    @property
+    def figure(self) -> str:
+        """The ID of the metric; see `gated_figure`."""
+        return gated_figure(self)
 
-@dataclass(frozen=True)
-class StoredGate:
-    """A whole gate: its ``answer``, and ``exit``, the exit code.
 
-    ``baseline`` is ``interleaved``, ``exact`` or ``accepted``; ``turns`` counts all turns. ``metrics`` begin with the
-    worst outcome.
-    """
+class StoredGate(ChangeHeadRecord):
+    """The answer on a whole change. Its metrics begin with the worst outcome."""
 
-    a: GateBuild
-    b: GateBuild
-    baseline: str
-    answer: ChangeVerdict
-    exit: int
-    sentence: str
-    turns: int
-    metrics: tuple[GatedMetric, ...] = ()
+    entries: tuple[GatedMetric, ...]
 
     def word(self, one: GatedMetric) -> str:
         """Return the outcome of a metric in a word: ``not slower`` if it may be faster by more than the tolerance.
@@ -105,41 +71,23 @@ def gated_figure(entry: ChangeEntryRecord) -> str:
     return figure if entry.lab is None else f"{figure} ({entry.lab})"
 
 
-def gate_of(record: RunRecord) -> StoredGate | None:
-    """Return the gate of a run; None if the run gated no change."""
-    return None if record.change is None else gate_of_head(record.change, record.results)
-
-
-def gate_of_head(head: ChangeHeadRecord, results: Sequence[ResultRecord]) -> StoredGate:
+def gate_of(head: ChangeHeadRecord, results: Sequence[ResultRecord]) -> StoredGate:
     """Return the gate with this head. Metrics whose result is missing have no interval, tolerance or turns."""
     found = {result.key: result for result in results}
-    metrics = tuple(_metric(entry, found.get(entry.result_key)) for entry in head.entries)
-    return StoredGate(
-        _build(head.a), _build(head.b), head.baseline, head.answer, head.exit, head.sentence, head.turns, metrics
-    )
-
-
-def _build(build: BuildRecord) -> GateBuild:
-    files = {file.name: file.sha256 for file in build.files}
-    return GateBuild(build.name, build.key, build.release or "", files, build.settings)
+    return StoredGate.of(head, entries=[_metric(entry, found.get(entry.result_key)) for entry in head.entries])
 
 
 def _metric(entry: ChangeEntryRecord, result: ResultRecord | None) -> GatedMetric:
     change, exact = (result.change, result.exact) if result is not None else (None, None)
-    one = change.directions.get(entry.direction) if change is not None else None
-    return GatedMetric(
-        gated_figure(entry),
-        entry.outcome,
-        entry.a_bps,
-        entry.b_bps,
-        entry.change,
-        one.interval if one is not None else None,
-        change.tolerance if change is not None else None,
-        entry.finding,
-        entry.suspect,
-        entry.text,
-        tuple(_turns(change, entry.direction)) if change is not None else (),
-        instructions_of(exact),
+    if change is None:
+        return GatedMetric.of(entry, instructions=instructions_of(exact))
+    one = change.directions.get(entry.direction)
+    return GatedMetric.of(
+        entry,
+        interval=one.interval if one is not None else None,
+        tolerance=change.tolerance,
+        turns=list(_turns(change, entry.direction)),
+        instructions=instructions_of(exact),
     )
 
 
@@ -154,4 +102,4 @@ def _turns(change: ChangeRecord, way: str) -> Iterator[GateTurn]:
     for turn in change.turns:
         levels = [one.level_bps.get(way) for one in change.connections if one.turn == turn.number and not one.excluded]
         known = tuple(level for level in levels if level is not None)
-        yield GateTurn(turn.number, turn.side, known, turn.trouble)
+        yield GateTurn(number=turn.number, side=turn.side, levels_bps=known, trouble=turn.trouble)

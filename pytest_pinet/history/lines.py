@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,33 +19,18 @@ if TYPE_CHECKING:
     from pytest_pinet.history.store import HistoryStore
 
 FORMAT = "pytest-pinet history"
-VERSION = 1
-# Fields of a point that the run's line has once for all its points.
-_OF_RUN = ("lab", "session", "emulated", "folder", "complete", "pinet")
-_RUN, _POINT = TypeAdapter(StoredRun), TypeAdapter(Point)
+VERSION = 2
+_POINT = TypeAdapter(Point)
 
 
 def lines_of(runs: Iterable[tuple[StoredRun, list[Point]]]) -> Iterator[str]:
     """Yield a heading, then each run followed by its points. Times are ISO 8601, rates are in bit/s."""
     yield _line({"format": FORMAT, "version": VERSION})
     for run, points in runs:
-        own = asdict(run)
-        # The first version had no gates.
-        yield _line({"run": own if run.gate is not None else {k: v for k, v in own.items() if k != "gate"}})
+        yield _line({"run": run.dump()})
         for point in points:
-            plain = asdict(point)
-            for name in _OF_RUN:
-                del plain[name]
-            # The first version had no such keys.
-            for name in ("limited_by", "settings", "boot", "link_up", "instructions", "packets_per_second"):
-                if not plain[name]:
-                    del plain[name]
-            if point.scale == 1:
-                del plain["scale"]
-            for one in plain["attempts"]["each"]:
-                if not one["start_s"]:
-                    del one["start_s"]
-            yield _line({"point": plain})
+            own = _POINT.dump_python(point, mode="json", exclude=set(run.of_points), exclude_defaults=True)
+            yield _line({"point": own})
 
 
 def runs_of(lines: Iterable[str], where: str, refuse: Callable[[str], None]) -> Iterator[tuple[StoredRun, list[Point]]]:
@@ -114,24 +98,21 @@ def _check_heading(entry: Any) -> None:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    text = json.dumps(entry, default=datetime.isoformat, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(entry, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     # "##[" is a command of CI systems, which `for_log` would change. This is the same text for readers of JSON.
     return text.replace("##", "#\\u0023")
 
 
 def _run(plain: object) -> StoredRun:
     # Strict for JSON: a text is no number, but times, tuples and verdicts are texts and lists.
-    run = _RUN.validate_json(json.dumps(plain), strict=True)
+    run = StoredRun.model_validate_json(json.dumps(plain), strict=True)
     check_run(run)
-    return replace(run, started=in_utc(run.started), finished=in_utc(run.finished))
+    return run
 
 
 def _point(plain: object, run: StoredRun) -> Point:
     if not isinstance(plain, dict):
         raise ValueError("a point is no mapping")
-    own = {name: getattr(run, name) for name in _OF_RUN}
-    point = _POINT.validate_json(json.dumps(plain | own), strict=True)
+    point = _POINT.validate_json(json.dumps({**plain, **run.of_points}), strict=True)
     check_point(point)
-    if point.run != run.id:
-        raise ValueError(f"a point of run {point.run!r} follows run {run.id!r}")
     return replace(point, time=in_utc(point.time))

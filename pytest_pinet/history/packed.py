@@ -1,8 +1,7 @@
 """The points of each metric once more, as packed numbers: a report reads a few rows for each metric, not hundreds.
 
-With them the history keeps the best level that each metric ever had. A runner of an earlier release does not write
-here, but counts its points in ``pinet_series``: packed points of another number are stale. A reader ignores them, and
-the next run of the metric packs all of its points again. A run that is older than the newest goes to its place.
+With them the history keeps the best level that each metric ever had. A run that is older than the newest goes to its
+place.
 """
 
 from __future__ import annotations
@@ -10,264 +9,317 @@ from __future__ import annotations
 import math
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, overload
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Float,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    Table,
-    and_,
-    case,
-    func,
-    select,
-)
+from sqlalchemy import Connection, Row, Table, and_, bindparam, case, func, or_, select
 
 from pytest_pinet.history.levels import LEAST_RUNS
+from pytest_pinet.history.points import Column, Figure, Point, Points, T
 from pytest_pinet.history.tables import (
-    METADATA,
+    CONTEXTS,
+    OF_CONTEXT,
+    OF_RUN,
+    OF_SERIES,
+    PARTS,
     POINTS,
+    RUNS,
     SERIES,
-    has_table,
+    facts_of_run,
+    figure_of,
     in_pieces,
     insert_into,
-    is_since,
-    scale_of,
+    instant,
+    parse_context,
+    time_of,
+    value_of,
 )
 from pytest_pinet.history.trends import COUNTED
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 
-# The numbers of a point: time, keys of run and context, number, goodput, low, high, limit, physical limit, scale,
-# verdict. What is not known is not a number (NaN).
-_RECORD = struct.Struct("<qqqI6dB")
-# The points of so many series are read at once: a database may send all of them before the first is used.
-AT_ONCE = 50
+# The reasons of so many series are read at once: a database may send all of them before the first is used.
+_AT_ONCE = 50
 # A part fits into a page of SQLite. Each run writes the newest part again.
 _A_PART = 50
-# Stored by their place: new verdicts belong to the end.
-VERDICTS = tuple(map(Verdict, ("pass", "marginal", "improved", "fail", "inconclusive", "invalid", "error", "skipped")))
-_CODES = {verdict.value: code for code, verdict in enumerate(VERDICTS)}
-_ERROR = _CODES["error"]
-_COUNTED = frozenset(map(str, COUNTED))
 # Runs whose mean is a level: it varies by 0.35 % on a link whose runs vary by 1 %.
 _IN_A_ROW = 8
-_UNKNOWN = math.nan
-
-# A history of an earlier release lacks these tables; the next writer makes them. ``points`` is the number of packed
-# points; ``time``, ``run`` and ``number`` belong to the newest point. ``best`` is the best mean so far; ``runs`` and
-# ``total`` are the number and the sum of the values since the last mean.
-PACKED = Table(
-    "pinet_packed",
-    METADATA,
-    Column("series", ForeignKey("pinet_series.key"), primary_key=True, autoincrement=False),
-    Column("points", BigInteger, nullable=False),
-    Column("time", BigInteger, nullable=False),
-    Column("run", BigInteger, nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("runs", Integer, nullable=False),
-    Column("total", Float, nullable=False),
-    Column("best", Float, nullable=False),
-)
-PARTS = Table(
-    "pinet_packed_parts",
-    METADATA,
-    Column("series", ForeignKey("pinet_series.key"), primary_key=True, autoincrement=False),
-    Column("part", Integer, primary_key=True, autoincrement=False),
-    Column("content", LargeBinary, nullable=False),
-)
-_FRESH = and_(PACKED.c.series == SERIES.c.key, PACKED.c.points == SERIES.c.points)
+# Stored by their place.
+_VERDICTS = tuple(map(Verdict, ("pass", "marginal", "improved", "fail", "inconclusive", "invalid", "error", "skipped")))
+_CODES = {verdict: code for code, verdict in enumerate(_VERDICTS)}
+_BAD = frozenset(code for verdict, code in _CODES.items() if verdict not in GOOD)
+# The fields of a point that are made from its numbers.
+_MADE = ("time", "scale", "verdict", "reason", "goodput_bps", "interval_bps", "limit_bps", "oracle_bps")
+_COUNTED = frozenset(_CODES[verdict] for verdict in COUNTED)
 
 
-class _Head(NamedTuple):
-    """A row of PACKED without its series."""
+class Numbers(NamedTuple):
+    """The numbers of a point; ``run`` and ``context`` are keys. What is not known is not a number (NaN)."""
 
-    points: int = 0
-    time: int = 0
-    run: int = 0
-    number: int = 0
-    runs: int = 0
-    total: float = 0.0
-    best: float = 0.0
+    time: int
+    run: int
+    number: int
+    context: int
+    goodput: float
+    low: float
+    high: float
+    limit: float
+    oracle: float
+    scale: float
+    verdict: int
+
+    @classmethod
+    def of(cls, point: Point, run: int, context: int) -> Self:
+        """Return the numbers of a point."""
+        known = (point.goodput_bps, *(point.interval_bps or (None, None)), point.limit_bps, point.oracle_bps)
+        rates = [math.nan if bps is None else bps for bps in known]
+        place = (instant(point.time), run, point.number)
+        return cls._make((*place, context, *rates, point.scale, _CODES[point.verdict]))
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """The place of the newest point."""
+        """The place among the points of its series."""
         return self.time, self.run, self.number
 
-    def with_points(self, rows: Sequence[Mapping[str, Any]]) -> _Head:
-        """Return the head with these points. Points that come late count as if they were the newest."""
-        runs, total, best = self.runs, self.total, self.best
-        for row in rows:
-            if row["goodput"] is not None and row["verdict"] in _COUNTED:
-                runs, total = runs + 1, total + row["goodput"]
-                if runs == _IN_A_ROW:
-                    runs, total, best = 0, 0.0, max(best, total / runs)
-        newest = _place(rows[-1]) if not self.points else max(self.place, _place(rows[-1]))
-        return _Head(self.points + len(rows), *newest, runs, total, best)
+
+_RECORD = struct.Struct("<qqIq6dB")
+# `Numbers` of a whole series: each field has the numbers of all points.
+_Columns = Any
 
 
-# The numbers of the points of one series, a column for each number of `_RECORD`.
-Columns = Sequence[tuple[Any, ...]]
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def newest_columns(connection: Connection, keys: Sequence[int], last: int) -> dict[int, Columns]:
-    """Return the newest ``last`` points of each of these series that has points, oldest first."""
-    found: dict[int, Columns] = {}
-    if has_table(connection, PARTS):
-        # One statement, so that no writer comes between its parts.
-        needed = and_(PARTS.c.series == PACKED.c.series, PARTS.c.part >= (PACKED.c.points - last) // _A_PART)
-        query = select(PARTS.c.series, PARTS.c.content).select_from(SERIES).join(PACKED, _FRESH).join(PARTS, needed)
-        for some in in_pieces(keys):
-            rows = connection.execute(query.where(SERIES.c.key.in_(some)).order_by(PARTS.c.series, PARTS.c.part))
-            for series, parts in groupby(rows, key=lambda row: row[0]):
-                content = b"".join(part[1] for part in parts)
-                found[series] = _columns(content[-last * _RECORD.size :])
-    # The others have no packed points, or stale ones.
-    for key, own in _stored(connection, [key for key in keys if key not in found], last):
-        found[key] = _columns(b"".join(map(_record, own[-last:])))
+def pack(connection: Connection, new: Mapping[int, Sequence[Numbers]]) -> None:
+    """Add points, which are stored already, to their series. The points of a series are in their order."""
+    for some in in_pieces(sorted(new)):
+        # Locked in the order of all writers, so that they never deadlock, and no other point comes meanwhile.
+        locked = select(SERIES).where(SERIES.c.key.in_(some)).order_by(SERIES.c.key).with_for_update(key_share=True)
+        series = connection.execute(locked).all()
+        late = {one.key for one in series if one.points and new[one.key][0].place < _newest_place(one)}
+        stored = _parts_to_extend(connection, some, {key: new[key][0].time for key in late})
+        parts = []
+        for one in series:
+            content = b"".join(stored[one.key].values()) + b"".join(_RECORD.pack(*own) for own in new[one.key])
+            if one.key in late:
+                content = b"".join(_RECORD.pack(*own) for own in sorted(_RECORD.iter_unpack(content)))
+            size = _A_PART * _RECORD.size
+            places = enumerate(range(0, len(content), size), min(stored[one.key], default=one.points // _A_PART))
+            parts += [{"series": one.key, "part": part, "content": content[at : at + size]} for part, at in places]
+        insert = insert_into(connection, PARTS)
+        changed = {"content": insert.excluded.content}
+        connection.execute(insert.on_conflict_do_update(index_elements=[*PARTS.primary_key], set_=changed), parts)
+        heads = [{"of": one.key, **_head(one, new[one.key])} for one in series]
+        update = SERIES.update().where(SERIES.c.key == bindparam("of"))
+        connection.execute(update.values({name: bindparam(f"{name}_") for name in _HEAD}), heads)
+
+
+def _newest_place(series: Row[Any]) -> tuple[int, int, int]:
+    return series.time, series.run, series.number
+
+
+def _parts_to_extend(
+    connection: Connection, keys: Sequence[int], late: Mapping[int, int]
+) -> Mapping[int, dict[int, bytes]]:
+    """Return the newest part of each series if it is not full; of ``late`` series, all parts since these times."""
+    earlier = select(func.count()).where(POINTS.c.series == SERIES.c.key, POINTS.c.time < min(late.values(), default=0))
+    first = case((SERIES.c.key.in_(late), earlier.scalar_subquery()), else_=SERIES.c.points) // _A_PART
+    needed = and_(PARTS.c.series == SERIES.c.key, PARTS.c.part >= first)
+    query = select(PARTS).select_from(SERIES).join(PARTS, needed).where(SERIES.c.key.in_(keys)).order_by(PARTS.c.part)
+    found: dict[int, dict[int, bytes]] = defaultdict(dict)
+    for key, part, content in connection.execute(query):
+        found[key][part] = content
     return found
 
 
-def _columns(content: bytes) -> Columns:
-    return list(zip(*_RECORD.iter_unpack(content), strict=True))
+_HEAD = ("points", "time", "run", "number", "runs", "total", "best")
+
+
+def _head(series: Row[Any], new: Sequence[Numbers]) -> dict[str, float]:
+    """Return what changes in a row of SERIES. For the best level, late points count as if they were the newest."""
+    runs, total, best = series.runs, series.total, series.best
+    for one in new:
+        if one.verdict in _COUNTED and not math.isnan(one.goodput):
+            runs, total = runs + 1, total + one.goodput
+            if runs == _IN_A_ROW:
+                runs, total, best = 0, 0.0, max(best, total / runs)
+    newest = max(_newest_place(series), new[-1].place) if series.points else new[-1].place
+    values = (series.points + len(new), *newest, runs, total, best)
+    return {f"{name}_": value for name, value in zip(_HEAD, values, strict=True)}
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def best_levels(connection: Connection) -> dict[tuple[str, str], float]:
     """Return the best mean goodput (bit/s) of a few runs in a row, by metric and lab."""
-    best: dict[int, float] = {}
-    if has_table(connection, PACKED):
-        own = select(PACKED.c.series, PACKED.c.runs, PACKED.c.total, PACKED.c.best)
-        known = connection.execute(own.select_from(SERIES).join(PACKED, _FRESH))
-        best = {key: max(level, total / runs if runs >= LEAST_RUNS else 0.0) for key, runs, total, level in known}
-    series = connection.execute(select(SERIES.c.key, SERIES.c.figure, SERIES.c.lab)).all()
-    for some in in_pieces([key for key, _, _ in series if key not in best]):
-        best |= _best_of_points(connection, some)
-    return {(figure, lab): best[key] for key, figure, lab in series if best.get(key)}
+    of = SERIES.c
+    rows = connection.execute(select(of.figure, of.lab, of.runs, of.total, of.best))
+    best = {(figure, lab): max(level, total / n if n >= LEAST_RUNS else 0.0) for figure, lab, n, total, level in rows}
+    return {key: level for key, level in best.items() if level}
 
 
-def _best_of_points(connection: Connection, keys: Sequence[int]) -> dict[int, float]:
-    """Return the best level of these series from their points, for a history without (fresh) packed points."""
-    of = POINTS.c
-    place = func.row_number().over(partition_by=of.series, order_by=(of.time, of.run, of.number)) - 1
-    judged = of.series.in_(keys) & of.goodput.is_not(None) & of.verdict.in_(_COUNTED)
-    runs = select(of.series, of.goodput, (place // _IN_A_ROW).label("part")).where(judged).subquery()
-    means = select(runs.c.series, func.avg(runs.c.goodput).label("mean")).group_by(runs.c.series, runs.c.part)
-    enough = means.having(func.count() >= LEAST_RUNS).subquery()
-    best = select(enough.c.series, func.max(enough.c.mean)).group_by(enough.c.series)
-    return {row[0]: row[1] for row in connection.execute(best)}
+class _Shared:
+    """Rows of another table to which points refer, by key."""
+
+    def __init__(self, rows: Mapping[int, Mapping[str, Any]]) -> None:
+        self.rows = rows
+        self._columns: dict[str, Mapping[int, Any]] = {}
+
+    def column(self, name: str) -> Mapping[int, Any]:
+        """Return a field of all rows, by key."""
+        if name not in self._columns:
+            self._columns[name] = {key: row[name] for key, row in self.rows.items()}
+        return self._columns[name]
 
 
-def pack(connection: Connection, rows: Iterable[Mapping[str, Any]], later: set[int] | None = None) -> None:
-    """Pack new rows of POINTS, which are stored and sorted by series and time. The caller has locked their series.
+class PackedPoints(Points):
+    """The newest points of one metric. A point is made when it is used, a column without points.
 
-    An import gives ``later``: it gets the series that would have to be packed again, for `pack_again` at its end.
+    All but the newest point lack what is only known of a single measurement: connections, spread, artefacts, boot,
+    bottleneck, values of exact boards, and the reason of a good verdict.
     """
-    new = {key: list(own) for key, own in groupby(rows, key=lambda row: row["series"])}
-    stored: dict[int, int] = {}
-    heads: dict[int, _Head] = {}
-    contents: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for some in in_pieces(sorted(new)):
-        counts = connection.execute(select(SERIES.c.key, SERIES.c.points).where(SERIES.c.key.in_(some)))
-        stored.update((key, points) for key, points in counts)
-        here = PACKED.c.series.in_(some)
-        for key, *own in connection.execute(select(PACKED).where(here)):
-            heads[key] = _Head(*own)
-        since = min(new[key][0]["time"] for key in some)
-        earlier = select(func.count()).where(POINTS.c.series == PACKED.c.series, POINTS.c.time < since)
-        first = case((PACKED.c.time < since, PACKED.c.points), else_=earlier.scalar_subquery()) // _A_PART
-        needed = and_(PARTS.c.series == PACKED.c.series, PARTS.c.part >= first)
-        query = select(PARTS).select_from(PACKED).join(PARTS, needed).where(here).order_by(PARTS.c.part)
-        for key, part, content in connection.execute(query):
-            contents[key].append((part, content))
-    stale: list[int] = []
-    packed: list[tuple[int, _Head, int, bytes]] = []
-    for key, own in new.items():
-        head = heads.get(key, _Head())
-        is_late = head.points > 0 and _place(own[0]) < head.place
-        if head.points + len(own) != stored[key] or (is_late and later is not None):
-            # A runner of an earlier release wrote points, or an import left some.
-            stale.append(key)
-            continue
-        begin = contents[key][0][0] if contents[key] else head.points // _A_PART
-        records = b"".join(content for _, content in contents[key]) + b"".join(map(_record, own))
-        packed.append((key, head.with_points(own), begin, _in_order(records) if is_late else records))
-    _store(connection, packed)
-    if later is None:
-        pack_again(connection, stale)
-    else:
-        later.update(stale)
+
+    def __init__(
+        self,
+        numbers: _Columns,
+        figure: Mapping[str, Any],
+        runs: _Shared,
+        contexts: _Shared,
+        reasons: Mapping[int, str],
+        newest: str,
+    ) -> None:
+        """``reasons`` are by place. ``newest`` is the record of the newest point."""
+        self._numbers = numbers
+        self._figure, self._runs, self._contexts, self._reasons, self._newest = figure, runs, contexts, reasons, newest
+        self._made: dict[str, Sequence[Any]] = {}
+        self._points: dict[int, Point] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers.time)
+
+    @overload
+    def __getitem__(self, place: int) -> Point: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Point]: ...
+
+    def __getitem__(self, place: int | slice) -> Point | list[Point]:
+        if isinstance(place, slice):
+            return [self._point(number) for number in range(len(self))[place]]
+        return self._point(range(len(self))[place])
+
+    def __iter__(self) -> Iterator[Point]:
+        return map(self._point, range(len(self)))
+
+    def column(self, of: Column[T]) -> Sequence[T]:
+        """See `Points.column`."""
+        return self._values(of.name)
+
+    def _values(self, name: str) -> Sequence[Any]:
+        if name not in self._made:
+            self._made[name] = self._column(name)
+        return self._made[name]
+
+    def _column(self, name: str) -> Sequence[Any]:
+        own = self._numbers
+        rates = {"goodput_bps": own.goodput, "limit_bps": own.limit, "oracle_bps": own.oracle}
+        if name in rates:
+            return [None if bps != bps else bps for bps in rates[name]]
+        if name == "interval_bps":
+            return [None if low != low else (low, high) for low, high in zip(own.low, own.high, strict=True)]
+        if name == "time":
+            return list(map(time_of, own.time))
+        if name == "verdict":
+            return [_VERDICTS[code] for code in own.verdict]
+        if name == "reason":
+            return [self._reasons.get(place, "") for place in range(len(self))]
+        if name == "scale":
+            return list(own.scale)
+        if name in OF_RUN:
+            return list(map(self._runs.column(name).__getitem__, own.run))
+        if name in OF_CONTEXT:
+            return list(map(self._contexts.column(name).__getitem__, own.context))
+        return [getattr(point, name) for point in self]
+
+    def _point(self, place: int) -> Point:
+        if place not in self._points:
+            own = self._numbers
+            values = {**self._figure, **self._runs.rows[own.run[place]], **self._contexts.rows[own.context[place]]}
+            values |= {name: self._values(name)[place] for name in _MADE} | {"number": own.number[place]}
+            is_newest = place == len(self) - 1
+            self._points[place] = value_of(Point, self._newest, **values) if is_newest else Point(**values)
+        return self._points[place]
 
 
-def pack_again(connection: Connection, keys: Iterable[int]) -> None:
-    """Pack all points of these series. A series with a verdict of a newer release stays stale."""
-    for some in in_pieces(sorted(keys)):
-        # Locked, in the order of all writers, so that no point comes meanwhile.
-        connection.execute(select(SERIES.c.key).where(SERIES.c.key.in_(some)).order_by(SERIES.c.key).with_for_update())
-        packed = [
-            (key, _Head().with_points(own), 0, b"".join(map(_record, own)))
-            for key, own in _stored(connection, some)
-            if all(row["verdict"] in _CODES for row in own)
-        ]
-        _store(connection, packed)
+def newest_points(
+    connection: Connection, series: Sequence[Row[Any]], last: int
+) -> Iterator[tuple[Figure, PackedPoints]]:
+    """Yield the last points of these rows of SERIES, oldest first."""
+    columns = _columns(connection, [one.key for one in series], last)
+    runs = _shared(connection, RUNS, "record", facts_of_run, (own.run for own in columns.values()))
+    contexts = _shared(connection, CONTEXTS, "content", parse_context, (own.context for own in columns.values()))
+    newest, reasons = _newest(connection, list(columns)), _reasons(connection, columns)
+    for one in series:
+        if one.key in columns:
+            figure = {name: getattr(one, name) for name in OF_SERIES}
+            more = (reasons[one.key], newest[one.key])
+            yield figure_of(one), PackedPoints(columns[one.key], figure, runs, contexts, *more)
 
 
-def _store(connection: Connection, packed: Sequence[tuple[int, _Head, int, bytes]]) -> None:
-    """Store series with their heads, and their records from a part on."""
-    size = _A_PART * _RECORD.size
-    heads = [{"series": key, **head._asdict()} for key, head, _, _ in packed]
-    parts = [
-        {"series": key, "part": part, "content": content[begin : begin + size]}
-        for key, _, first, content in packed
-        for part, begin in enumerate(range(0, len(content), size), first)
-    ]
-    for table, rows, names in ((PACKED, heads, _Head._fields), (PARTS, parts, ("content",))):
-        statement = insert_into(connection, table)
-        values = {name: statement.excluded[name] for name in names}
-        updated = statement.on_conflict_do_update(index_elements=[*table.primary_key], set_=values)
-        if rows:
-            connection.execute(updated, rows)
+def _columns(connection: Connection, keys: Sequence[int], last: int) -> dict[int, _Columns]:
+    """Return the newest ``last`` points of each of these series, oldest first."""
+    found: dict[int, _Columns] = {}
+    # One statement, so that no writer comes between its parts.
+    needed = and_(PARTS.c.series == SERIES.c.key, PARTS.c.part >= (SERIES.c.points - last) // _A_PART)
+    query = select(PARTS.c.series, PARTS.c.content).select_from(SERIES).join(PARTS, needed)
+    for some in in_pieces(keys):
+        rows = connection.execute(query.where(SERIES.c.key.in_(some)).order_by(PARTS.c.series, PARTS.c.part))
+        for series, parts in groupby(rows, key=lambda row: row.series):
+            content = b"".join(part.content for part in parts)[-last * _RECORD.size :]
+            found[series] = Numbers._make(zip(*_RECORD.iter_unpack(content), strict=True))
+    return found
 
 
-def _in_order(content: bytes) -> bytes:
-    """Return the records by time, run and number."""
-    # Time, run and number, and with them the place in the content.
-    places = [
-        (time, run, number, index * _RECORD.size)
-        for index, (time, run, _, number, *_) in enumerate(_RECORD.iter_unpack(content))
-    ]
-    return b"".join(content[begin : begin + _RECORD.size] for *_, begin in sorted(places))
+def _shared(
+    connection: Connection,
+    table: Table,
+    name: str,
+    read: Callable[[str], Mapping[str, Any]],
+    keys: Iterable[Sequence[int]],
+) -> _Shared:
+    """Return the rows of a table with these keys: what ``read`` finds in the column ``name``."""
+    found: dict[int, Mapping[str, Any]] = {}
+    for some in in_pieces(sorted(set().union(*keys))):
+        rows = connection.execute(select(table.c.key, table.c[name]).where(table.c.key.in_(some)))
+        found |= {key: read(text) for key, text in rows}
+    return _Shared(found)
 
 
-def _stored(
-    connection: Connection, keys: Sequence[int], last: int | None = None
-) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Yield each of these series with (at least the newest ``last`` of) its rows of POINTS, oldest first."""
-    own = select(POINTS.c.time).where(POINTS.c.series == SERIES.c.key).order_by(POINTS.c.time.desc())
-    query = select(POINTS).order_by(*POINTS.primary_key)
-    for some in in_pieces(keys, AT_ONCE):
-        wanted: ColumnElement[bool] = POINTS.c.series.in_(some)
-        if last is not None:
-            # A comparison with the subquery itself is slow with PostgreSQL, which computes it for each point.
-            oldest = func.coalesce(own.limit(1).offset(last - 1).scalar_subquery(), -(2**63))
-            times = connection.execute(select(SERIES.c.key, oldest).where(SERIES.c.key.in_(some)))
-            wanted = is_since({row[0]: row[1] for row in times})
-        for key, rows in groupby(connection.execute(query.where(wanted)), key=lambda row: row.series):
-            yield key, [row._asdict() for row in rows]
+def _newest(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
+    """Return the record of the newest point of each series."""
+    places = ((SERIES.c[name], POINTS.c[name]) for name in ("time", "run", "number"))
+    newest = and_(POINTS.c.series == SERIES.c.key, *(own == of for own, of in places))
+    query = select(SERIES.c.key, POINTS.c.record).select_from(SERIES).join(POINTS, newest)
+    found: dict[int, str] = {}
+    for some in in_pieces(keys):
+        rows = connection.execute(query.where(SERIES.c.key.in_(some)))
+        found.update((key, record) for key, record in rows)
+    return found
 
 
-def _place(row: Mapping[str, Any]) -> tuple[int, int, int]:
-    return row["time"], row["run"], row["number"]
-
-
-def _record(row: Mapping[str, Any]) -> bytes:
-    rates = [row[name] for name in ("goodput", "low", "high", "limit_bps", "oracle")]
-    known = [_UNKNOWN if bps is None else bps for bps in rates]
-    keys = row["time"], row["run"], row["context"], row["number"]
-    return _RECORD.pack(*keys, *known, scale_of(row["more"]), _CODES.get(row["verdict"], _ERROR))
+def _reasons(connection: Connection, columns: Mapping[int, _Columns]) -> dict[int, dict[int, str]]:
+    """Return the reasons of the verdicts that are not good, by series and place."""
+    bad = {
+        series: {(own.run[at], own.number[at]): at for at, code in enumerate(own.verdict) if code in _BAD}
+        for series, own in columns.items()
+    }
+    of = POINTS.c
+    query = select(of.series, of.run, of.number, of.reason).where(of.verdict.not_in(map(str, GOOD)))
+    found: dict[int, dict[int, str]] = {series: {} for series in columns}
+    for some in in_pieces([series for series, places in bad.items() if places], _AT_ONCE):
+        since = or_(*(and_(of.series == key, of.time >= columns[key].time[0]) for key in some))
+        for series, run, number, reason in connection.execute(query.where(since)):
+            if (place := bad[series].get((run, number))) is not None:
+                found[series][place] = reason
+    return found

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+
+from pydantic import Field
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
+from pytest_pinet.model.record.base import Rare
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 
 if TYPE_CHECKING:
@@ -161,7 +166,7 @@ class Points(Sequence[Point]):
 
 
 class PointList(list[Point], Points):
-    """A list. Reports have `latest.PackedPoints`, which makes no points for a column."""
+    """A list. Reports have `packed.PackedPoints`, which makes no points for a column."""
 
 
 @dataclass(frozen=True)
@@ -259,23 +264,29 @@ class Figure:
     last: datetime
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """One run. ``verdicts`` counts its points by verdict, ``skipped`` the combinations that were not measured.
+class StoredRun(RunRecord):
+    """One run: its record without the results, which are points.
 
-    ``gate`` is the change that the run gated; None if it gated none.
+    ``id`` is unique among all runs of all labs. ``folder`` is the run folder. ``verdicts`` counts the points by
+    verdict, ``missed`` the combinations that were not measured.
     """
 
     id: str
-    lab: str
-    started: datetime
-    finished: datetime
-    emulated: bool
-    complete: bool
-    exitstatus: int
-    pinet: str
     folder: str
-    session: str
     verdicts: Mapping[str, int]
-    skipped: int = 0
-    gate: StoredGate | None = None
+    missed: int = 0
+    change: Rare[StoredGate] = None
+    results: Annotated[tuple[ResultRecord, ...], Field(exclude=True)] = ()
+    skipped: Annotated[tuple[SkippedRecord, ...], Field(exclude=True)] = ()
+
+    @property
+    def of_points(self) -> Mapping[str, object]:
+        """The fields of the run's points that are the same for all of them."""
+        return {
+            "run": self.id,
+            "session": self.session or "",
+            "emulated": self.figures == "emulated",
+            "folder": self.folder,
+            "complete": self.complete,
+            "pinet": self.pinet,
+        }

@@ -8,7 +8,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 from pytest_pinet.errors import ConfigError
@@ -62,9 +61,11 @@ def _named(figure: str) -> Iterator[None]:
 
 
 def check_run(run: StoredRun) -> None:
-    """Check that the names of a run and the values of its gate are possible. Raises ValueError."""
-    _check_names(run.id, run.lab, run.session)
-    for metric in run.gate.metrics if run.gate is not None else ():
+    """Check that the names and times of a run and the values of its gate are possible. Raises ValueError."""
+    _check_names(run.id, run.lab, run.session or "")
+    for time in (run.started, run.finished or run.started):
+        moment(time)
+    for metric in run.change.entries if run.change is not None else ():
         with _named(metric.figure):
             _check_names(metric.figure)
             _check_rates(metric.a_bps, metric.b_bps, *(level for turn in metric.turns for level in turn.levels_bps))
@@ -104,19 +105,11 @@ def check_point(point: Point) -> None:
 
 
 def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun, list[Point]]:
-    started = moment(record.started)
-    session = record.session or ""
-    run_id = _run_id(record)
-    emulated = record.figures == "emulated"
-    common: dict[str, Any] = {
-        "run": run_id,
-        "lab": record.lab,
-        "session": session,
-        "emulated": emulated,
-        "complete": record.complete,
-        "folder": folder,
-        "pinet": record.pinet,
-    }
+    change = record.change and gate_of(record.change, record.results)
+    run = StoredRun.of(
+        record, id=_run_id(record), folder=clean(folder), verdicts={}, missed=len(record.skipped), change=change,
+        results=(), skipped=(),
+    )  # fmt: skip
     points: list[Point] = []
     seen: Counter[str] = Counter()
     for result in record.results:
@@ -127,18 +120,13 @@ def _points(record: RunRecord, folder: str, alternated: bool) -> tuple[StoredRun
         with _named(result.id):
             if result.verdict in GOOD and not result.directions and not result.has_no_rate:
                 raise ValueError(f"the verdict is {result.verdict}, but there are no directions, so no value")
-            found = list(_of_result(result, common, started))
+            found = list(_of_result(result, run))
         for point in found:
             if of_b:
                 point["figure"] += OF_B
             seen[point["figure"]] += 1
             points.append(Point(**point, number=seen[point["figure"]]))
-    verdicts = Counter(str(point.verdict) for point in points)
-    run = StoredRun(
-        run_id, record.lab, started, moment(record.finished or record.started), emulated, record.complete,
-        record.exitstatus, record.pinet, folder, session, dict(verdicts), len(record.skipped), gate_of(record),
-    )  # fmt: skip
-    return run, points
+    return run.replace(verdicts=Counter(str(point.verdict) for point in points)), points
 
 
 def _run_id(record: RunRecord) -> str:
@@ -147,12 +135,17 @@ def _run_id(record: RunRecord) -> str:
     return f"{record.run}-{hashlib.sha256(facts.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) -> Iterable[dict[str, Any]]:
+def clean(text: str) -> str:
+    """Return text that every database accepts: no lone surrogates of undecodable bytes, and no NUL."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\x00")
+
+
+def _of_result(result: ResultRecord, run: StoredRun) -> Iterable[dict[str, Any]]:
     limited = result.limited_by
     shared = {
-        **common,
-        "lab": result.lab or common["lab"],
-        "time": moment(result.started) if result.started else started,
+        **run.of_points,
+        "lab": clean(result.lab or run.lab),
+        "time": moment(result.started or run.started),
         "combination": result.combination.id,
         "build": dict(result.build),
         "serials": dict(result.serials or {}),
@@ -161,9 +154,9 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
         "parameters": result.parameters or "",
         "artefacts": result.files,
         "scale": result.scale or 1.0,
-        "boot": result.boot or "",
-        "link_up": result.link_up or "",
-        "limited_by": f"{limited.cause}: {limited.text}" if limited is not None else "",
+        "boot": clean(result.boot or ""),
+        "link_up": clean(result.link_up or ""),
+        "limited_by": clean(f"{limited.cause}: {limited.text}") if limited is not None else "",
         "instructions": result.exact.b.instructions if result.exact is not None else None,
         "packets_per_second": result.exact.b.packets_per_second if result.exact is not None else None,
     }
@@ -176,7 +169,7 @@ def _of_result(result: ResultRecord, common: dict[str, Any], started: datetime) 
             "direction": "",
             "goodput_bps": None,
             "verdict": result.verdict,
-            "reason": result.message,
+            "reason": clean(result.message),
         }
     for way, direction in result.directions.items():
         found = _of_direction(direction)
@@ -206,7 +199,7 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         # An exact board has no physical limit.
         "oracle_bps": direction.oracle_bps or None,
         "verdict": direction.verdict,
-        "reason": reason_of(direction),
+        "reason": clean(reason_of(direction)),
         "attempts": Attempts(
             tuple(_attempt(one) for one in direction.attempts),
             direction.state,

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Self
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any, Self, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    Table,
-    bindparam,
-    case,
-    delete,
-    insert,
-    select,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Table, delete, insert, select, tuple_
 
 from pytest_pinet.config.reviewed import Reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.courses import MetricCourses, store_courses, stored_courses
 from pytest_pinet.history.database import Database
-from pytest_pinet.history.gate_tables import GATES, add_gates, gates_of
-from pytest_pinet.history.gates import StoredGate
-from pytest_pinet.history.latest import newest_points
-from pytest_pinet.history.packed import AT_ONCE, best_levels, pack, pack_again
+from pytest_pinet.history.packed import Numbers, best_levels, newest_points, pack
 from pytest_pinet.history.points import (
     LONG_LENGTH,
     USUAL_LENGTH,
     Figure,
+    OutOfService,
     Point,
     PointList,
     Points,
@@ -39,30 +27,27 @@ from pytest_pinet.history.points import (
     Trend,
 )
 from pytest_pinet.history.tables import (
-    BOARD_TABLES,
     BOARDS,
     CONTEXTS,
     NEWEST,
+    OF_SERIES,
     POINTS,
     RUNS,
     SERIES,
-    B,
-    board_of,
-    board_row,
     context_row,
     figure_of,
-    has_table,
-    in_pieces,
     insert_into,
     point_row,
     points_of,
     run_of,
     run_row,
     select_points,
-    series_row,
+    text_of,
+    value_of,
 )
 from pytest_pinet.history.trends import NOTHING, trend
 
+B = TypeVar("B", bound=RememberedBoard)
 _POINTS = select_points()
 # The lengths of trends whose courses are stored.
 _KEPT = (USUAL_LENGTH, LONG_LENGTH)
@@ -81,8 +66,6 @@ class HistoryStore:
         self._reviewed = reviewed
         self._series: dict[tuple[str, ...], int] = {}
         self._contexts: dict[tuple[str, ...], int] = {}
-        # The series that an import leaves unpacked until its end; None without an import.
-        self._later: set[int] | None = None
 
     @classmethod
     def open(cls, url: str, create: bool = False, reviewed: Reviewed = NOTHING) -> HistoryStore:
@@ -113,74 +96,52 @@ class HistoryStore:
         added = 0
         series, contexts = dict(self._series), dict(self._contexts)
         with self._database.writing() as connection:
-            rows: list[dict[str, Any]] = []
-            gates: dict[int, StoredGate] = {}
+            rows: list[tuple[int, Numbers, dict[str, Any]]] = []
             for run, points in runs:
                 new_run = insert_into(connection, RUNS).values(run_row(run)).on_conflict_do_nothing()
                 key = connection.execute(new_run.returning(RUNS.c.key)).scalar()
-                if run.gate is not None:
-                    # An earlier release has stored the run without its gate.
-                    stored = select(RUNS.c.key).where(RUNS.c.id == run.id)
-                    gates[key or connection.execute(stored).scalar_one()] = run.gate
                 if key is None:
                     continue
                 added += 1
                 shared = [context_row(point) for point in points]
-                _make_keys(connection, ("figure", "lab"), SERIES, [series_row(point) for point in points], series)
+                figures = [{name: getattr(point, name) for name in OF_SERIES} for point in points]
+                _make_keys(connection, ("figure", "lab"), SERIES, figures, series)
                 _make_keys(connection, ("digest",), CONTEXTS, shared, contexts)
-                rows += [
-                    point_row(point, key, series[point.figure, point.lab], contexts[context["digest"],])
-                    for point, context in zip(points, shared, strict=True)
-                ]
-            if gates:
-                add_gates(connection, gates)
+                for point, context in zip(points, shared, strict=True):
+                    own = series[point.figure, point.lab]
+                    numbers = Numbers.of(point, key, contexts[context["digest"],])
+                    rows.append((own, numbers, point_row(point, numbers.run, own, numbers.context)))
             if rows:
-                rows.sort(key=lambda row: (row["series"], row["time"], row["run"], row["number"]))
-                connection.execute(insert(POINTS), rows)
-                _count(connection, rows)
-                pack(connection, rows, self._later)
+                rows.sort(key=lambda row: (row[0], row[1].place))
+                connection.execute(insert(POINTS), [row for *_, row in rows])
+                of_series = groupby(rows, key=lambda row: row[0])
+                pack(connection, {key: [one for _, one, _ in own] for key, own in of_series})
         # Remember the new keys only now: a failed transaction has removed them again.
         self._series, self._contexts = series, contexts
         return added
 
-    @contextmanager
-    def importing(self) -> Iterator[None]:
-        """Add runs of any age: a metric with runs older than its newest is packed once, at the end."""
-        self._later = set()
-        try:
-            yield
-        finally:
-            later, self._later = sorted(self._later), None
-            # Another writer waits no longer than for a few metrics.
-            for some in in_pieces(later, AT_ONCE):
-                with self._database.writing() as connection:
-                    pack_again(connection, some)
-
     def remember(self, lab: str, boards: Sequence[RememberedBoard]) -> None:
-        """Remember these boards of a lab, all of one kind; the newest reason of a board stays."""
-        rows = {one.node: board_row(lab, one) for one in boards}
-        if not boards:
-            return
-        table = BOARD_TABLES[type(boards[0])]
+        """Remember these boards of a lab; the newest reason of a board stays."""
         with self._database.writing() as connection:
-            connection.execute(delete(table).where(table.c.lab == lab, table.c.node.in_(list(rows))))
-            connection.execute(insert(table), list(rows.values()))
+            for one in boards:
+                own = {"lab": lab, "node": one.node, "kind": type(one).__name__}
+                record = {"record": text_of(one)}
+                new = insert_into(connection, BOARDS).values(own | record)
+                connection.execute(new.on_conflict_do_update(index_elements=[*own], set_=record))
 
     def put_into_service(self, lab: str, nodes: Iterable[str]) -> None:
         """Forget why these boards of a lab were out of service."""
+        of, kind = BOARDS.c, OutOfService.__name__
         with self._database.writing() as connection:
-            connection.execute(delete(BOARDS).where(BOARDS.c.lab == lab, BOARDS.c.node.in_(list(nodes))))
+            connection.execute(delete(BOARDS).where(of.lab == lab, of.kind == kind, of.node.in_(list(nodes))))
 
     # -- reading --------------------------------------------------------------------------------------------------
 
     def remembered(self, kind: type[B], lab: str) -> list[B]:
         """Return the boards of a lab that are remembered as this kind, by name: also suspicions that are cleared."""
-        table = BOARD_TABLES[kind]
+        own = select(BOARDS.c.record).where(BOARDS.c.lab == lab, BOARDS.c.kind == kind.__name__)
         with self._database.reading() as connection:
-            if not has_table(connection, table):
-                return []
-            rows = connection.execute(select(table).where(table.c.lab == lab).order_by(table.c.node))
-            return [board_of(kind, row) for row in rows]
+            return [value_of(kind, text) for text in connection.execute(own.order_by(BOARDS.c.node)).scalars()]
 
     def trend(self, figure: str, last: int = USUAL_LENGTH, lab: str | None = None) -> Trend:
         """Return the last points of a metric with what users decided about it, and where its level moved.
@@ -192,7 +153,7 @@ class HistoryStore:
 
     def _lab_of(self, figure: str) -> str | None:
         """Return the lab that measured this metric last."""
-        query = select(SERIES.c.lab).where(SERIES.c.figure == figure).order_by(SERIES.c.newest.desc()).limit(1)
+        query = select(SERIES.c.lab).where(SERIES.c.figure == figure).order_by(SERIES.c.time.desc()).limit(1)
         with self._database.reading() as connection:
             return connection.execute(query).scalar()
 
@@ -213,7 +174,7 @@ class HistoryStore:
     def latest(
         self, last: int, lab: str | None = None, only: Container[tuple[str, str]] | None = None
     ) -> Iterator[tuple[Figure, Points]]:
-        """Yield the last points of every metric, by metric, for reports. See `newest_points` for what they lack.
+        """Yield the last points of every metric, by metric, for reports. See `PackedPoints` for what they lack.
 
         ``only``: of these metrics, each with its lab.
         """
@@ -272,22 +233,19 @@ class HistoryStore:
 
     def runs(self, last: int | None = None, lab: str | None = None, start: str = "") -> list[StoredRun]:
         """Return the last runs, oldest first; of one lab, and with IDs that begin with ``start``."""
-        return self._runs(select(RUNS).where(RUNS.c.id.startswith(start, autoescape=True)), last, lab)
+        return self._runs(RUNS.c.id.startswith(start, autoescape=True), last, lab)
 
     def gates(self, last: int | None = None, lab: str | None = None) -> list[StoredRun]:
         """Return the last runs that gated a change, oldest first; of one lab."""
-        with self._database.reading() as connection:
-            if not has_table(connection, GATES):
-                return []
-        return self._runs(select(RUNS).join(GATES, GATES.c.run == RUNS.c.key), last, lab)
+        return self._runs(RUNS.c.gated, last, lab)
 
-    def _runs(self, query: Select[Any], last: int | None, lab: str | None) -> list[StoredRun]:
+    def _runs(self, condition: ColumnElement[bool], last: int | None, lab: str | None) -> list[StoredRun]:
+        query = select(RUNS.c.record).where(condition).order_by(RUNS.c.started.desc(), RUNS.c.key.desc()).limit(last)
         if lab is not None:
             query = query.where(RUNS.c.lab == lab)
         with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(RUNS.c.started.desc(), RUNS.c.key.desc()).limit(last)).all()
-            gates = gates_of(connection, [row.key for row in rows])
-        return [run_of(row, gates.get(row.key)) for row in reversed(rows)]
+            records = connection.execute(query).scalars().all()
+        return [run_of(record) for record in reversed(records)]
 
     def everything(self) -> Iterator[tuple[StoredRun, list[Point]]]:
         """Yield all runs with their points, oldest first."""
@@ -318,18 +276,3 @@ def _make_keys(
     for begin in range(0, len(missing), 500):
         some = tuple_(*columns).in_(missing[begin : begin + 500])
         known.update({tuple(own): key for key, *own in connection.execute(select(table.c.key, *columns).where(some))})
-
-
-def _count(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    counts = Counter(row["series"] for row in rows)
-    newest = {row["series"]: row["time"] for row in rows}  # the rows are sorted by time
-    then: Any = bindparam("then")
-    statement = (
-        SERIES.update()
-        .where(SERIES.c.key == bindparam("of"))
-        .values(
-            points=SERIES.c.points + bindparam("more"),
-            newest=case((SERIES.c.newest < then, then), else_=SERIES.c.newest),
-        )
-    )
-    connection.execute(statement, [{"of": key, "more": counts[key], "then": newest[key]} for key in sorted(counts)])

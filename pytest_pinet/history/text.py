@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.points import LevelChange, Point, StoredRun, Trend
+from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
@@ -103,10 +104,10 @@ def run_lines(runs: Sequence[StoredRun]) -> list[str]:
     lines = []
     for run in runs:
         verdicts = ", ".join(f"{run.verdicts[v]} {v}" for v in map(str, SEVERITY) if run.verdicts.get(v))
-        if run.gate is not None:
-            verdicts = gate_text(run.gate)
+        if run.change is not None:
+            verdicts = gate_text(run.change)
         rest = "" if run.complete else "  interrupted"
-        lines.append(f"{run.id}  {run.started:%Y-%m-%d %H:%M}  lab {run.lab}  {verdicts or 'nothing measured'}{rest}")
+        lines.append(f"{_run_text(run)}  {verdicts or 'nothing measured'}{rest}")
     return lines or ["no runs"]
 
 
@@ -117,11 +118,11 @@ def gate_text(gate: StoredGate) -> str:
 
 def gate_lines(run: StoredRun) -> list[str]:
     """Return the gate of a run: its answer, and each metric with its change."""
-    gate = run.gate
+    gate = run.change
     if gate is None:
         return []
-    lines = [f"{run.id}  {run.started:%Y-%m-%d %H:%M}  lab {run.lab}  {gate_text(gate)}", f"  {gate.sentence}"]
-    for one in gate.metrics:
+    lines = [f"{_run_text(run)}  {gate_text(gate)}", f"  {gate.sentence}"]
+    for one in gate.entries:
         change = "" if one.change is None else f"  {one.change * 100:+.2f} %"
         if one.instructions is not None:
             change = "  {:.2f} -> {:.2f} instructions".format(*one.instructions)
@@ -131,10 +132,8 @@ def gate_lines(run: StoredRun) -> list[str]:
     return lines
 
 
-def run_record(run: StoredRun) -> dict[str, object]:
-    """Return a run as plain data."""
-    times = {"started": run.started.isoformat(), "finished": run.finished.isoformat()}
-    return asdict(run) | {"verdicts": dict(run.verdicts)} | times
+def _run_text(run: StoredRun) -> str:
+    return f"{run.id}  {moment(run.started):%Y-%m-%d %H:%M}  lab {run.lab}"
 
 
 def trend_record(trend: Trend) -> dict[str, object]:

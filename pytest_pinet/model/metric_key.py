@@ -52,6 +52,11 @@ class MetricKey:
         return f"{self.combination}/{self.traffic.key}{'' if way is Direction.BIDIR else f'-{way}'}"
 
 
+def within(metric: str, combination: str) -> str:
+    """Return the part of a metric's id behind the id of its combination: ``tcp-P1-tx``; empty if there is none."""
+    return metric.removeprefix(combination).lstrip("/")
+
+
 def metric_keys(combination: CombinationId, traffic: Traffic) -> dict[Direction, MetricKey]:
     """Return the key of each one-way direction of this traffic."""
     return {way: MetricKey(combination, traffic, way) for way in traffic.direction.parts}

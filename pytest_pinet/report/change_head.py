@@ -222,13 +222,10 @@ def _function(one: FunctionChange) -> str:
     return f"{one.function} {one.a:.2f} -> {one.b:.2f} ({one.change:+.2f})"
 
 
-def _short(result_id: str) -> str:
-    return exact_label(result_id) if CombinationId.parse(result_id).board == EXACT else result_id
-
-
 def _worst(slower: Sequence[ChangeEntryRecord], of: int) -> str:
     worst = min(slower, key=lambda entry: entry.change or 0.0)
     # An exact gate also fails if only the instructions grow. Unchanged goodput is then no part of the sentence.
     if worst.change is None or worst.change > -UNCHANGED:
         return f"{len(slower)} of {of} metrics slower"
-    return f"{len(slower)} of {of} metrics slower, by {-worst.change * 100:.1f} % in {_short(worst.id)}"
+    name = exact_label(worst.id) if CombinationId.parse(worst.id).board == EXACT else worst.id
+    return f"{len(slower)} of {of} metrics slower, by {-worst.change * 100:.1f} % in {name}"

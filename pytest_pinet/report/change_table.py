@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pytest_pinet.execution.names import is_url
-from pytest_pinet.history.gates import StoredGate, gate_of_head, gated_figure, instructions_of
+from pytest_pinet.history.gates import StoredGate, gate_of, gated_figure
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, BuildSourceRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import MetricOutcome, Verdict
-from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.exact_text import (
     MARK,
     METRIC_COLUMNS,
@@ -23,16 +22,15 @@ from pytest_pinet.report.exact_text import (
     METRIC_MEANING,
     board_lines,
     by_nic,
+    exact_cells,
     function_lines,
     function_rows,
-    rate_cells,
-    sum_cells,
     window_of,
     without_repeats,
 )
 from pytest_pinet.report.table import SIDES, side_cells, text_table
 from pytest_pinet.report.terminal import COLORS, skipped_lines
-from pytest_pinet.report.text_wrap import WIDTH, copyable, first_paragraph, plain, wrap
+from pytest_pinet.report.text_wrap import WIDTH, copyable, count, first_paragraph, plain, wrap
 
 _SHORT = 12
 _KERNEL_ORG = re.compile(r"(?:https|git)://git\.kernel\.org/")
@@ -115,8 +113,8 @@ def change_lines(
         for name, build in (("A", head.a), ("B", head.b))
         for line in wrap(_build(name, build, head), hanging="   ", width=width)
     ]
-    gate = gate_of_head(head, results)
-    words = [gate.word(one) for one in gate.metrics]
+    gate = gate_of(head, results)
+    words = [gate.word(one) for one in gate.entries]
     if head.baseline == EXACT:
         lines += ["", *_exact_table(head.entries, words, results, width, color)]
     else:
@@ -156,7 +154,7 @@ def counts_text(gate: StoredGate, *of: MetricOutcome) -> str:
 
     ``not slower`` is counted apart.
     """
-    kinds = ((one.outcome, one) for one in gate.metrics)
+    kinds = ((one.outcome, one) for one in gate.entries)
     found = Counter((kind, gate.word(one) if kind is MetricOutcome.UNCHANGED else kind.value) for kind, one in kinds)
     order = sorted(found, key=lambda one: (list(MetricOutcome).index(one[0]), one[1]))
     return ", ".join(f"{found[kind, word]} {word}" for kind, word in order if not of or kind in of)
@@ -190,7 +188,7 @@ def _exact_table(
         for entry, word in own:
             exact = found.get(entry.result_key)
             window = window_of(entry.id) or "all traffic"
-            cells.append((window, *sum_cells(instructions_of(exact)), *rate_cells(entry, exact), _loud(entry, word)))
+            cells.append((window, *exact_cells(entry, exact), _loud(entry, word)))
         colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in own_entries]
         notes = without_repeats([_notes(entry, width) for entry in own_entries], [])
         lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]

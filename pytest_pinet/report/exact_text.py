@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
+from pytest_pinet.history.gates import instructions_of
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import TCP
 from pytest_pinet.judge.exact_functions import OF_CHANGE, ROUNDING, SHIFT, importance
@@ -167,9 +168,10 @@ def rate_text(window: str, exact: ExactChangeRecord, side: ExactSideRecord) -> s
     return f"{side.packets_per_second:.0f} {'/s' if exact.unit == 'answer' else 'pps'}"
 
 
-def rate_cells(entry: ChangeEntryRecord, exact: ExactChangeRecord | None) -> tuple[str, str]:
-    """Return the cells for the rate of B in virtual time, and for its relative change."""
-    return "-" if exact is None else rate_text(window_of(entry.id), exact, exact.b), change_cell(entry.change)
+def exact_cells(entry: ChangeEntryRecord, exact: ExactChangeRecord | None) -> tuple[str, ...]:
+    """Return the cells of a metric: instructions for each packet, then the rate of B in virtual time and its change."""
+    rate_of_b = "-" if exact is None else rate_text(window_of(entry.id), exact, exact.b)
+    return (*sum_cells(instructions_of(exact)), rate_of_b, change_cell(entry.change))
 
 
 def change_cell(change: float | None) -> str:

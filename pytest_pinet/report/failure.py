@@ -71,7 +71,7 @@ def failure_text(result: ResultRecord, run_folder: str | None = None) -> str:
 
     A path or a word of a command that is wider than the terminal counts as the lines that it takes.
     """
-    blocks = [*(_exact_blocks(result, result.exact) if result.exact is not None else _value_blocks(result))]
+    blocks = _exact_blocks(result, result.exact) if result.exact is not None else _value_blocks(result)
     if result.limited_by is not None:
         blocks.append(_Block(2, _cut(_row("limited by", limited_by_text(result)), 2)))
     if result.exact is None and (act := _act(result)):
@@ -111,19 +111,21 @@ def _message_blocks(result: ResultRecord) -> list[_Block]:
     return [_Block(0, _cut(lines[:acts], 5)), _Block(1, _cut(lines[acts:], 3))]
 
 
-def _exact_blocks(result: ResultRecord, exact: ExactChangeRecord) -> list[_Block]:
+def _exact_blocks(result: ResultRecord, exact: ExactChangeRecord, whole: bool = False) -> list[_Block]:
+    """Return the reason of an exact result, and the functions that changed: the first ones, or all if ``whole``."""
     reason = [
         line
         for direction in result.directions.values()
         for line in wrap(f"{exact_label(result.id)}: {direction.reason}", hanging=CONTINUED)
     ]
+    rows, board = function_rows([result]), _row("board", board_text(exact))
     a, b = (rate_text(window_of(result.id), exact, side) for side in (exact.a, exact.b))
     return [
-        _Block(0, _cut(reason, 4)),
-        _Block(2, function_lines(function_rows([result])[:2], indent="  ")),
+        _Block(0, reason if whole else _cut(reason, 4)),
+        _Block(2, function_lines(rows if whole else rows[:2], indent="  ")),
         _Block(5, _row("rate", f"{a} -> {b} (virtual time)")),
         _Block(7, _row("shift", shifted) if (shifted := shift_text(exact)) else []),
-        _Block(6, _cut(_row("board", board_text(exact)), 1)),
+        _Block(6, board if whole else _cut(board, 1)),
     ]
 
 
@@ -189,7 +191,8 @@ def _height(lines: list[str]) -> int:
 def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
     """Return all that is known of a result that is not good. Arguments as for `failure_text`."""
     if result.exact is not None:
-        return "\n".join([*_exact(result, result.exact), *_surroundings(result, run_folder)])
+        blocks = _exact_blocks(result, result.exact, whole=True)
+        return "\n".join([*(line for block in blocks for line in block.lines), *_surroundings(result, run_folder)])
     lines: list[str] = []
     alternated = _alternated(result)
     even = result.evenness
@@ -217,20 +220,6 @@ def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
     if even is not None:
         lines += _row("flows", evenness_note(result))
     return "\n".join([*(lines or _message(result)), *_surroundings(result, run_folder)])
-
-
-def _exact(result: ResultRecord, exact: ExactChangeRecord) -> list[str]:
-    """Return the reason of an exact result, and the functions that changed."""
-    lines = [
-        line
-        for direction in result.directions.values()
-        for line in wrap(f"{exact_label(result.id)}: {direction.reason}", hanging=CONTINUED)
-    ]
-    lines += function_lines(function_rows([result]), indent="  ")
-    a, b = (rate_text(window_of(result.id), exact, side) for side in (exact.a, exact.b))
-    lines += _row("rate", f"{a} -> {b} (virtual time)")
-    lines += _row("shift", shifted) if (shifted := shift_text(exact)) else []
-    return [*lines, *_row("board", board_text(exact))]
 
 
 def error_text(result: ResultRecord, run_folder: str | None = None) -> str:

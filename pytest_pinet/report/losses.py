@@ -10,8 +10,7 @@ from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of
 from pytest_pinet.history.points import LONG_LENGTH
-from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.text_wrap import rates, wrap
+from pytest_pinet.report.text_wrap import count, rates, wrap
 
 
 def read_losses(url: str, lab: LabOfFile, today: date) -> list[MetricLevel]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-from pytest_pinet.history.gates import gate_of_head, gated_figure, instructions_of
+from pytest_pinet.history.gates import gate_of, gated_figure
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -30,10 +29,9 @@ from pytest_pinet.report.exact_text import (
     MOST_FUNCTIONS,
     board_lines,
     by_nic,
+    exact_cells,
     exact_label,
     function_rows,
-    rate_cells,
-    sum_cells,
 )
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import SIDES, markdown_table, side_cells
@@ -41,13 +39,12 @@ from pytest_pinet.report.terminal import (
     WORDS,
     ResultRow,
     by_reason,
-    change_text,
     count_line,
+    more_cells,
     not_begun,
     rows_of,
-    spread_text,
 )
-from pytest_pinet.report.text_wrap import copyable, rate_or, signed_percent
+from pytest_pinet.report.text_wrap import copyable, rate_or
 
 # GitHub limits a comment to 65536 characters. The page of a job may be longer.
 MOST_CHARACTERS = 60_000
@@ -131,12 +128,10 @@ def summary_markdown(run: RunRecord, most: int = MOST_CHARACTERS, losses: Sequen
 def _table(rows: Sequence[ResultRow]) -> list[str]:
     if not rows:
         return []
-    compared, spread = (any(getattr(row, name) is not None for row in rows) for name in ("change", "spread"))
-    more = ["change"] * compared + ["spread"] * spread
-    cells: list[tuple[str, ...]] = [("combination", "dir", "goodput", "limit", "of max", *more, "verdict")]
-    for row in rows:
+    heads, *more = more_cells(rows)
+    cells: list[tuple[str, ...]] = [("combination", "dir", "goodput", "limit", "of max", *heads, "verdict")]
+    for row, own in zip(rows, more, strict=True):
         share = row.share
-        extra = [change_text(row.change)] * compared + [spread_text(row.spread)] * spread
         cells.append(
             (
                 "<br>".join(map(escaped, (row.label, *row.extra))),
@@ -144,11 +139,11 @@ def _table(rows: Sequence[ResultRow]) -> list[str]:
                 rate_or(row.goodput_bps),
                 rate_or(row.limit_bps),
                 "-" if share is None else f"{share * 100:.1f} %",
-                *(one.replace("%", " %") for one in extra),
+                *(one.replace("%", " %") for one in own),
                 f"{_MARKS[row.verdict]} {WORDS[row.verdict]}",
             )
         )
-    return markdown_table(cells, f"<<>>>{'>' * len(more)}<")
+    return markdown_table(cells, f"<<>>>{'>' * len(heads)}<")
 
 
 def _message(result: ResultRecord) -> str:
@@ -203,22 +198,20 @@ def _losses(lines: Sequence[str]) -> list[str]:
 
 def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: Sequence[str]) -> str:
     """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
-    gate = gate_of_head(head, run.results)
-    rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.metrics, strict=True)]
+    gate = gate_of(head, run.results)
+    rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.entries, strict=True)]
     bad = [row for row in rows if row[0].outcome != MetricOutcome.UNCHANGED]
     same = [row for row in rows if row[0].outcome == MetricOutcome.UNCHANGED]
     parts = [f"## {escaped(change_in_words(run, head))}", ""]
     if run.meaning is not None and (meant := emulated_sentence(run)):
         parts += [escaped(meant), ""]
     exact = head.baseline == EXACT
-    table: Callable[[Sequence[_Row]], list[str]] = _change_table
-    if exact:
-        table = partial(_exact_table, results=run.results)
     parts += [METRIC_SENTENCE, ""] if exact and head.entries else []
-    parts += table(bad)
+    parts += _metrics(bad, run.results, exact)
     parts += _causes([entry for entry, _ in bad])
     if same:
-        parts += ["", *_details(counts_text(gate, MetricOutcome.UNCHANGED), table(same))]
+        table = _metrics(same, run.results, exact)
+        parts += ["", *_details(counts_text(gate, MetricOutcome.UNCHANGED), table)]
     parts += _functions(run.results) if exact else []
     parts += _skipped(run)
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
@@ -249,7 +242,8 @@ def _causes(entries: Sequence[ChangeEntryRecord]) -> list[str]:
     """Return a line for each cause, with the first metric that has it."""
     found: dict[str, list[str]] = {}
     for entry in entries:
-        if cause := _cause(entry):
+        look = f"look first at: {entry.suspect}" if entry.suspect else ""
+        if cause := "; ".join(filter(None, [entry.text, look])):
             found.setdefault(cause, []).append(escaped(gated_figure(entry)))
     return [
         f"- {own[0]}{f' and {len(own) - 1} more' if len(own) > 1 else ''}: {escaped(cause)}"
@@ -257,30 +251,22 @@ def _causes(entries: Sequence[ChangeEntryRecord]) -> list[str]:
     ]
 
 
-def _change_table(rows: Sequence[_Row]) -> list[str]:
+def _metrics(rows: Sequence[_Row], results: Sequence[ResultRecord], exact: bool) -> list[str]:
+    """Return the metrics: goodput of A and B; of an exact gate instructions for each packet and rates."""
     if not rows:
         return []
-    cells: list[tuple[str, ...]] = [("metric", "A", "B", "change", "outcome")]
+    found = {one.key: one.exact for one in results}
+    cells: list[tuple[str, ...]] = [METRIC_HEADS if exact else ("metric", "A", "B", "change", "outcome")]
     for entry, word in rows:
-        a, b, _ = side_cells(entry.a_bps, entry.b_bps, None)
-        change = signed_percent(entry.change, 2).replace("%", " %")
+        name = exact_label(entry.id) if exact else gated_figure(entry)
+        values = (
+            exact_cells(entry, found.get(entry.result_key))
+            if exact
+            else side_cells(entry.a_bps, entry.b_bps, entry.change, digits=2)
+        )
         outcome = f"{_MARKS[VERDICTS[entry.outcome]]} {escaped(word)}"
-        cells.append((escaped(gated_figure(entry)), a, b, change, outcome))
-    return markdown_table(cells, SIDES)
-
-
-def _exact_table(rows: Sequence[_Row], results: Sequence[ResultRecord]) -> list[str]:
-    """Return the metrics of an exact gate: instructions for each packet, and rates in virtual time."""
-    if not rows:
-        return []
-    exact = {one.key: one.exact for one in results}
-    cells: list[tuple[str, ...]] = [METRIC_HEADS]
-    for entry, word in rows:
-        own = exact.get(entry.result_key)
-        values = [cell.replace("%", " %") for cell in (*sum_cells(instructions_of(own)), *rate_cells(entry, own))]
-        outcome = f"{_MARKS[VERDICTS[entry.outcome]]} {escaped(word)}"
-        cells.append((escaped(exact_label(entry.id)), *values, outcome))
-    return markdown_table(cells, METRIC_COLUMNS)
+        cells.append((escaped(name), *(one.replace("%", " %") for one in values), outcome))
+    return markdown_table(cells, METRIC_COLUMNS if exact else SIDES)
 
 
 def _functions(results: Sequence[ResultRecord]) -> list[str]:
@@ -298,11 +284,6 @@ def _functions(results: Sequence[ResultRecord]) -> list[str]:
             more = len(rows) - MOST_FUNCTIONS
             lines += [f"and {more} more functions, in results.json", ""] if more > 0 else []
     return [*lines, *(f"{escaped(text)}\n" for text in board_lines(results))]
-
-
-def _cause(entry: ChangeEntryRecord) -> str:
-    look = f"look first at: {entry.suspect}" if entry.suspect else ""
-    return "; ".join(filter(None, [entry.text, look]))
 
 
 def _build(name: str, build: BuildRecord) -> str:

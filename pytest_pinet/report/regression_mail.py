@@ -21,8 +21,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
 from pytest_pinet.report.change_table import kernel_words
-from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.text_wrap import rate
+from pytest_pinet.report.text_wrap import count, rate
 
 # Documentation/admin-guide/reporting-regressions.rst of Linux 6.12.
 COUNTS = (
@@ -261,14 +260,10 @@ def _introduced(head: ChangeHeadRecord, facts: MailFacts) -> str:
 
 def config_differences(a: str, b: str) -> list[str]:
     """Return the options of two kernel configurations that differ: ``CONFIG_HZ: 250 -> 1000``."""
-    of_a, of_b = (dict(_options(text)) for text in (a, b))
+    of_a, of_b = (dict(re.findall(r"^(CONFIG_\w+)=(.*)$", text, re.MULTILINE)) for text in (a, b))
     names = sorted({*of_a, *of_b})
     return [
         f"{name}: {of_a.get(name, 'n')} -> {of_b.get(name, 'n')}"
         for name in names
         if of_a.get(name, "n") != of_b.get(name, "n") and name != "CONFIG_LOCALVERSION"
     ]
-
-
-def _options(text: str) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in re.findall(r"^(CONFIG_\w+)=(.*)$", text, re.MULTILINE)]

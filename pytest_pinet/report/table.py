@@ -1,4 +1,4 @@
-"""Formats tables for a terminal or as Markdown. The first row is the head.
+"""Formats tables for a terminal, as Markdown and as HTML. The first row is the head, except in `blocks`.
 
 The layout is a text such as ``<  < >  <``: one mark per column for left or right alignment, followed by the blanks
 before the next column.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
-from pytest_pinet.report.text_wrap import plain, rate_or, shorten, signed_percent
+from pytest_pinet.report.text_wrap import plain, rate_or, shorten, signed_percent, wrap, written
 
 # The layout of a comparison of two sides: a name, A, B, the change, a last word.
 SIDES = "<  >  >  >  <"
@@ -58,6 +59,13 @@ def text_table(
     return lines
 
 
+def html_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return the table as HTML; empty without a row below the head."""
+    tags = ["th", *["td"] * (len(rows) - 1)]
+    lines = ["".join(f"<{tag}>{written(cell)}</{tag}>" for cell in row) for tag, row in zip(tags, rows, strict=True)]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>" if len(rows) > 1 else ""
+
+
 def markdown_table(rows: Sequence[Sequence[str]], columns: str) -> list[str]:
     """Return the table as Markdown, with an empty line below it. ``rows`` must already be Markdown."""
     marks = re.findall("[<>]", columns)
@@ -65,6 +73,31 @@ def markdown_table(rows: Sequence[Sequence[str]], columns: str) -> list[str]:
     return [head, f"|{'|'.join('---' if mark == '<' else '--:' for mark in marks)}|", *lines, ""]
 
 
-def side_cells(a_bps: float | None, b_bps: float | None, change: float | None) -> tuple[str, str, str]:
+def side_cells(a_bps: float | None, b_bps: float | None, change: float | None, digits: int = 1) -> tuple[str, str, str]:
     """Return the cells for A, B, and B over A minus one. None is an unknown value."""
-    return rate_or(a_bps), rate_or(b_bps), signed_percent(change)
+    return rate_or(a_bps), rate_or(b_bps), signed_percent(change, digits)
+
+
+def columns(rows: Sequence[Sequence[str]], most: Sequence[int], indent: str = "", hanging: str = "") -> list[str]:
+    """Return the lines of all ``blocks``."""
+    return list(chain.from_iterable(blocks(rows, most, indent, hanging)))
+
+
+def blocks(rows: Sequence[Sequence[str]], most: Sequence[int], indent: str = "", hanging: str = "") -> list[list[str]]:
+    """Return the lines of each row. The last cell wraps below itself.
+
+    ``most`` is the maximum width of each column except the last; longer cells are shortened but stay different. Line
+    breaks in the last cell are kept. ``hanging`` replaces ``indent`` on continued lines.
+    """
+    tables = [shorten([plain(row[index]) for row in rows], limit) for index, limit in enumerate(most)]
+    widths = [max((len(cell) for cell in table.values()), default=0) for table in tables]
+    found = []
+    for row in rows:
+        cells = [tables[index][plain(cell)].ljust(widths[index]) for index, cell in enumerate(row[:-1])]
+        head = indent + "".join(cell + "  " for cell in cells)
+        below = hanging.ljust(len(indent)) + " " * (len(head) - len(indent))
+        lines: list[str] = []
+        for part in row[-1].split("\n"):
+            lines += [line.rstrip() for line in wrap(part, below if lines else head, below)]
+        found.append(lines)
+    return found

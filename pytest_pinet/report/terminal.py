@@ -236,16 +236,23 @@ def _counts(verdicts: Counter[Verdict]) -> str:
 
 
 def _table(rows: list[ResultRow], width: int, color: bool, verbose: bool) -> list[str]:
-    compared, spread = (any(getattr(row, name) is not None for row in rows) for name in ("change", "spread"))
-    more = ["change"] * compared + ["spread"] * spread
     unit = _shared_unit(rows)
-    cells = [("combination", "dir", unit[0] if unit else "goodput", "limit", "of max", *more, "verdict")]
-    for row in rows:
-        extra = [change_text(row.change)] * compared + [spread_text(row.spread)] * spread
-        cells.append((row.label, *_cells(row, unit), *extra, WORDS[row.verdict]))
+    heads, *more = more_cells(rows)
+    cells = [("combination", "dir", unit[0] if unit else "goodput", "limit", "of max", *heads, "verdict")]
+    cells += [(row.label, *_cells(row, unit), *own, WORDS[row.verdict]) for row, own in zip(rows, more, strict=True)]
     colors = [COLORS[row.verdict] if color else None for row in rows]
-    columns = f"<  <  >  >  >  {'>  ' * len(more)}<"
+    columns = f"<  <  >  >  >  {'>  ' * len(heads)}<"
     return text_table(cells, columns, width, colors, [_notes(row, width, verbose) for row in rows], True)
+
+
+def more_cells(rows: Sequence[ResultRow]) -> list[tuple[str, ...]]:
+    """Return the cells of the columns that only some tables have: of the head, then of each row."""
+    columns: list[tuple[str, ...]] = []
+    if any(row.change is not None for row in rows):
+        columns.append(("change", *(change_text(row.change) for row in rows)))
+    if any(row.spread is not None for row in rows):
+        columns.append(("spread", *(spread_text(row.spread) for row in rows)))
+    return list(zip(*columns, strict=True)) if columns else [()] * (len(rows) + 1)
 
 
 def _notes(row: ResultRow, width: int, verbose: bool) -> list[str]:

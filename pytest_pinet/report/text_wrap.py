@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
+from html import escape
 from itertools import takewhile
 
 from pytest_pinet.model.quantities import Bitrate
@@ -33,6 +34,16 @@ def copyable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 node``, ``6 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
+def written(text: str) -> str:
+    """Return ``text`` escaped for XML and HTML. Characters that are not printable are shown, except for line ends."""
+    return escape("\n".join(map(copyable, text.split("\n"))))
 
 
 def rate(bps: float) -> str:

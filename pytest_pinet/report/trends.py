@@ -21,7 +21,7 @@ from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_whole_run
 from pytest_pinet.history.text import ASCII_HEIGHTS, spark
 from pytest_pinet.history.trends import trend
-from pytest_pinet.model.metric_key import CombinationId
+from pytest_pinet.model.metric_key import CombinationId, within
 from pytest_pinet.model.record.change import EXACT
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -95,7 +95,7 @@ class RunFacts:
 def series_of(found: Trend, combination: str, level: MetricLevel) -> FigureSeries:
     """Return the trend of a metric as a series for charts and pages."""
     last = found.points[-1].direction if found.points else ""
-    traffic = found.figure.removeprefix(combination).lstrip("/").removesuffix(f"-{last}" if last else "")
+    traffic = within(found.figure, combination).removesuffix(f"-{last}" if last else "")
     band = None
     if found.baseline is not None:
         runs = [run.bps for run in found.baseline.runs]

@@ -175,7 +175,7 @@ class ControllerHooks:
         if not workers or not plan.read(folder):
             return []
         try:
-            end_workers(workers, folder, self._say)
+            end_workers(workers, folder, lambda text: self._write(f"pinet: {text}"))
         except OSError as error:
             self._keeper.warn(
                 f"the workers end after their current test, not at once: cannot write their stop file: {error}"
@@ -190,9 +190,6 @@ class ControllerHooks:
             with suppress(pytest.exit.Exception):
                 self._config.hook.pytest_testnodedown(node=worker, error=None)
         return silent
-
-    def _say(self, text: str) -> None:
-        self._write(f"pinet: {text}")
 
     def _write(self, *lines: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 from tools.soak.record import Statement
@@ -11,50 +10,35 @@ from tools.soak.record import Statement
 HEAD = """\
 # Statements that need many runs
 
-`make soak` runs the test of each statement below as often as the table says, and generates this page from
-`docs/contributing/soak.json`. An interrupted `make soak` continues where it stopped: a statement that has all its runs
-does not run again. CI does not run these tests.
+`make soak` runs the test of each statement in `tests/soak/` as often as its mark says, and generates this page. CI does
+not run these tests. `docs/contributing/soak.json` has all statements, with their runs, failures, dates and machines.
 
 - A statement *held* if it has all its runs and no more of them failed than allowed. It held *so far* if runs are
   missing.
-- The tests are in `tests/soak/`. `make soak ARGS="-k WORD"` runs the statements whose sentence or test contains the
-  word, `ARGS=--list` lists all, and `ARGS="-k WORD --again"` deletes earlier runs first.
+- `make soak ARGS="-k WORD"` runs the statements whose sentence or test contains the word, `ARGS=--list` lists all, and
+  `ARGS="-k WORD --again"` deletes earlier runs first. An interrupted `make soak` continues where it stopped.
 - The statements on goodput, sharing and cost need a machine without other work.
-"""
+
+| statements on | held | so far | not held | not yet run | runs | latest |
+| --- | --- | --- | --- | --- | --- | --- |"""
 
 
 def page(statements: Sequence[Statement]) -> str:
-    """Return the whole page."""
-    machines = sorted({result.machine for one in statements for result in one.results})
-    states = Counter(one.state for one in statements)
-    counts = ", ".join(f"{states[name]} {name}" for name in ("held", "held so far", "not held", "not yet run"))
-    lines = [HEAD, f"{len(statements)} statements: {counts}."]
+    """Return the whole page: a row for each family, then the statements that did not hold, with the latest failure."""
+    lines = [HEAD]
     for family, members in groupby(statements, key=lambda one: one.family):
-        lines += ["", f"## {family}", "", "| statement | result | runs | failures | date | commit | machine |"]
-        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
         shown = list(members)
-        lines += [_row(one, machines) for one in shown]
-        reasons = [f"- {one.statement} Latest failure: {reason}" for one in shown if (reason := _reason(one))]
-        lines += ["", *reasons] if reasons else []
-    if machines:
-        lines += ["", "## Machines", "", *(f"{number}. {name}" for number, name in enumerate(machines, start=1))]
+        states = [one.state for one in shown]
+        counts = [states.count(name) for name in ("held", "held so far", "not held", "not yet run")]
+        latest = max((result.date for one in shown for result in one.results), default="-")
+        cells = [family.replace("|", "/"), *counts, sum(one.ran for one in shown), latest]
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    failures = [_failure(one) for one in statements if one.state == "not held"]
+    lines += ["", *(failures or ["All statements that ran held."])]
     return "\n".join(lines) + "\n"
 
 
-def _row(one: Statement, machines: Sequence[str]) -> str:
-    cells = [one.statement, one.state]
-    cells += [f"{one.ran} of {one.runs}" if one.ran < one.runs else str(one.ran)]
-    cells += [f"{one.failures}, {one.allowed} allowed" if one.ran else f"{one.allowed} allowed"]
-    cells += [max((result.date for result in one.results), default="-")]
-    cells += [_unique(result.commit for result in one.results)]
-    cells += [_unique(str(machines.index(result.machine) + 1) for result in one.results)]
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-
-def _unique(words: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(words)) or "-"
-
-
-def _reason(one: Statement) -> str:
-    reason = next((result.reason for result in reversed(one.results) if result.reason), "")
-    return f"`{reason.replace('`', chr(39))}`" if reason else ""
+def _failure(one: Statement) -> str:
+    reason = next(result.reason for result in reversed(one.results) if result.failures)
+    count = f"{one.failures} of {one.ran} failed, {one.allowed} allowed"
+    return f"- Not held ({count}): {one.statement} `{reason.replace('`', chr(39))}`"

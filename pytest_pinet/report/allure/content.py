@@ -15,7 +15,6 @@ from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, Subject, verdict_of
-from pytest_pinet.report.charts.paper import written
 from pytest_pinet.report.charts.results import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
 from pytest_pinet.report.exact_text import (
@@ -28,7 +27,8 @@ from pytest_pinet.report.exact_text import (
 )
 from pytest_pinet.report.losses import short_lines
 from pytest_pinet.report.sentences import http_text, ineffective, ladder_text, limited_by_text, ping_text, scale_text
-from pytest_pinet.report.text_wrap import rate, rate_or
+from pytest_pinet.report.table import html_table
+from pytest_pinet.report.text_wrap import rate, rate_or, written
 from pytest_pinet.report.trends import FigureSeries
 
 # The report is a single file with all attachments. Larger or further files stay in the run folder.
@@ -158,13 +158,13 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
         if result.exact is None
         for way, one in result.directions.items()
     ]  # fmt: skip
-    table = _table(("traffic", "direction", "goodput", "limit", "physical limit", "verdict"), rows)
+    table = html_table([("traffic", "direction", "goodput", "limit", "physical limit", "verdict"), *rows])
     exact = [
         (window_of(result.id), *sum_cells(instructions_of(result.exact)), result.verdict)
         for result in results
         if result.exact is not None
     ]
-    table += _table(("window", "A instr.", "B instr.", "change", "verdict"), exact)
+    table += html_table([("window", "A instr.", "B instr.", "change", "verdict"), *exact])
     # A line for each metric whose level fell and did not recover.
     losses = short_lines([series.level for series in trends], datetime.now(UTC).date())[1:]
     lines = dict.fromkeys((*losses, *(line for result in results for line in _said(result))))
@@ -179,12 +179,6 @@ def description_html(results: Sequence[ResultRecord], trends: Sequence[FigureSer
         for picture in [trend_chart(series)]
     ]
     return text + table + "".join(images)
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table; empty without rows."""
-    cells = [f"<tr>{''.join(f'<td>{written(cell)}</td>' for cell in row)}</tr>" for row in rows]
-    return f"<table><tr>{''.join(f'<th>{name}</th>' for name in heads)}</tr>{''.join(cells)}</table>" if cells else ""
 
 
 def _said(result: ResultRecord) -> list[str]:

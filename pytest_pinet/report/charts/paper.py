@@ -12,7 +12,7 @@ from html import escape
 
 from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.text_wrap import copyable
+from pytest_pinet.report.text_wrap import written
 
 FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', Helvetica, Arial, sans-serif"
 
@@ -59,11 +59,6 @@ def rules() -> str:
         ".dash{stroke-dasharray:6 4}.dots{stroke-dasharray:1.5 3.5;stroke-linecap:round}.faint{opacity:.45}"
         ".bold{font-weight:600}.hollow{fill:var(--paper);stroke-width:2}"
     )
-
-
-def written(text: str) -> str:
-    """Return ``text`` escaped for XML and HTML. Characters that are not printable are shown, except for line ends."""
-    return escape("\n".join(map(copyable, text.split("\n"))))
 
 
 def width_of(text: str, size: float) -> float:

@@ -21,8 +21,7 @@ from pytest_pinet.report.charts.paper import (
     rate_range,
     width_of,
 )
-from pytest_pinet.report.diagrams.facts import count
-from pytest_pinet.report.text_wrap import rate, rate_or
+from pytest_pinet.report.text_wrap import count, rate, rate_or
 from pytest_pinet.report.trends import FigureSeries
 
 _WIDTH, _HEIGHT = 900, 372

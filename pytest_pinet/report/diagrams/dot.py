@@ -10,8 +10,8 @@ from itertools import zip_longest
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab, Node, PortRef
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams import facts
-from pytest_pinet.report.text_wrap import plain, wrap
+from pytest_pinet.report.diagrams import text as facts
+from pytest_pinet.report.text_wrap import count, plain, wrap
 
 # Characters per line of the head.
 _WIDTH = 90
@@ -89,7 +89,7 @@ def _switch(lab: Lab, name: str, left: set[str]) -> str:
         number = "" if port is None else f' port="p{switch.ports.index(port)}"'
         return f'<td colspan="{span}"{number}>{html(port or "")}</td>'
 
-    head = f"<b>switch {html(name)}</b><br/>{html(switch.backend)}, {facts.count(len(switch.ports), 'port')}"
+    head = f"<b>switch {html(name)}</b><br/>{html(switch.backend)}, {count(len(switch.ports), 'port')}"
     rows = [f'<td colspan="2">{head}</td>']
     rows += [cell(one) + cell(other) for one, other in zip_longest(*columns)]
     rows += [cell(port, 2) for port in uplinks]

@@ -11,10 +11,9 @@ from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.report.diagrams.facts import count, held, held_lines, management_lines
-from pytest_pinet.report.diagrams.text import columns
-from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import WIDTH, wrap
+from pytest_pinet.report.diagrams.text import held, held_lines, management_lines
+from pytest_pinet.report.table import columns, text_table
+from pytest_pinet.report.text_wrap import WIDTH, count, wrap
 
 _ID_MOST = 30
 POSSIBLE = {True: "ok", False: "-"}

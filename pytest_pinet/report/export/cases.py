@@ -11,6 +11,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.history.gates import instructions_of, metric_id
 from pytest_pinet.history.records import reason_of
+from pytest_pinet.model.metric_key import within
 from pytest_pinet.model.record.change import ChangeEntryRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -106,7 +107,7 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
     group = combination if result.lab is None else f"{_part(result.lab)}.{combination}"
 
     def label(figure: str) -> str:
-        return plain_name(figure).removeprefix(combination).lstrip(".") or NO_METRIC
+        return ".".join(_part(part) for part in within(figure, result.combination.id).split("/") if part) or NO_METRIC
 
     for way, direction in result.directions.items():
         figure = metric_id(result.id, way)

@@ -120,6 +120,7 @@ def _test(
 ) -> dict[str, object]:
     result, direction = case.result, case.direction
     path = f"pinet.{case.group}" if not (result.directions or result.has_no_rate) else f"pinet.{case.name}"
+    head = ", ".join(filter(None, [f"{case.figure}: {case.verdict}", case.value_text]))
     found: dict[str, object] = {
         "id": f"{origin}:{run.session or plain_name(run.run)}.{number}",
         "origin": origin,
@@ -129,7 +130,7 @@ def _test(
         "start_time": moment(result.started or run.started).isoformat(),
         "duration": round(result.seconds, 3),
         "environment": _environment(run, case),
-        "log_excerpt": _excerpt(case)[:16384],
+        "log_excerpt": "\n".join(filter(None, [head, case.text])).replace("\0", "")[:16384],
         "misc": _misc(run, case),
     }
     if given["link"]:
@@ -154,11 +155,6 @@ def _environment(run: RunRecord, case: Case) -> dict[str, object]:
     misc = {"platform": platform, "nic": combination.nic, "lab": run.lab}
     found: dict[str, object] = {"misc": _known(misc)}
     return found | ({"compatible": [compatible]} if compatible else {})
-
-
-def _excerpt(case: Case) -> str:
-    head = ", ".join(filter(None, [f"{case.figure}: {case.verdict}", case.value_text]))
-    return "\n".join(filter(None, [head, case.text])).replace("\0", "")
 
 
 def _misc(run: RunRecord, case: Case) -> dict[str, object]:

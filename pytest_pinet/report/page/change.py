@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of_head
+from pytest_pinet.history.gates import GatedMetric, StoredGate, gate_of
 from pytest_pinet.history.points import StoredRun
+from pytest_pinet.history.results_file import moment
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -23,7 +24,6 @@ from pytest_pinet.report.change_table import (
     run_when_text,
     source_lines,
     turns_text,
-    when_text,
 )
 from pytest_pinet.report.charts.change import Forest, change_bar, turns_chart
 from pytest_pinet.report.exact_text import (
@@ -34,9 +34,9 @@ from pytest_pinet.report.exact_text import (
     board_lines,
     by_nic,
     change_cell,
+    exact_cells,
     exact_label,
     function_rows,
-    rate_cells,
     sum_cells,
     without_repeats,
 )
@@ -64,12 +64,12 @@ class ChangeRow:
 def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> Markup:
     """Return the section on the change that this run measured. ``folder`` is the address of the run's files."""
     exact = head.baseline == EXACT
-    gate = gate_of_head(head, run.results)
+    gate = gate_of(head, run.results)
     changes = {one.key: one.change for one in run.results if one.change is not None}
     found = {one.key: one.exact for one in run.results}
-    forest = _forest(gate.metrics)
+    forest = _forest(gate.entries)
     place = "on exact boards" if exact else f"in lab {run.lab}"
-    texts = [one.text for one in gate.metrics]
+    texts = [one.text for one in gate.entries]
     if exact:
         texts = without_repeats(texts, "")
     return render(
@@ -80,15 +80,15 @@ def change_section(run: RunRecord, head: ChangeHeadRecord, folder: str = "") -> 
         exact_heads=METRIC_HEADS,
         exact_meaning=METRIC_SENTENCE,
         rows=[
-            _exact_row(one, gate.word(one), rate_cells(entry, found.get(entry.result_key)), text)
+            _exact_row(one, gate.word(one), exact_cells(entry, found.get(entry.result_key)), text)
             if exact
             else _row(one, gate.word(one), text, forest, _turns(entry, changes))
-            for entry, one, text in zip(head.entries, gate.metrics, texts, strict=True)
+            for entry, one, text in zip(head.entries, gate.entries, texts, strict=True)
         ],
         forest=forest,
         functions=[_functions(nic, own) for nic, own in by_nic(run.results).items()] if exact else [],
         boards=board_lines(run.results) if exact else [],
-        builds=[(_build_title(name, build), _parts(build, folder)) for name, build in (("A", head.a), ("B", head.b))],
+        builds=[_build(name, build, folder) for name, build in (("A", head.a), ("B", head.b))],
         ran=[(text, "") for text in ran_sentences(head)],
         not_proved=len(head.not_proved),
         folder=folder,
@@ -129,7 +129,7 @@ def earlier_gates(runs: Sequence[StoredRun], newest: RunRecord | None = None) ->
 
     Gates of exact boards are no part of the page of a lab. A page about an exact gate has the gates of the same build.
     """
-    found = [(run, run.gate) for run in reversed(runs) if run.gate is not None]
+    found = [(run, run.change) for run in reversed(runs) if run.change is not None]
     if newest is not None and (head := newest.change) is not None:
         found = [
             (run, gate)
@@ -142,28 +142,27 @@ def earlier_gates(runs: Sequence[StoredRun], newest: RunRecord | None = None) ->
 
 
 def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
-    forest, exact = _forest(gate.metrics), gate.baseline == EXACT
+    forest, exact = _forest(gate.entries), gate.baseline == EXACT
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return {
-        "title": f"{run.started:%Y-%m-%d %H:%M} {gate_text(gate)}",
+        "title": f"{moment(run.started):%Y-%m-%d %H:%M} {gate_text(gate)}",
         "verdict": _ANSWERS.get(gate.answer, Verdict.INCONCLUSIVE),
         "sentence": gate.sentence,
-        "facts": f"Run {run.id} {place}, {when_text(run.started, run.finished)}, {turns_text(gate)}, "
-        f"pytest-pinet {run.pinet}.",
+        "facts": f"Run {run.id} {place}, {run_when_text(run)}, {turns_text(gate)}, pytest-pinet {run.pinet}.",
         "exact": exact,
         "rows": [
-            _exact_row(one, gate.word(one), (change_cell(one.change),))
+            _exact_row(one, gate.word(one), (*sum_cells(one.instructions), change_cell(one.change)))
             if exact
             else _row(one, gate.word(one), "", forest)
-            for one in gate.metrics
+            for one in gate.entries
         ],
         "forest": forest,
     }
 
 
-def _exact_row(one: GatedMetric, word: str, rates: Sequence[str], text: str = "") -> ChangeRow:
-    """Return a metric of an exact gate. ``rates`` are its cells on rates in virtual time."""
-    cells = [cell.replace("%", " %") for cell in (*sum_cells(one.instructions), *rates)]
+def _exact_row(one: GatedMetric, word: str, values: Sequence[str], text: str = "") -> ChangeRow:
+    """Return a metric of an exact gate. ``values`` are its cells on instructions and on rates in virtual time."""
+    cells = [cell.replace("%", " %") for cell in values]
     notes = [text] if text and one.outcome not in GOOD else []
     return ChangeRow(exact_label(one.figure), cells, VERDICTS[one.outcome], word, notes)
 
@@ -185,14 +184,14 @@ def _percent(part: float | None) -> str:
     return signed_percent(part, 2).replace("%", " %")
 
 
-def _build_title(name: str, build: BuildRecord) -> str:
-    if not build.key:
-        return f"{name}: {build.name if build.name != 'running' else 'the build that is installed on the boards'}"
+def _build(name: str, build: BuildRecord, folder: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the title of a build, and its parts with the addresses to which they link, or none.
+
+    ``folder`` is that of the run.
+    """
     release = f", kernel {build.release}" if build.release else ""
-    return f"{name}: {build.name} ({build.key}{release})"
-
-
-def _parts(build: BuildRecord, folder: str) -> list[tuple[str, str]]:
-    """Return all parts of a build with the addresses to which they link, or none. ``folder`` is that of the run."""
+    title = f"{build.name} ({build.key}{release})"
+    if not build.key:
+        title = build.name if build.name != "running" else "the build that is installed on the boards"
     links = dict(source_lines(build.source, folder)) if build.source is not None else {}
-    return [(part, links.get(part, "")) for part in build_parts(build, 64)]
+    return f"{name}: {title}", [(part, links.get(part, "")) for part in build_parts(build, 64)]

@@ -16,7 +16,6 @@ from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words
-from pytest_pinet.report.diagrams.facts import count
 from pytest_pinet.report.losses import changes_text
 from pytest_pinet.report.page.change import GATE_HEADS, change_section, earlier_gates
 from pytest_pinet.report.page.data import PageData, PageLinks
@@ -38,7 +37,7 @@ from pytest_pinet.report.page.templating import (
     share_text,
 )
 from pytest_pinet.report.sentences import scales_text
-from pytest_pinet.report.text_wrap import first_paragraph, rate, rate_or
+from pytest_pinet.report.text_wrap import count, first_paragraph, rate, rate_or
 from pytest_pinet.report.trends import FigureSeries
 
 _MOST_CHANGES = 20

@@ -17,8 +17,9 @@ from pytest_pinet.history.builds import names_of
 from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, ORACLE, RUN, VERDICT, Column, Points
 from pytest_pinet.model.quantities import unit_of
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.paper import AxisScale, rate_range, tick_text, written
+from pytest_pinet.report.charts.paper import AxisScale, rate_range, tick_text
 from pytest_pinet.report.charts.trend import short_names
+from pytest_pinet.report.text_wrap import written
 from pytest_pinet.report.trends import FigureSeries
 
 T = TypeVar("T")

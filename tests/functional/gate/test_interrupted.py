@@ -210,7 +210,7 @@ def test_what_a_killed_run_measured_can_come_into_the_history(after_kill: AfterK
     assert done.stdout == "1 run read, 1 of them new\n", done.stderr
     with open_history(url) as history:
         (run,) = history.runs()
-    assert (run.lab, run.emulated, run.complete, run.verdicts) == ("virtual", True, False, {"pass": 1})
+    assert (run.lab, run.figures, run.complete, run.verdicts) == ("virtual", "emulated", False, {"pass": 1})
 
 
 def test_after_kill_9_in_mid_traffic_the_next_run_works(project: Project, after_kill: AfterKill) -> None:

@@ -52,11 +52,11 @@ def test_the_history_keeps_the_gate_and_allure_asks_the_history_for_losses(
     with HistoryStore.open(str(pytester.path / "history.db")) as history:
         ((run,), gates) = history.runs(), history.gates()
     assert gates == [run]
-    assert run.gate is not None
-    head = bench.head
-    assert (run.gate.answer, run.gate.turns, run.gate.sentence) == (head["answer"], head["turns"], head["sentence"])
-    assert [one.figure for one in run.gate.metrics] == [entry["id"] for entry in head["entries"]]
-    for one in run.gate.metrics:
+    gate, head = run.change, bench.head
+    assert gate is not None
+    assert (gate.answer, gate.turns, gate.sentence) == (head["answer"], head["turns"], head["sentence"])
+    assert [one.figure for one in gate.entries] == [entry["id"] for entry in head["entries"]]
+    for one in gate.entries:
         assert one.interval is not None
         assert {turn.side for turn in one.turns if turn.levels_bps} == {"A", "B"}
 

@@ -215,7 +215,7 @@ class Runner:
         """Return the answers of all gates that the history outside the clone has."""
         assert not (self.work / ".pinet" / "history.db").exists()
         with HistoryStore.open(str(self.folder / "pinet" / "history.db")) as store:
-            return [one.gate.answer for one in store.gates() if one.gate is not None]
+            return [one.change.answer for one in store.gates() if one.change is not None]
 
     def kept(self, paths: Sequence[str], into: Path) -> None:
         """Copy artifacts of the present clone as GitLab's runner does: a symbolic link stays one."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,15 +87,3 @@ def test_boards_out_of_service_are_kept_by_lab_until_they_are_cleared(tmp_path: 
         store.put_into_service("bench", ["pi4b-2"])
         assert store.remembered(OutOfService, "bench") == [three]
         assert store.remembered(OutOfService, "other") == [two]
-
-
-def test_a_history_of_an_earlier_release_has_no_such_table(tmp_path: Path) -> None:
-    url = str(tmp_path / "h.db")
-    open_history(url, create=True).close()
-    with closing(sqlite3.connect(url)) as connection, connection:
-        connection.execute("DROP TABLE pinet_boards")
-    with open_history(url) as store:
-        assert store.remembered(OutOfService, "bench") == []
-        store.put_into_service("bench", ["pi4b-2"])
-        store.remember("bench", [OutOfService("pi4b-2", datetime.now(UTC), "r", "no login")])
-        assert [one.node for one in store.remembered(OutOfService, "bench")] == ["pi4b-2"]

@@ -119,29 +119,6 @@ def test_the_program_is_all_modules_that_the_search_imports() -> None:
     assert len({path.read_bytes() for path in courses.SOURCES}) == 4
 
 
-def test_a_run_of_an_earlier_release_is_searched(
-    url: str, searched: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep(nights(30), url)
-    read(url)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(history_store, "pack", lambda *_: None)
-        keep([day(n, 800) for n in range(30, 40)], url)
-    found = read(url)[FIGURE]
-    assert searched == [30, 40]
-    assert len(found.changes) == 2
-    assert_it_is_what_a_search_finds(found)
-
-
-def test_a_history_without_the_table_gets_it_with_the_first_report(url: str, searched: list[int]) -> None:
-    keep(nights(30), url)
-    with closing(sqlite3.connect(url)) as connection, connection:
-        connection.execute("DROP TABLE pinet_courses")
-    read(url)
-    read(url)
-    assert searched == [30]
-
-
 def test_a_reader_that_may_not_write_searches_each_time(url: str, searched: list[int]) -> None:
     keep(nights(30), url)
     for _ in range(2):

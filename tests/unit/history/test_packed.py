@@ -1,8 +1,7 @@
-"""Packed points and best levels equal the stored points, also after runs of an earlier release."""
+"""Packed points and best levels equal the stored points."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -13,13 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-import pytest_pinet.history.store as history_store
-from pytest_pinet.history.packed import VERDICTS
-from pytest_pinet.history.points import REASON, Attempts, Column, OutOfService, Point, PointList, Suspicion
+from pytest_pinet.history.points import Attempts, Column, Point, PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import GOOD
-from tests.support.commands import run
-from tests.support.gate_records import gated_run
 from tests.support.history_records import FIGURE, day, kept, with_result
 from tests.support.report_records import direction, result, run_record
 
@@ -69,7 +64,7 @@ def test_a_run_that_is_stored_already_counts_once(url: str) -> None:
 def packed(url: str) -> tuple[int, float]:
     """Return the number of the packed points and the best level that is stored beside them."""
     with closing(sqlite3.connect(url)) as connection, connection:
-        found: tuple[int, float] = connection.execute("SELECT points, best FROM pinet_packed").fetchone()
+        found: tuple[int, float] = connection.execute("SELECT points, best FROM pinet_series").fetchone()
     return found
 
 
@@ -88,34 +83,6 @@ def assert_reports_read_what_is_stored(url: str, *lengths: int) -> None:
             assert len(points) == min(last, figure.points)
             assert values(points) == values(whole)
             assert points[-1] == whole[-1]
-
-
-def test_a_history_of_an_earlier_release_gets_the_tables_with_the_next_run(url: str) -> None:
-    add(url, *[940] * 20, *[800] * 20)
-    with closing(sqlite3.connect(url)) as connection, connection:
-        connection.execute("DROP TABLE pinet_packed")
-        connection.execute("DROP TABLE pinet_packed_parts")
-    assert best(url) == pytest.approx(940e6)
-    assert_reports_read_what_is_stored(url, 30)
-    add(url, 800, first=40)
-    assert packed(url) == (41, 940e6)
-    assert best(url) == pytest.approx(940e6)
-    assert_reports_read_what_is_stored(url, 30)
-
-
-def test_packed_points_are_stale_after_a_run_of_an_earlier_release(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    add(url, *[900] * 60)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(history_store, "pack", lambda *_: None)
-        add(url, *[940] * 8, first=60)
-    assert packed(url) == (60, 900e6)
-    assert best(url) == pytest.approx(940e6)
-    assert_reports_read_what_is_stored(url, 10, 100)
-    add(url, 900, first=68)
-    assert packed(url)[0] == 69
-    assert_reports_read_what_is_stored(url, 10, 100)
-    # The mean of the five runs since the last eight.
-    assert best(url) == pytest.approx(932e6)
 
 
 def test_a_run_that_is_older_than_the_newest_stands_at_its_place(url: str) -> None:
@@ -178,19 +145,8 @@ def queries() -> Iterator[list[tuple[str, Any]]]:
 
 
 def whole_points(found: list[tuple[str, Any]]) -> int:
-    """Return the number of queries for stored points with all of their numbers: they are packed, or not packed yet."""
-    return sum("pinet_points.oracle" in one and one.startswith("SELECT") for one, _ in found)
-
-
-def test_a_store_looks_for_its_tables_once(url: str) -> None:
-    add(url, 900)
-    with queries() as found, HistoryStore.open(url) as store:
-        store.add_all(kept([day(1), gated_run(2)]))
-        store.add_all(kept([day(3)]))
-        assert len(list(store.trends(9))) == len(store.best_levels()) == len(store.gates()) == 1
-        assert (store.remembered(Suspicion, "virtual"), store.remembered(OutOfService, "virtual")) == ([], [])
-        store.put_into_service("virtual", ["pi4b-1"])
-    assert sum("table_info" in one or "sqlite_master" in one for one, _ in found) == 1
+    """Return the number of queries for the records of stored points."""
+    return sum("pinet_points.record" in one and one.startswith("SELECT") for one, _ in found)
 
 
 def test_a_late_run_is_inserted_without_reading_the_stored_points(url: str) -> None:
@@ -206,33 +162,6 @@ def test_a_late_run_is_inserted_without_reading_the_stored_points(url: str) -> N
     assert_reports_read_what_is_stored(url, 1, 50, 51, 100, 121, 123, 124)
 
 
-def test_an_import_packs_each_metric_once(tmp_path: Path, url: str) -> None:
-    add(url, *[900] * 20, first=40)
-    files = []
-    for number in reversed(range(60)):
-        files.append(str(tmp_path / f"{number}.json"))
-        (tmp_path / f"{number}.json").write_text(json.dumps(day(number, 880 + number).dump()))
-    with queries() as found:
-        done = run("history", "import", "--history", url, *files)
-    assert (done.exit_code, done.output) == (0, "60 runs read, 40 of them new\n")
-    assert whole_points(found) == 1
-    assert packed(url)[0] == 60
-    assert_reports_read_what_is_stored(url, 30, 60)
-
-
-def test_unpacked_metrics_are_read_with_one_query(url: str) -> None:
-    others = [f"pi4b:i226v-{number}/pair" for number in range(3)]
-    with HistoryStore.open(url, create=True) as store:
-        for of in others:
-            store.add_all(kept([day(number, combination=of).replace(session=f"{of} {number}") for number in range(3)]))
-    with closing(sqlite3.connect(url)) as connection, connection:
-        connection.execute("DROP TABLE pinet_packed")
-        connection.execute("DROP TABLE pinet_packed_parts")
-    with HistoryStore.open(url) as store, queries() as found:
-        assert [len(points) for _, points in store.latest(2)] == [2, 2, 2]
-    assert whole_points(found) == 1
-
-
 def test_the_reasons_of_a_rare_metric_need_no_old_points_of_others(url: str) -> None:
     often = [day(number, 900, "fail", reason=f"reason {number}") for number in range(40)]
     rare = day(0, 900, "fail", reason="rare", combination="pi4b:i226v/pair").replace(session="rare")
@@ -244,37 +173,3 @@ def test_the_reasons_of_a_rare_metric_need_no_old_points_of_others(url: str) -> 
     with closing(sqlite3.connect(url)) as connection, connection:
         read = [connection.execute(*one).fetchall() for one in found if "NOT IN" in one[0]]
     assert [len(rows) for rows in read] == [3]
-
-
-def test_a_verdict_of_a_newer_release_is_an_error_with_a_sentence_and_the_rest_is_kept(url: str) -> None:
-    unknown = "a newer pytest-pinet stored the verdict 'flaky', which this one does not know"
-    add(url, *[900] * 4)
-    with closing(sqlite3.connect(url)) as connection, connection:
-        connection.execute(
-            "UPDATE pinet_points SET verdict = 'flaky' WHERE time = (SELECT min(time) FROM pinet_points)"
-        )
-        # As after a run of an earlier release: the points must be packed again.
-        connection.execute("UPDATE pinet_packed SET points = 3")
-    other = day(5, combination="pi4b:i226v/pair").replace(session="other")
-    with HistoryStore.open(url) as store:
-        assert store.add_all(kept([day(4), other])) == 2
-        found = {figure.id: points for figure, points in store.latest(9)}
-        assert [point.verdict for point in found[FIGURE]] == ["error", *["pass"] * 4]
-        assert found[FIGURE].column(REASON) == [unknown, "", "", "", ""]
-        assert store.points(FIGURE, "virtual", 9)[0].reason == unknown
-        assert len(found["pi4b:i226v/pair/tcp-P1-tx"]) == 1
-    assert packed(url)[0] == 3
-
-
-def test_a_packed_verdict_of_a_newer_release_is_an_error(url: str) -> None:
-    add(url, *[900] * 3)
-    with closing(sqlite3.connect(url)) as connection, connection:
-        connection.execute(
-            "UPDATE pinet_points SET verdict = 'flaky' WHERE time = (SELECT max(time) FROM pinet_points)"
-        )
-        (content,) = connection.execute("SELECT content FROM pinet_packed_parts").fetchone()
-        connection.execute("UPDATE pinet_packed_parts SET content = ?", (content[:-1] + bytes([len(VERDICTS)]),))
-    with HistoryStore.open(url) as store:
-        ((_, points),) = store.latest(9)
-        assert [point.verdict for point in points] == ["pass", "pass", "error"]
-        assert "'flaky'" in points[-1].reason

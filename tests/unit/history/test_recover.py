@@ -17,7 +17,7 @@ from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.accepting import candidate
 from pytest_pinet.history.history import open_history
-from pytest_pinet.history.results_file import goes_on, record_of
+from pytest_pinet.history.results_file import goes_on, moment, record_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.run_folder import RunFolder
@@ -72,10 +72,10 @@ def test_what_a_killed_run_left_is_kept_as_an_interrupted_run() -> None:
     with open_history(".pinet/history.db") as history:
         (run,) = history.runs()
         (point,) = history.trend(FIGURE).points
-    assert (run.complete, run.exitstatus, run.lab, run.emulated) == (False, 2, "virtual", True)
+    assert (run.complete, run.exitstatus, run.lab, run.figures) == (False, 2, "virtual", "emulated")
     assert run.folder == str(path.parent.absolute())
     # The last known time of the run.
-    assert (run.finished - run.started).total_seconds() == 7.5
+    assert (moment(run.finished) - moment(run.started)).total_seconds() == 7.5
     assert point.goodput_bps == 941e6
     listed = CliRunner().invoke(pinet, ["history", "--runs"]).output
     assert listed == f"{run.id}  2026-09-04 02:00  lab virtual  1 pass  interrupted\n"

@@ -193,12 +193,11 @@ class TestRecord:
         assert [one.verdict for one in cases_of(run)] == [Verdict.FAIL, Verdict.PASS]
         metric = "pi4b.onboard.pair.tcp-P1-rx"
         assert [one.name for one in cases_of(run)] == [f"bench.{metric}", f"annex.{metric}"]
-        gate = gate_of(run)
-        assert gate is not None
+        gate = gate_of(head, run.results)
         kept = [one.change.directions["rx"].interval for one in (first, second) if one.change is not None]
-        assert [one.interval for one in gate.metrics] == kept
+        assert [one.interval for one in gate.entries] == kept
         assert kept[0] != kept[1]
-        assert [one.figure for one in gate.metrics] == [f"{first.id} ({lab})" for lab in ("bench", "annex")]
+        assert [one.figure for one in gate.entries] == [f"{first.id} ({lab})" for lab in ("bench", "annex")]
         rows = [line for line in change_lines(head) if "pi4b:onboard" in line]
         assert [row.rpartition("(")[2].partition(")")[0] for row in rows[:2]] == ["bench", "annex"]
         page = str(change_section(run, head))

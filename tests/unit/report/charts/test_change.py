@@ -1,40 +1,41 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from pytest_pinet.history.gates import GateBuild, GatedMetric, StoredGate
+from pytest_pinet.history.gates import GatedMetric, StoredGate
 from pytest_pinet.history.points import StoredRun
-from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome, Verdict
+from pytest_pinet.model.verdict import ChangeVerdict, Verdict
 from pytest_pinet.report.charts.change import Forest
 from pytest_pinet.report.page.page import page
 from tests.support.chart_series import series
+from tests.support.gate_records import build
 from tests.support.page_reader import Reader
 
 NOW = datetime(2026, 8, 2, 12, 0, tzinfo=UTC)
+TX, RX = "pi4b:onboard/pair/tcp-P1-tx", "pi4b:onboard/pair/tcp-P1-rx"
+
+
+def metric(outcome: str, figure: str = TX, **values: object) -> GatedMetric:
+    entry = {"id": figure, "direction": "", "outcome": outcome, "text": "", "tolerance": 0.01}
+    return GatedMetric.model_validate(entry | values)
+
+
 METRICS = (
-    GatedMetric(
-        "pi4b:onboard/pair/tcp-P1-tx",
-        MetricOutcome.REGRESSION,
-        941e6,
-        894e6,
-        -0.05,
-        (-0.06, -0.04),
-        0.01,
-        "",
-        "tso: off",
-    ),
-    GatedMetric("pi4b:onboard/pair/tcp-P1-rx", MetricOutcome.UNCHANGED, 941e6, 942e6, 0.001, (-0.005, 0.03), 0.01),
+    metric("regression", a_bps=941e6, b_bps=894e6, change=-0.05, interval=(-0.06, -0.04), suspect="tso: off"),
+    metric("unchanged", RX, a_bps=941e6, b_bps=942e6, change=0.001, interval=(-0.005, 0.03)),
 )
 GATE = StoredGate(
-    GateBuild("good", "k1", "6.12.1"), GateBuild("new", "k2", "6.12.2"), "interleaved",
-    ChangeVerdict.REGRESSION, 1,
-    "new must not be merged: 1 of 2 metrics slower, by 5.0 % in pi4b:onboard/pair/tcp-P1-tx, against good.", 8, METRICS,
+    a=build("good", "k1"), b=build("new", "k2"), baseline="interleaved", answer=ChangeVerdict.REGRESSION, exit=1,
+    bisect_exit=1, turns=8, entries=METRICS,
+    sentence="new must not be merged: 1 of 2 metrics slower, by 5.0 % in pi4b:onboard/pair/tcp-P1-tx, against good.",
 )  # fmt: skip
-RUN = StoredRun("gate-1", "bench", NOW, NOW, False, True, 1, "0.1", "", "s", {}, gate=GATE)
+RUN = StoredRun(
+    schema_version=1, id="gate-1", run="gate-1", lab="bench", started="2026-08-02T12:00:00+00:00", folder="",
+    verdicts={}, pinet="0.1", exitstatus=1, change=GATE,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -51,10 +52,10 @@ RUN = StoredRun("gate-1", "bench", NOW, NOW, False, True, 1, "0.1", "", "s", {},
 def test_unchanged_is_only_what_is_known_to_be_neither_slower_nor_faster(
     outcome: str, interval: tuple[float, float] | None, word: str
 ) -> None:
-    metric = GatedMetric("x", MetricOutcome(outcome), interval=interval, tolerance=0.01)
-    assert GATE.word(metric) == word
+    one = metric(outcome, interval=interval)
+    assert GATE.word(one) == word
     # Values of an exact gate have no noise, so no interval.
-    assert replace(GATE, baseline="exact").word(metric) == outcome
+    assert GATE.replace(baseline="exact").word(one) == outcome
 
 
 def test_all_metrics_are_on_one_axis_with_interval_and_tolerated_band() -> None:
@@ -89,11 +90,11 @@ def test_each_metric_has_the_band_of_its_own_tolerance() -> None:
     ],
 )
 def test_the_page_says_what_the_band_is(tolerances: tuple[float, float], said: str) -> None:
-    metrics = tuple(replace(one, tolerance=own) for one, own in zip(METRICS, tolerances, strict=True))
-    text = page([], NOW, gates=[replace(RUN, gate=replace(GATE, metrics=metrics))])
+    metrics = tuple(one.replace(tolerance=own) for one, own in zip(METRICS, tolerances, strict=True))
+    text = page([], NOW, gates=[RUN.replace(change=GATE.replace(entries=metrics))])
     assert said in text
-    without = tuple(replace(one, tolerance=None) for one in METRICS)
-    assert "shaded band" not in page([], NOW, gates=[replace(RUN, gate=replace(GATE, metrics=without))])
+    without = tuple(one.replace(tolerance=None) for one in METRICS)
+    assert "shaded band" not in page([], NOW, gates=[RUN.replace(change=GATE.replace(entries=without))])
 
 
 def test_the_page_lists_the_gates_of_the_history_but_not_the_newest_change_twice() -> None:
@@ -104,4 +105,4 @@ def test_the_page_lists_the_gates_of_the_history_but_not_the_newest_change_twice
     assert "not slower" in section
     assert "Look first at: tso: off" in section
     assert "8 turns" in section
-    assert 'id="gates"' not in page([series()], NOW, gates=[replace(RUN, gate=None)])
+    assert 'id="gates"' not in page([series()], NOW, gates=[RUN.replace(change=None)])

@@ -15,7 +15,7 @@ from pytest_pinet.model.lab import Lab, PortRef
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
-from pytest_pinet.report.diagrams.facts import nic, speed
+from pytest_pinet.report.diagrams.text import nic, speed
 from tests.support.diagram_labs import FIFTY, SWITCHES, lab_of, virtual_lab
 
 _EDGE = re.compile(r'"(.+?)"(?::(\w+):([ew]))? -> "(.+?)"(?::(\w+):([ew]))? \[(.*)\]')
