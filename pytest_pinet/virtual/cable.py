@@ -191,7 +191,7 @@ class Cable:
         await self.filter()
 
     async def silence(self, silent: bool) -> None:
-        """Drop all packets, because the node hangs, or only those of the faults again."""
+        """Drop all packets, because the node hangs; if not silent, drop only the packets of the faults."""
         self._silent = silent
         await self.filter()
 
