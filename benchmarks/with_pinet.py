@@ -12,15 +12,15 @@ def main(lab_file: str, board: str) -> None:
     watch = StopWatch()
     from pytest_pinet.config import labfile
     from pytest_pinet.evidence.build import read_build
+    from pytest_pinet.lab.access import LabAccess
     from pytest_pinet.lab.labgrid.identity import Identity
-    from pytest_pinet.lab.session import LabSession
     from pytest_pinet.matrix import expansion
     from pytest_pinet.matrix.expansion import Request
     from pytest_pinet.model.combination import Combination
     from pytest_pinet.model.topology import parse_topology
 
     lab = labfile.load(lab_file)
-    session = LabSession(lab, Identity.of_this_process("bench"), 60.0, lambda _: None)
+    session = LabAccess(lab, Identity.of_this_process("bench"), 60.0, lambda _: None)
     (combination,) = (
         c
         for c in expansion.combinations(lab, Request((board,), ("onboard",), (parse_topology("pair"),), ()))

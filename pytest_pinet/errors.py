@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 
 class PinetError(Exception):
@@ -48,6 +49,11 @@ class PinetError(Exception):
         self.message = message
         self.excerpt = excerpt
         self.act = act
+
+    def with_excerpt(self, excerpt: str) -> Self:
+        """Return this error with these lines of a console."""
+        self.excerpt = excerpt
+        return self
 
 
 def with_act(message: str, act: str) -> str:

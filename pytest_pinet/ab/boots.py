@@ -25,8 +25,8 @@ from pytest_pinet.errors import (
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.link.end import is_missing
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.nics import is_missing
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
@@ -90,7 +90,7 @@ class BuildBooter:
         self.device_is_missing = False
         # Why the run ends before all boots: a board cannot run the build, or the build was changed.
         self.refused: PinetError | None = None
-        access.prepare = self.prepare
+        access.prepare_with(self.prepare)
 
     def next(self, side: Side) -> None:
         """Begin a turn: from now on, each device under test must be freshly booted with the build of this side."""
@@ -218,6 +218,5 @@ class BuildBooter:
 
 def known_good_error(error: PinetError, what: str) -> LabError:
     """Return the error of the lab if the known-good build does not work. ``what`` is its name, or what it did."""
-    failed = LabError(f"the known-good build {what}: {error}", "name another build with --against")
-    failed.excerpt = error.excerpt
-    return failed
+    message = f"the known-good build {what}: {error}"
+    return LabError(message, "name another build with --against").with_excerpt(error.excerpt)

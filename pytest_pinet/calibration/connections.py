@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.link_cycle import can_bounce
+from pytest_pinet.lab.link.link import Link, can_bounce
 from pytest_pinet.measure.default_traffic import figure_ids
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.combination import Combination

@@ -30,7 +30,7 @@ def graph(
 ) -> None:
     """Draw a lab, or the part of it that a combination such as pi4b:onboard/incast:5 uses."""
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.lab.queue.contention import all_domains, domains_of
+    from pytest_pinet.lab.contention import all_domains, domains_of
     from pytest_pinet.matrix import inventory
     from pytest_pinet.report.diagrams.dot import combination_dot, lab_dot
     from pytest_pinet.report.diagrams.text import combination_text, lab_text

@@ -1,4 +1,4 @@
-"""The state that the checks share: the connected lab, its leased nodes with their logins, and all undo steps."""
+"""The state that the checks share: the nodes that can still be checked, what was found of them, and all undo steps."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ from pytest_pinet.judge.hardware import identify
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
-from pytest_pinet.lab.labgrid.targets import Targets
-from pytest_pinet.lab.lease import Leases
-from pytest_pinet.lab.link.nics import with_devices
-from pytest_pinet.lab.node.kinds import session_of
+from pytest_pinet.lab.link.end import with_devices
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.node.trial_locks import TrialLocks
-from pytest_pinet.lab.places import Places, open_places
-from pytest_pinet.lab.switch.managed_switch import ManagedSwitch, open_switch
+from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.hardware import FoundBoard
 from pytest_pinet.model.lab import Interface, Lab, Node
 
@@ -35,16 +30,12 @@ _THREADS = 16
 
 
 class Bench:
-    """The lab during the checks of ``nodes``. ``blocked`` says why a node is not checked further.
+    """The checks of ``nodes``, with the ``access`` to their lab. ``blocked`` says why a node is not checked further."""
 
-    ``targets`` are None for a lab that is not started yet.
-    """
-
-    def __init__(
-        self, lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None], targets: Targets | None = None
-    ) -> None:
+    def __init__(self, lab: Lab, nodes: Sequence[Node], on_wait: Callable[[str], None]) -> None:
         self.lab = lab
         self.nodes = nodes
+        self.access = LabAccess(lab, Identity.of_this_process("doctor"), 0.0, on_wait)
         self.blocked: dict[str, str] = {}
         # What each node is, from the ssh check on.
         self.boards: dict[str, FoundBoard] = {}
@@ -55,16 +46,7 @@ class Bench:
         # Errors of consoles that could not be opened before their nodes were powered on.
         self.refused: dict[str, ConsoleError] = {}
         self.undo = UndoStack()
-        self._identity = Identity.of_this_process("doctor")
-        self._on_wait = on_wait
-        self._access = LabAccess(lab, self._identity, 0.0, on_wait)
-        self._targets = targets
-        self._places: Places | None = None
-        self._locks: TrialLocks | None = None
-        self._leases: Leases | None = None
-        self._sessions: dict[str, NodeSession] = {}
-        self._switches: dict[str, ManagedSwitch | PinetError] = {}
-        self._warnings: list[str] = []
+        self._failed_switches: dict[str, PinetError] = {}
 
     @property
     def ready(self) -> list[Node]:
@@ -77,63 +59,37 @@ class Bench:
         return [interface for node in self.ready for interface in node.interfaces]
 
     @property
-    def scale(self) -> float:
-        return self._access.scale.share
-
-    @property
-    def places(self) -> Places:
-        """What keeps the leases; valid only after ``connect``."""
-        assert self._places is not None, "connect comes first"
-        return self._places
-
-    @property
     def coordinator(self) -> Coordinator | None:
         """labgrid's coordinator; None for a lab without one."""
-        return self._places if isinstance(self._places, Coordinator) else None
-
-    def connect(self) -> str:
-        """Start the lab if it has a launcher, and connect to its coordinator. Return the address. Raises PinetError."""
-        self._access.start()
-        self._targets = self._targets or Targets(self.lab)
-        self._places = open_places(self.lab, self._targets, self._identity)
-        self._locks = TrialLocks(self._places, self._targets, self._on_wait)
-        self._leases = Leases(self._places, lambda _: None, self._on_wait)
-        self._places.sync()
-        return self._targets.address
+        places = self.access.pool.places
+        return places if isinstance(places, Coordinator) else None
 
     def lease(self, nodes: Iterable[Node]) -> dict[str, Holding | LeaseError | SshError]:
         """Lease the places that are free now. Return the holder, or the error, for each other node."""
-        assert self._leases is not None, "connect comes first"
         wanted = list(nodes)
-        missing = self._leases.acquire_free(node.place for node in wanted)
+        missing = self.access.pool.leases.acquire_free(node.place for node in wanted)
         return {node.name: missing[node.place] for node in wanted if node.place in missing}
 
     def session(self, node: Node) -> NodeSession:
         """Return the session of a leased node. Raises ConfigError or CoordinatorError if labgrid makes no target."""
-        assert self._targets is not None, "connect comes first"
-        assert self._locks is not None
-        if node.name not in self._sessions:
-            session = self._sessions[node.name] = session_of(node, self._targets.make, self._on_wait)
-            self._locks.attach(session)
-        return self._sessions[node.name]
+        return self.access.pool.session(node)
 
     def shell(self, node: str) -> Shell:
         """Return a node's ssh shell; valid after the ssh check has passed."""
-        return self._sessions[node].shell
+        return self.session(self.lab.nodes[node]).shell
 
     def switch(self, name: str) -> ManagedSwitch:
         """Return a switch of the lab. Raises LabError or ConfigError, the same error each time."""
-        if name not in self._switches:
-            try:
-                self._switches[name] = open_switch(self.lab, name)
-                # Reading the capabilities here detects a switch that does not answer, only once.
-                _ = self._switches[name].capabilities  # type: ignore[union-attr]
-            except PinetError as error:
-                self._switches[name] = error
-        found = self._switches[name]
-        if isinstance(found, PinetError):
-            raise found
-        return found
+        if name in self._failed_switches:
+            raise self._failed_switches[name]
+        try:
+            switch = self.access.switch(name)
+            # Reading the capabilities here detects a switch that does not answer, only once.
+            _ = switch.capabilities
+        except PinetError as error:
+            self._failed_switches[name] = error
+            raise
+        return switch
 
     def find_nics(self) -> None:
         """Find the NICs of the nodes in ``boards``. From now on, interfaces have the devices of their NICs.
@@ -163,53 +119,16 @@ class Bench:
 
     def close(self) -> list[str]:
         """Restore the lab. Return a message for each thing that could not be restored."""
-        if self._places is not None:
-            self._attempt("undo all changes", self._leave_nodes)
-            self._attempt("release the places", self._release)
-            if self._locks is not None:
-                self._locks.close()
-            self._places.close()
-        for name, switch in self._switches.items():
-            if isinstance(switch, ManagedSwitch):
-                self._attempt(f"close switch {name}", switch.close)
-        if self._targets is not None:
-            self._attempt("clean up labgrid's targets", self._targets.close)
-        self._warnings += self._access.close()
-        return self._warnings
-
-    def _leave_nodes(self) -> None:
-        assert self._leases is not None
-        lost_places = self._leases.lost([node.place for node in self.nodes if node.name in self._sessions])
-        lost = {node.name for node in self.nodes if node.place in lost_places}
-        self._warnings += self.undo.close(lost)
-        ours = {name: session for name, session in self._sessions.items() if name not in lost}
-        for name in lost & self._sessions.keys():
-            self._attempt(f"restore {name}", self._sessions[name].abandon)
-        for step in (NodeSession.begin_leave, NodeSession.leave, self._reboot_at_release):
-            for name, session in ours.items():
-                self._attempt(f"restore {name}", partial(step, session))
-
-    def _reboot_at_release(self, session: NodeSession) -> None:
-        assert self._locks is not None
+        # The findings of the checks have what the nodes said until now.
+        self.access.take_warnings()
+        warnings = []
         try:
-            session.reboot_at_release()
-        except Exception:
-            self._locks.leave_to_guard(session)
-            raise
-
-    def _release(self) -> None:
-        assert self._leases is not None
-        assert self._locks is not None
-        self._locks.release(self._leases.held)
-        self._leases.release(self._leases.held)
-        self._leases.settle()
-
-    def _attempt(self, what: str, step: Callable[[], object]) -> None:
-        try:
-            step()
+            warnings += self.undo.close(self.access.lost(self.nodes))
         except Exception as error:
-            warning = f"could not {what}: {first_line(error)}"
-            self._warnings += [warning] if warning not in self._warnings else []
+            warnings.append(f"could not undo all changes: {first_line(error)}")
+        finally:
+            warnings += self.access.close()
+        return warnings
 
 
 def _guarded(look: NodeCheck, node: Node) -> list[Finding]:
@@ -225,10 +144,9 @@ def open_bench(
     nodes: Sequence[Node],
     on_wait: Callable[[str], None],
     on_close: Callable[[list[str]], None],
-    targets: Targets | None = None,
 ) -> Iterator[Bench]:
     """Open a bench that is always closed again. ``on_close`` gets the messages of things that could not be undone."""
-    bench = Bench(lab, nodes, on_wait, targets)
+    bench = Bench(lab, nodes, on_wait)
     try:
         yield bench
     finally:

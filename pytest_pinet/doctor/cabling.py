@@ -15,7 +15,7 @@ from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.link.addressing import BENCHMARK_NET
+from pytest_pinet.lab.link.link import BENCHMARK_NET
 from pytest_pinet.lab.switch.switchport import UNPLACED, Capability, Neighbour
 from pytest_pinet.model.lab import Interface, Node, PortRef
 

@@ -6,18 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.config import labfile
-from pytest_pinet.doctor import (
-    cabling,
-    clock,
-    hardware,
-    links,
-    management,
-    managers,
-    node_checks,
-    noise,
-    switches,
-    tolerance,
-)
+from pytest_pinet.doctor import cabling, disturbances, hardware, links, node_checks, tolerance
 from pytest_pinet.doctor.bench import Bench, open_bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.errors import ConfigError, PinetError
@@ -60,16 +49,16 @@ LINK_SPEED = Check("link speed and duplex", links.check_link_speed)
 CHECKS = (
     *REACHING,
     Check("power-on", node_checks.check_power_on),
-    Check("management", management.check_management),
+    Check("management", hardware.check_management),
     Check("iperf3 versions", node_checks.check_iperf3),
     Check("board and NIC", hardware.check_board_and_nics),
-    Check("network managers", managers.check_managers, per_node=False),
+    Check("network managers", hardware.check_managers, per_node=False),
     LINK_SPEED,
-    Check("switches", switches.check_switches, per_node=False),
+    Check("switches", links.check_switches, per_node=False),
     Check("switch port agrees", links.check_switch_ports),
     Check("cabling", cabling.check_cabling),
-    Check("clock and throttling", clock.check_clock),
-    Check("idle noise", noise.check_noise),
+    Check("clock and throttling", disturbances.check_clock),
+    Check("idle noise", disturbances.check_noise),
     Check("tolerance", tolerance.check_tolerances, per_node=False),
 )
 # The checks of ``pinet doctor --tryboot``, which reboots each board twice.
@@ -82,8 +71,9 @@ def examine(
     """Yield each check with its findings, for these nodes or all. Restore them at the end. Raises ConfigError."""
     try:
         lab = labfile.load(lab_file)
-        # A launcher sets the variables of its lab when it starts the lab.
-        targets = Targets(lab) if lab.launcher is None else None
+        if lab.launcher is None:
+            # A launcher sets the variables of its lab when it starts the lab.
+            Targets(lab).close()
     except ConfigError as error:
         yield LAB_FILE, [Finding.of(error)]
         yield OTHERS, [Finding(Status.NOT_CHECKED, message="the lab file is wrong")]
@@ -92,7 +82,7 @@ def examine(
     what = f"{lab_file}: {_count(lab.nodes, 'node')}, {_count(lab.interfaces(), 'interface')}, "
     yield LAB_FILE, [Finding(Status.OK, message=what + _count(lab.switches, "switch"))]
     left: list[str] = []
-    with open_bench(lab, nodes, on_wait, left.extend, targets) as bench:
+    with open_bench(lab, nodes, on_wait, left.extend) as bench:
         yield from run(checks, bench)
     if left:
         act = "check the part that the message names; for switch ports, run: pinet lab restore"

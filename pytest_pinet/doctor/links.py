@@ -1,4 +1,4 @@
-"""Checks both ends of every cable: the link state by the node's driver, and the port state by the switch."""
+"""Checks the switches, and both ends of every cable: the link by the driver of the node, the port by the switch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,41 @@ from pytest_pinet.errors import LinkError, PinetError
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.link.end import change
-from pytest_pinet.lab.switch.switchport import Capability, PortState
+from pytest_pinet.lab.switch.switchport import About, Capability, PortState
 from pytest_pinet.model.lab import Interface, Node
+
+NOT_MANAGED = (
+    "no managed switch: cables and byte counts are not checked, and tests that move a port or switch it off are skipped"
+)
+
+
+def check_switches(bench: Bench) -> Sequence[Finding]:
+    """Report each switch of the nodes. The check "switch port agrees" reports a switch that does not answer."""
+    found: list[Finding] = []
+    for name in dict.fromkeys(interface.port.switch for node in bench.nodes for interface in node.interfaces):
+        if bench.lab.switches[name].backend == "fixed":
+            found.append(Finding(Status.UNKNOWN, message=f"switch {name}: {NOT_MANAGED}"))
+            continue
+        try:
+            found += describe(name, bench.switch(name).about)
+        except PinetError:
+            found.append(Finding(Status.NOT_CHECKED, message=f"switch {name} does not answer"))
+    return found
+
+
+def describe(name: str, about: About) -> list[Finding]:
+    """Return what a reader must know about one switch."""
+    found = []
+    if about.is_untested:
+        message = (
+            f"switch {name}: {about.title} is untested: pytest-pinet never ran with the vendor's software. "
+            f"Checked against: {'; '.join(about.sources) or 'nothing'}"
+        )
+        found.append(Finding(Status.UNKNOWN, message=message))
+    if about.note:
+        found.append(Finding(Status.UNKNOWN, message=f"switch {name} is used as it is wired, because {about.note}"))
+    return found or [Finding(Status.OK, message=f"{name}: {about.title}")]
+
 
 # 10GBASE-T needs up to 10 s to train.
 CARRIER_TIMEOUT_S = 12.0

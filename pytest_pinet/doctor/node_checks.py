@@ -16,9 +16,9 @@ from pytest_pinet.errors import ConsoleError, LabError, PinetError, PowerError, 
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
+from pytest_pinet.lab.contention import PLACE_PREFIX
 from pytest_pinet.lab.node.node_login import answer_timeout_s, ssh_timeout_s
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.queue.contention import PLACE_PREFIX
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
@@ -38,11 +38,12 @@ NO_CONSOLE = (
 
 def check_coordinator(bench: Bench) -> Sequence[Finding]:
     """Check that the lab is up and its coordinator answers."""
-    address = bench.connect()
+    pool = bench.access.pool
+    pool.places.sync()
     if bench.coordinator is None:
         message = "none: a lock file on each board leases it to one user at a time"
         return [Finding(Status.OK, message=f"{message}; labgrid-client does not show these leases")]
-    return [Finding(Status.OK, message=address)]
+    return [Finding(Status.OK, message=pool.address)]
 
 
 def check_exporters(bench: Bench) -> Sequence[Finding]:
@@ -91,7 +92,7 @@ def check_places(bench: Bench) -> Sequence[Finding]:
             return []
         if isinstance(why, LabError):
             raise why
-        act = f"ask {why.whom}, or: {bench.places.way_to_release(node.place)}"
+        act = f"ask {why.whom}, or: {bench.access.pool.places.way_to_release(node.place)}"
         return [Finding(Status.WRONG, node.name, f"place {node.place} is held by {why}", act)]
 
     found = bench.one_by_one(look)
@@ -198,7 +199,7 @@ def _logins(
         except PinetError:
             raise
         except Exception as error:
-            client = f"labgrid-client -x {bench.places.address} -p {node.place}"
+            client = f"labgrid-client -x {bench.access.pool.address} -p {node.place}"
             strategy = bench.session(node).strategy
             act = f"look at its console: {client} console" if strategy.has_login else "check its network"
             cycle = f"{client} power cycle" if strategy.has_power else "unplug it and plug it in again"

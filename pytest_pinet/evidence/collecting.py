@@ -25,8 +25,8 @@ from pytest_pinet.evidence.processors import Processors, uptime
 from pytest_pinet.evidence.sources import EvidenceSource, Texts, installed_sources
 from pytest_pinet.evidence.temperature import COMMAND as HEAT
 from pytest_pinet.evidence.temperature import Thermals, parse_temperature
-from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.execution.undo import at_once
 from pytest_pinet.model.evidence import EndEvidence
 
 T = TypeVar("T")

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeVar
 
 from pytest_pinet.errors import first_line
 from pytest_pinet.execution import trace
-from pytest_pinet.execution.at_once import R, T, at_once
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def at_once(call: Callable[[T], R], targets: Sequence[T]) -> list[R]:
+    """Call ``call`` for all targets at the same time, one thread each; return what the calls return, in order.
+
+    Raises the first error when all calls have ended. An interrupt of this thread ends no call.
+    """
+    with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="pinet-at-once") as pool:
+        return list(pool.map(call, targets))
 
 
 @dataclass(frozen=True, eq=False)

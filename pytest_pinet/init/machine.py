@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pytest_pinet.errors import PinetError, SshError, TrafficError, first_line
 from pytest_pinet.evidence.counting import is_count, link_speed
 from pytest_pinet.evidence.nics import read_board
-from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell, as_root, last_line, why_no_root
+from pytest_pinet.execution.undo import at_once
 from pytest_pinet.init.login import HANDSHAKE_S, Login, explain, options
 from pytest_pinet.lab.node.management import FoundManagement, find_management
 from pytest_pinet.lab.ssh import NoSshConnection, SshConnection, SshShell

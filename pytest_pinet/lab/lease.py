@@ -17,15 +17,21 @@ from dataclasses import dataclass
 from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_path import lab_path
 from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
+from pytest_pinet.lab.board_lock.locks import BoardLocks
+from pytest_pinet.lab.contention import Patience
 from pytest_pinet.lab.labgrid.coordinator import RETURN_TIMEOUT_S, Coordinator, address_of
 from pytest_pinet.lab.labgrid.identity import Holding, Identity
-from pytest_pinet.lab.places import Places
-from pytest_pinet.lab.queue.wait_budget import Patience
+from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.places import Places, agent_of
+from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.model.lab import Node
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 2.0
 # A random pause, so that two runners that wait for the same place do not collide again and again.
 JITTER_S = 0.05
+# Longer than the lock of a dead process on another machine lasts, and shorter than the longest test.
+TRIAL_LOCK_TIMEOUT_S = 120.0
 # A board that has to answer for its lease, and that has no known holder, may just reboot.
 SILENT_S = 60.0
 
@@ -314,6 +320,45 @@ class Leases:
             yield
         finally:
             self._hand_back(place)
+
+
+class TrialLocks:
+    """The locks on boards that boot builds for a trial: its guard reads them, and each command compares them.
+
+    In a lab without a coordinator they are the leases. In a lab with one, a board without power control gets a lock
+    before its first trial, and loses it when the board is given back. ``targets`` makes the target of each node.
+    """
+
+    def __init__(self, places: Places, targets: Targets, on_wait: Callable[[str], None]) -> None:
+        self._targets = targets
+        self._are_leases = isinstance(places, BoardLocks)
+        self._locks = places if isinstance(places, BoardLocks) else BoardLocks(places.identity, {})
+        self._leases = Leases(self._locks, lambda _: None, on_wait)
+
+    def fence(self, node: Node) -> str:
+        """Return the start of each command line on this board; empty if this process does not hold its lock."""
+        return self._locks.fence(node.place)
+
+    def hold(self, node: Node, shell: SshShell) -> None:
+        """Take the lock on a board before a trial; ``shell`` compares its owner then. Raises LeaseError, SshError."""
+        if self._are_leases or node.place in self._leases.held:
+            return
+        self._locks.add(node.place, agent_of(node, self._targets))
+        self._leases.acquire([node.place, *self._leases.held], TRIAL_LOCK_TIMEOUT_S)
+        shell.fence_with(self.fence(node))
+
+    def leave_to_guard(self, node: Node) -> None:
+        """End the heartbeat of a board that could not be rebooted: the guard of a trial reboots it."""
+        self._locks.leave_to_guard(node.place)
+
+    def release(self, places: Iterable[str]) -> None:
+        """Remove the locks that are no leases. Raises LeaseError."""
+        self._leases.release(places)
+
+    def close(self) -> None:
+        """End the connections to boards whose locks are no leases."""
+        if not self._are_leases:
+            self._locks.close()
 
 
 def free_places_of(worker: str, run: str, lab_file: str, own: Identity) -> list[str]:

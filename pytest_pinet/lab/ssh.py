@@ -15,7 +15,7 @@ from typing import IO
 
 from pytest_pinet.errors import LabError, SshError, mistake_in
 from pytest_pinet.execution.shell import Completed, Process, Spool, last_line, still_runs
-from pytest_pinet.lab.board_lock.fence import refusal
+from pytest_pinet.lab.board_lock.agent import refusal
 from pytest_pinet.model.forms import ssh_address
 
 LOST_CONNECTION = 255
@@ -115,19 +115,28 @@ class SshProcess:
 
 
 class SshShell:
-    """Runs command lines on ``name``. ``prefix`` is the ssh command up to and including the host."""
+    """Runs command lines on ``name``. ``prefix`` is the ssh command up to and including the host.
 
-    def __init__(self, name: str, prefix: Sequence[str]) -> None:
+    ``fence`` is the start of each command line, which ends it if another process holds the board now. A command may
+    take ``patience`` times as long as usual.
+    """
+
+    def __init__(self, name: str, prefix: Sequence[str], fence: str = "", patience: float = 1.0) -> None:
         self.name = name
         self.argv = [*prefix]
-        # Called while a command runs; an exception from it ends the wait.
+        self.fence = fence
+        self._patience = patience
         self.watch: Callable[[], None] = lambda: None
-        # The start of each command line, which ends it if another process holds the board now.
-        self.fence = ""
-        # How many times longer than usual a command may take.
-        self.patience = 1.0
         # How many commands in turn had no answer.
         self._unanswered = 0
+
+    def watch_with(self, watch: Callable[[], None]) -> None:
+        """Call ``watch`` while a command runs. An exception from it ends the wait."""
+        self.watch = watch
+
+    def fence_with(self, fence: str) -> None:
+        """Begin each further command line with this fence."""
+        self.fence = fence
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
         if self._unanswered >= SILENT_AFTER:
@@ -147,7 +156,7 @@ class SshShell:
         return output
 
     def _run(self, command: str, timeout_s: float, source: int | IO[bytes]) -> tuple[int, bytes, str]:
-        timeout_s *= self.patience
+        timeout_s *= self._patience
         # Files, not pipes: the ssh master inherits them too, and keeps a pipe open when the far end hangs.
         stdout, stderr = Spool(), Spool()
         process = subprocess.Popen(
@@ -161,7 +170,7 @@ class SshShell:
             self._await(process, timeout_s)
         except subprocess.TimeoutExpired:
             # After a short wait, the node may only be slow: the next command has its whole time.
-            self._unanswered += timeout_s > SILENT_TIMEOUT_S * self.patience
+            self._unanswered += timeout_s > SILENT_TIMEOUT_S * self._patience
             short = " ".join(command.split()[:3])
             message = f"{self.name} did not answer over ssh within {timeout_s:.0f} s ({short} ...)"
             raise SshError(message, _ACT) from None

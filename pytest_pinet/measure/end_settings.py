@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pytest_pinet.errors import SshError, first_line
 from pytest_pinet.evidence.settings import read_end
-from pytest_pinet.execution.at_once import at_once
+from pytest_pinet.execution.undo import at_once
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link
 

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from pytest_pinet.errors import DroppedLink, LabError, LinkError
 from pytest_pinet.judge.drops import DropRule
-from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link import Link, await_links, without_carrier
 from pytest_pinet.lab.link.link_checks import CARRIER_TIMEOUT_S
-from pytest_pinet.lab.link.link_cycle import await_links, without_carrier
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import EventKind

@@ -26,10 +26,9 @@ from pytest_pinet.judge.preconditions import (
     management_trouble,
     unseen,
 )
-from pytest_pinet.lab.deploy.board import boot_id
 from pytest_pinet.lab.link.end import End
-from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.link_cycle import can_bounce
+from pytest_pinet.lab.link.link import Link, can_bounce
+from pytest_pinet.lab.node.shutdown import boot_id
 from pytest_pinet.measure.end_settings import once_per_boot, settings_of
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs

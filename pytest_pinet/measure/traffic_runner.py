@@ -17,8 +17,7 @@ from pytest_pinet.judge.level import BROKEN
 from pytest_pinet.judge.oracle import counted_share
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
-from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.link_cycle import await_links, bounce
+from pytest_pinet.lab.link.link import Link, await_links, bounce
 from pytest_pinet.measure.counter_check import CounterCheck
 from pytest_pinet.measure.link_drops import LinkDrops
 from pytest_pinet.measure.management_counter import ManagementCounter

@@ -14,8 +14,8 @@ from pytest_pinet.errors import LabError, PinetError
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.access import LabAccess
+from pytest_pinet.lab.contention import domains_of
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.queue.contention import domains_of
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.report.run_folder import RunFolder
@@ -78,7 +78,7 @@ class WorkerHooks:
         self._boards_whole = boards_whole
         self._access = access
         self._keeper = keeper
-        access.interrupt = stop_on_request(self._folder)
+        access.interrupt_with(stop_on_request(self._folder))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_pinet.lab.link.addressing import addresses
+from pytest_pinet.lab.link.link import addresses
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination

@@ -129,10 +129,11 @@ class PinetSession:
             heights=heights_of(config),
         )
         identity = Identity.of_this_process(worker, os.environ.get("PYTEST_XDIST_TESTRUNUID", "0"))
-        self.access = LabAccess(self.lab, identity, config.getoption("--pinet-acquire-timeout"), self.progress.show)
+        timeout_s = config.getoption("--pinet-acquire-timeout")
+        # The recorder makes the folder, and gets the access.
+        self.access = LabAccess(self.lab, identity, timeout_s, self.progress.show, lambda: self.recorder.folder.path)
         self.dry_run = DryRun(self.lab) if config.getoption("--pinet-dry-run") else None
         self.recorder = RunRecorder(config, self.lab, self.access, self.dry_run)
-        self.access.folder = lambda: self.recorder.folder.path
         config.pluginmanager.register(self.recorder, "pinet-run-recorder")
         if not self.is_worker:
             config.pluginmanager.register(StatusWords(config), "pinet-status-words")

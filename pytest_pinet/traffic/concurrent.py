@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import TrafficError
-from pytest_pinet.execution.at_once import at_once
 from pytest_pinet.execution.shell import Shell
+from pytest_pinet.execution.undo import at_once
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, Window
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.traffic.clock import Clock, apart_within_s, read_clock

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.tuning.boot_lines import BootLines
 from pytest_pinet.tuning.boot_settings import AT_END, MOVES
@@ -28,7 +30,7 @@ def found(place: SettingPlace, tuning: Tuning) -> dict[str, SettingReading]:
     return readings
 
 
-def read_back(place: SettingPlace, tuning: Tuning, before: dict[str, SettingReading]) -> list[Tuned]:
+def read_back(place: SettingPlace, tuning: Tuning, before: Mapping[str, SettingReading]) -> list[Tuned]:
     """Return the outcome of each setting, after the node has booted with these settings. Raises SshError."""
     return [_judged(place, name, requested, before.get(name)) for name, requested in tuning.settings]
 

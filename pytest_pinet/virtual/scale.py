@@ -28,7 +28,7 @@ from pathlib import Path
 
 from pytest_pinet.errors import LabError, LeaseError
 from pytest_pinet.execution.output_file import write_file
-from pytest_pinet.lab.queue.contention import all_domains, exclusive, lab_key
+from pytest_pinet.lab.contention import all_domains, exclusive, lab_key
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.virtual.link_models import goodput

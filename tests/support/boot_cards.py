@@ -22,10 +22,10 @@ import yaml
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.execution.shell import Completed
+from pytest_pinet.lab.deploy.board import FeedingShell
 from pytest_pinet.lab.deploy.boot import Booted
 from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
 from pytest_pinet.lab.deploy.card import FIRST_UTS
-from pytest_pinet.lab.deploy.deploy_target import FeedingShell
 from pytest_pinet.model.build import Build
 from tests.support.local_shell import LocalShell
 
@@ -258,7 +258,7 @@ class CardOnDisk:
     def power_cycle(self) -> None:
         raise AssertionError("not needed")
 
-    power_off = power_cycle
+    reset = power_cycle
 
     def lock_for_trial(self) -> None:
         """Take no lock: its power can be switched."""

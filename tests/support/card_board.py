@@ -204,7 +204,7 @@ class CardBoard:
 
     # -- power and firmware ---------------------------------------------------------------------------------------
 
-    def power_off(self) -> None:
+    def reset(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             # A master that noticed its lost connection only later would break the first command after the boot.
@@ -252,7 +252,7 @@ class CardBoard:
             self._boot_alone(argument)
 
     def _boot_alone(self, argument: str) -> None:
-        self.power_off()
+        self.reset()
         flag = self.folder / "tryboot"
         tryboot = self.knows_tryboot and (flag.exists() or argument == "0 tryboot")
         flag.unlink(missing_ok=True)
@@ -358,6 +358,6 @@ def card_board(
         board.power_cycle()
         yield board
     finally:
-        board.power_off()
+        board.reset()
         shutil.rmtree(board._master.parent, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)

@@ -76,7 +76,7 @@ class Client:
     def driver(self, name: str) -> None:
         return None
 
-    def power_off(self) -> None:
+    def reset(self) -> None:
         raise AssertionError
 
     def power_cycle(self) -> None:

@@ -22,9 +22,8 @@ from pytest_pinet.errors import PinetError
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.access import LabAccess
-from pytest_pinet.lab.link.addressing import addresses
 from pytest_pinet.lab.link.end import End
-from pytest_pinet.lab.link.link import Link
+from pytest_pinet.lab.link.link import Link, addresses
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.build import Build, RunningBuild
@@ -191,12 +190,12 @@ class StandInLab:
 
     @contextmanager
     def open(self, access: LabAccess, combination: Combination) -> Iterator[Link]:
-        access.interrupt()
+        access._interrupt()
         self.opened = True
         sessions = {node.name: self.session(combination, node.name) for node in combination.nodes}
-        access.prepare(combination, sessions)
+        access._prepare(combination, sessions)
         for session in sessions.values():
-            session.fresh = False
+            session.begin_use()
         deployment = sessions[combination.dut.node.name].deployment
         error = self.plan.opening(side_of(deployment), deployment.boots)
         if error is not None:

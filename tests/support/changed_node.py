@@ -12,6 +12,4 @@ from pytest_pinet.lab.node.node_session import NodeSession
 def change_node(session: NodeSession, **changes: Any) -> None:
     """Change these attributes of the session's node, from its next login on."""
     session.node = replace(session.node, **changes)
-    fence = session.login.fence
-    session.login = NodeLogin(session.node, session.strategy)
-    session.login.fence = fence
+    session.login = NodeLogin(session.node, session.strategy, session._fence)

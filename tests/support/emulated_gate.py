@@ -16,9 +16,9 @@ import pytest
 from pytest_pinet.config import labfile
 from pytest_pinet.emulated.prepare import COMMANDS
 from pytest_pinet.errors import LabError
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.launcher import launcher_of
-from pytest_pinet.lab.session import LabSession
 from pytest_pinet.virtual.requirements import packages_of
 from tests.support.gate_project import GateLab, Project, wait_until
 
@@ -130,7 +130,7 @@ def card_or_skip() -> Iterator[None]:
 
 
 @contextmanager
-def emulated_session(folder: Path, edit: Callable[[str], str] = lambda text: text) -> Iterator[LabSession]:
+def emulated_session(folder: Path, edit: Callable[[str], str] = lambda text: text) -> Iterator[LabAccess]:
     """Yield a session on the emulated lab, whose file ``edit`` may change, in a separate lab."""
     file = folder / "emulated.yaml"
     file.write_text(edit(patient((LAB / "emulated.yaml").read_text())))
@@ -141,7 +141,7 @@ def emulated_session(folder: Path, edit: Callable[[str], str] = lambda text: tex
         use = launcher.use(found, str(os.getpid()), lambda: None)
     before = dict(os.environ)
     os.environ.update(use.environment)
-    session = LabSession(found, Identity.of_this_process(folder.name), 60.0, lambda _: None)
+    session = LabAccess(found, Identity.of_this_process(folder.name), 60.0, lambda _: None)
     try:
         yield session
     finally:

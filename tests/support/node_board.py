@@ -31,7 +31,7 @@ class Answering(LocalShell):
     # The log of the board that was made last.
     log: ClassVar[list[str]] = []
 
-    def __init__(self, name: str, _prefix: object) -> None:
+    def __init__(self, name: str, *_: object) -> None:
         super().__init__(name)
         self._halted = False
 

@@ -286,7 +286,8 @@ def _desk_file() -> list[str]:
 
 def _desk_doctor() -> list[str]:
     """The first checks of a desk without a fault."""
-    bench = cast(Bench, SimpleNamespace(connect=lambda: "", coordinator=None))
+    pool = SimpleNamespace(places=SimpleNamespace(sync=lambda: None))
+    bench = cast(Bench, SimpleNamespace(access=SimpleNamespace(pool=pool), coordinator=None))
     good = [Finding(Status.OK, name) for name in ("pi", "pc")]
     checks = {
         "lab file": [Finding(Status.OK, message="desk.yaml: 2 nodes, 2 interfaces, 1 switch")],

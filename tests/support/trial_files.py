@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_pinet.errors import BuildError
-from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
+from pytest_pinet.lab.deploy.board import ELSEWHERE, Refused
 from pytest_pinet.lab.deploy.known_good import HEADER
 from pytest_pinet.model.build import Build
 from tests.support.boot_cards import CardOnDisk, Setup

@@ -1,18 +1,19 @@
-"""What boards answer to our commands: their clock, boot files, NICs, network managers, and their state."""
+"""What boards answer to our commands: their disturbances, boot files, NICs, network managers, and their state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from pytest_pinet.doctor import clock, noise
+from pytest_pinet.doctor import disturbances
 from pytest_pinet.evidence.observer import Observer
 from pytest_pinet.evidence.preconditions import read
 from pytest_pinet.init import machine
-from pytest_pinet.lab.deploy.boot_modules import parse_boot_needs
 from pytest_pinet.lab.deploy.card import parse_boot_report, parse_card
-from pytest_pinet.lab.labgrid.heartbeat import Heartbeat
-from pytest_pinet.lab.link import arp, manager
+from pytest_pinet.lab.deploy.root_files import parse_boot_needs
+from pytest_pinet.lab.labgrid.identity import Heartbeat
+from pytest_pinet.lab.link import end as end_module
+from pytest_pinet.lab.link import manager
 from tests.support.board_answers import CLOCK, Answering
 from tools.fuzz.target import Target, as_text, files
 
@@ -133,12 +134,12 @@ def _machine(text: str) -> None:
 
 
 _READERS: Mapping[str, tuple[bytes, Callable[[str], object]]] = {
-    "clock": (CLOCK.replace("0x0", "0x50005").encode(), lambda text: clock.parse(text, 1000.1, 1000.3)),
-    "idle board": (IDLE, noise.parse),
+    "clock": (CLOCK.replace("0x0", "0x50005").encode(), lambda text: disturbances.parse_clock(text, 1000.1, 1000.3)),
+    "idle board": (IDLE, disturbances.parse_noise),
     "boot needs": (NEEDS, parse_boot_needs),
     "boot files": (CARD, lambda text: parse_card("/boot/firmware", text).named_texts()),
     "boot report": (BOOT, parse_boot_report),
-    "ARP": (ARP, arp.parse),
+    "ARP": (ARP, end_module.parse_arp),
     "heartbeat": (b"0a1b2c.17.1763712000", Heartbeat.parse),
     "observer": (OBSERVED, _observer),
     "state of an end": (STATE, lambda text: read(Answering(text), "eth0")),  # type: ignore[arg-type]

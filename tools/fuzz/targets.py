@@ -38,7 +38,7 @@ from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import HEAD, LINES, read_run, record_of
 from pytest_pinet.history.store import HistoryStore
-from pytest_pinet.lab.console.kernel_log import plain_line, recognise
+from pytest_pinet.lab.console.record import plain_line, recognise
 from pytest_pinet.lab.node import management
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.model.evidence import EndEvidence

@@ -1,7 +1,8 @@
-"""The program that reads and writes the lock file on a board, over one connection for all requests of a process.
+"""The lock file on a board: the program that reads and writes it, and the fence that compares its owner.
 
-The lock survives a reboot. The heartbeat is in /run, because a write to the card would disturb a measurement, so a
-reboot removes it. No clocks are compared, since a Raspberry Pi has no real-time clock.
+The program has one connection for all requests of a process. The lock survives a reboot. The heartbeat is in /run,
+because a write to the card would disturb a measurement, so a reboot removes it. No clocks are compared, since a
+Raspberry Pi has no real-time clock.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import shlex
 import subprocess
 import threading
 import time
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import LeaseError, SshError
 from pytest_pinet.execution.shell import as_root, own_lines, reason, root_cure
+from pytest_pinet.lab.labgrid.identity import Holding
 
 FOLDER = "/var/lib/pinet-lease"
 RUN = "/run/pinet-lease"
@@ -234,3 +237,33 @@ class Agent:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+REFUSED = 87
+_MARK = "pinet-lease: held by"
+_HOLDER = re.compile(rf"^{_MARK} ?(.*)$", re.MULTILINE)
+
+
+def fence(owner: str) -> str:
+    """Return the start of a command line that goes on only while this owner's line, or no other, is in the lock.
+
+    An empty lock is one that a crash of the board has lost. It needs no root.
+    """
+    own = shlex.quote(owner)
+    return (
+        f'( p={FOLDER} r={RUN}\n{HELD}held; if gone {own} || {{ [ -n "$o" ] && [ "$o" != {own} ]; }};'
+        f' then echo {shlex.quote(_MARK)} "$o" >&2; exit 1; fi ) || exit {REFUSED}\n'
+    )
+
+
+def refusal(name: str, returncode: int, error_text: str) -> LeaseError | None:
+    """Return the error if the fence has refused a command on the board ``name``; else None."""
+    found = _HOLDER.search(error_text) if returncode == REFUSED else None
+    if found is None:
+        return None
+    holding = Holding.of_line(found[1])
+    now = f"and is held by {holding}" if holding is not None else "and no user holds it now"
+    return LeaseError(
+        f"the lock on {name} was lost during the test, {now}: this run changed nothing there any more",
+        "run the test again; a machine that was suspended loses its boards",
+    )

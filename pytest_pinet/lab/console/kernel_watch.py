@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 from pytest_pinet.errors import InvalidMeasurement, KernelError, LabError, PinetError
 from pytest_pinet.execution.shell import Shell, as_root
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind, KernelFinding
 
 _POWER = "check the power supply of {node} and its cable: a board throttles below 4.63 V"
 _PEER = "the kernel of a peer is not under test: repair {node} or the kernel that it boots itself, then repeat"
@@ -95,8 +94,7 @@ def _error_of(finding: KernelFinding, record: ConsoleRecord, under_test: bool, b
         error = KernelError(message)
     else:
         error = LabError(message, _PEER.format(node=finding.node))
-    error.excerpt = record.excerpt(finding)
-    return error
+    return error.with_excerpt(record.excerpt(finding))
 
 
 # The log's own time stamps select the new lines: no change of a clock affects them.

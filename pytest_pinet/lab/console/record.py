@@ -1,4 +1,4 @@
-"""The record of one serial console: its lines with their times, and the kernel findings in them.
+"""The record of one serial console: its lines with their times, and the kernel events in them.
 
 A file holds all lines; the latest lines are also in memory. The console's reading thread feeds the record. The thread
 that runs tests queries it.
@@ -10,14 +10,82 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.console.kernel_log import KernelEventKind, plain_line, recognise
+
+
+class KernelEventKind(StrEnum):
+    """The kinds of kernel events, with their names in messages."""
+
+    PANIC = "kernel panic"
+    OOPS = "kernel oops"
+    HUNG_TASK = "hung task"
+    LOCKUP = "CPU lockup"
+    RCU_STALL = "RCU stall"
+    WATCHDOG = "watchdog timeout"
+    NETDEV_WATCHDOG = "NETDEV WATCHDOG"
+    RESTART = "restart"
+    UNDER_VOLTAGE = "under-voltage"
+    VOLTAGE_NORMAL = "voltage normalised"
+
+    @property
+    def blames_kernel(self) -> bool:
+        """Whether this is a kernel failure. After such an event, the node must not be used for further measurements."""
+        return self not in (KernelEventKind.UNDER_VOLTAGE, KernelEventKind.VOLTAGE_NORMAL)
+
+
+# The leftmost match wins. A lockup, whose line also contains "BUG:", therefore needs its own pattern.
+_PATTERNS = (
+    # kernel/panic.c. The last line, "---[ end Kernel panic - not syncing: ... ]---", is no second panic.
+    (KernelEventKind.PANIC, r"(?<!end )Kernel panic - not syncing"),
+    # kernel/watchdog.c, kernel/workqueue.c
+    (KernelEventKind.LOCKUP, r"soft lockup - CPU#\d+ stuck|hard LOCKUP|BUG: workqueue lockup"),
+    # kernel/rcu/tree_stall.h, tree_exp.h
+    (
+        KernelEventKind.RCU_STALL,
+        r"INFO: rcu_\w+ (?:self-detected stall|detected (?:expedited )?stalls)|rcu_\w+ kthread starved for",
+    ),
+    # kernel/hung_task.c
+    (KernelEventKind.HUNG_TASK, r"INFO: task .+ blocked (?:in I/O wait )?for more than \d+ seconds"),
+    # drivers/watchdog/pretimeout_noop.c, softdog.c. Most hardware watchdogs reset without a message: see RESTART.
+    (KernelEventKind.WATCHDOG, r"watchdog\d*: pretimeout event|softdog: Initiating (?:system reboot|panic)"),
+    # net/sched/sch_generic.c, before and after 6.7
+    (KernelEventKind.NETDEV_WATCHDOG, r"NETDEV WATCHDOG: .*transmit queue \d+ timed out"),
+    # arch/arm64/mm/fault.c, arch/*/kernel/traps.c, lib/bug.c, and all code that prints "BUG: " at the start of a
+    # message
+    (
+        KernelEventKind.OOPS,
+        r"Unable to handle kernel|Internal error: (?:Oops|.*\[#\d+\])|\bOops(?:: .*)? \[#\d+\]|kernel BUG at "
+        r"|(?:^|\] |login: )BUG: (?!\w+ lockup)",
+    ),
+    # arch/arm64/kernel/setup.c, arch/arm/kernel/setup.c: the first line of every boot
+    (KernelEventKind.RESTART, r"\[ *0\.000000\](?:\[ *[TC]\d+\])? Booting Linux on physical CPU"),
+    # drivers/hwmon/raspberrypi-hwmon.c; drivers/firmware/raspberrypi.c before 4.20
+    (KernelEventKind.UNDER_VOLTAGE, r"Under-?voltage detected!|Undervoltage detected!"),
+    (KernelEventKind.VOLTAGE_NORMAL, r"Voltage normali[sz]ed"),
+)
+_ANY = re.compile("|".join(f"(?P<{kind.name}>{pattern})" for kind, pattern in _PATTERNS))
+# CSI and OSC sequences, other escapes, and characters that a terminal does not show.
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def recognise(line: str) -> KernelEventKind | None:
+    """Return the kernel event in this line (as ``plain_line`` returns it), or None, as for nearly all lines."""
+    match = _ANY.search(line)
+    return KernelEventKind[match.lastgroup] if match is not None and match.lastgroup else None
+
+
+def plain_line(raw: bytes) -> str:
+    """Return a line without colours, cursor movements and line end, and with a mark for each invalid UTF-8 sequence."""
+    return _CONTROL.sub("", raw.decode("utf-8", "replace")).rstrip()
+
 
 KEPT_LINES = 2000
 # An excerpt has 50 lines: the line itself, and these numbers of lines before and after it.
@@ -66,8 +134,7 @@ class ConsoleRecord:
 
     def __init__(self, node: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self.node = node
-        # Called in the reading thread for every finding; must be quick.
-        self.on_finding: Callable[[KernelFinding], None] = lambda _: None
+        self._on_finding: Callable[[KernelFinding], None] = lambda _: None
         self.trouble: str | None = None
         self._now = now
         self._lock = threading.Lock()
@@ -83,11 +150,11 @@ class ConsoleRecord:
         self._file: BinaryIO | None = None
         self._open = False
 
-    def keep_in(self, path: Path | None) -> None:
-        """Append all further lines to this file, creating its folder; None keeps the lines in memory only."""
+    def assign(self, node: str, path: Path | None) -> None:
+        """Name the node, and append all further lines to this file, creating its folder (None: only in memory)."""
         with self._lock:
             self._close()
-            self._path = path
+            self.node, self._path = node, path
 
     # -- input ----------------------------------------------------------------------------------------------------
 
@@ -118,6 +185,16 @@ class ConsoleRecord:
         self._open = True
         self.note("console open")
 
+    def lost(self, error: Exception) -> None:
+        """Note that the console server went away, or that the port was unplugged."""
+        self.trouble = f"the console of {self.node} was lost, and nothing is recorded since then: {error}"
+        self.note(f"console lost: {error}")
+
+    def take_trouble(self) -> list[str]:
+        """Return why the console is not recorded any more, if it is not; only once."""
+        trouble, self.trouble = self.trouble, None
+        return [trouble] if trouble is not None else []
+
     def end(self) -> None:
         self._open = False
         self.note("console closed")
@@ -144,7 +221,7 @@ class ConsoleRecord:
         if kind in (KernelEventKind.PANIC, KernelEventKind.RESTART):
             self.panicked = kind is KernelEventKind.PANIC
         self._findings.append(finding)
-        self.on_finding(finding)
+        self._on_finding(finding)
 
     def _write(self, line: ConsoleLine) -> None:
         if self._path is None:
@@ -199,6 +276,19 @@ class ConsoleRecord:
     def under_voltage(self) -> KernelFinding | None:
         """The present under-voltage; None if the kernel reported no under-voltage, or reported its end."""
         return self._under_voltage
+
+    @contextmanager
+    def listening(self, on_finding: Callable[[KernelFinding], None]) -> Iterator[None]:
+        """Call ``on_finding``, which must be quick, in the reading thread for every finding during the block."""
+        self._on_finding = on_finding
+        try:
+            yield
+        finally:
+            self._on_finding = lambda _: None
+
+    def forget_panic(self) -> None:
+        """Note that another system runs, or will be booted unseen."""
+        self.panicked = False
 
     def restarted(self) -> None:
         """Note that the node lost its power. The kernel's last report of an under-voltage is out of date."""

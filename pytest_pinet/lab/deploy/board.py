@@ -1,122 +1,245 @@
-"""A leased node as a board for deployment."""
+"""What deployment needs from a board, and how it changes files there: as root, verified, with space for several builds.
+
+Our commands run one at a time, and to their end even if the connection of the caller is lost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+import hashlib
+import io
+import shlex
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from typing import IO, Any, Protocol
 
-from pytest_pinet.errors import ShutdownError, SshError
-from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Shell, as_root
+from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.errors import LabError
+from pytest_pinet.evidence.counting import is_count
+from pytest_pinet.execution.shell import Completed, Shell, as_root, own_lines, reason
+from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.model.build import Build
 
-if TYPE_CHECKING:
-    from pytest_pinet.lab.console.record import ConsoleRecord
-    from pytest_pinet.lab.ssh import SshShell
-    from pytest_pinet.model.lab import Node
-
-# A session of Raspberry Pi OS may take 2 min to stop (pi-gen issue 836).
-SHUTDOWN_S = 150.0
-GONE_POLL_S, GONE_TIMEOUT_S = 0.3, 3.0
-BEFORE_TIMEOUT_S = 30.0
-_BOOT_ID = "cat /proc/sys/kernel/random/boot_id && sed 's/.*) //' /proc/1/stat | cut -d' ' -f20"
-# How often a board may take a login without an answer of the next boot after it.
-MOST_LOGINS = 50
+# Where a kernel can be booted instead; part of the messages of refusals.
+ELSEWHERE = "a kernel needs a Raspberry Pi, or an emulated board (--lab emulated)"
 
 
-class BoardSession(Protocol):
-    """The part of a node's session that deployment needs."""
+class Refused(Exception):
+    """This board cannot take this build in this way; the text is one sentence.
 
-    node: Node
-    boots: bool
-    warnings: list[str]
-
-    @property
-    def shell(self) -> SshShell: ...
-
-    @property
-    def record(self) -> ConsoleRecord | None: ...
-
-    @property
-    def where_to_look(self) -> str: ...
-
-    @property
-    def has_power(self) -> bool: ...
-
-    @property
-    def lock_for_trial(self) -> Callable[[], None]: ...
-
-    def await_boot(self) -> None: ...
-
-    def reset(self) -> None: ...
-
-    def hang(self) -> None: ...
-
-    def switch_on(self) -> None: ...
-
-    def log_in(self) -> None: ...
-
-    def driver(self, name: str) -> Any: ...
+    ``Deployment.check`` turns it into UnsupportedError.
+    """
 
 
-class LeasedBoard:
-    """The DeployableBoard of a node's session."""
+class FeedingShell(Shell, Protocol):
+    """A shell that can also pass a file to the standard input of a command.
 
-    def __init__(self, session: BoardSession) -> None:
-        self._session = session
-        self.name = session.node.name
-        self.model = session.node.board.name
-        self.boots = session.boots
-        self.has_power = session.has_power
-        self.boot_timeout_s = session.node.boot_timeout_s
-        self.driver = session.driver
-        self.power_off = session.reset
+    ``fence`` is the start of each of its command lines (``lab/board_lock/fence.py``).
+    """
+
+    fence: str
+
+    def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
+        """Run a command like ``run``, with ``source`` as standard input. Raises SshError."""
+
+    def fetch(self, command: str, timeout_s: float) -> bytes:
+        """Return the standard output of a command. Raises LabError if the command fails, and SshError."""
+
+
+class DeployableBoard(Protocol):
+    """A leased board that answers over ssh."""
 
     @property
-    def shell(self) -> SshShell:
-        return self._session.shell
+    def name(self) -> str: ...
 
-    def warn(self, warning: str) -> None:
-        self._session.warnings.append(warning)
+    @property
+    def model(self) -> str:
+        """The name of its model in the catalogue or the lab file."""
+
+    @property
+    def boots(self) -> bool:
+        """Whether the deployment can boot this board."""
+
+    @property
+    def has_power(self) -> bool:
+        """Whether its power can be switched."""
+
+    @property
+    def boot_timeout_s(self) -> float:
+        """How long a boot may take."""
 
     @property
     def record(self) -> ConsoleRecord | None:
-        return self._session.record
+        """The record of what its console printed, or None if nothing records it."""
+
+    @property
+    def shell(self) -> FeedingShell:
+        """The board's shell; only while we are logged in."""
 
     def lock_for_trial(self) -> None:
-        self._session.lock_for_trial()
+        """Take the lock that the guard of a trial reads, on a board without power. Raises LeaseError, SshError."""
 
     def reboot(self, command: str) -> None:
-        session = self._session
-        # A busy board may take long for this answer. Without it, any later one would look like that of the next boot.
-        before = session.shell.run(_BOOT_ID, timeout_s=BEFORE_TIMEOUT_S).stdout.strip()
-        session.shell.run(as_root(f"{{ {command}; }} </dev/null >/dev/null 2>&1 &"))
-        if session.record is not None:
-            session.record.note(command)
-        deadline = Deadline(SHUTDOWN_S)
-        for _ in range(MOST_LOGINS):
-            if not deadline.wait_until(lambda: boot_id(session.shell) != before, GONE_POLL_S):
-                session.hang()
-                message = f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'"
-                raise ShutdownError(message, session.where_to_look)
-            session.await_boot()
-            # The silence may come from a busy system, which goes down after this login. Only an answer of the next boot
-            # counts.
-            if boot_id(session.shell) not in (before, None):
-                return
-        raise SshError(f"{self.name} takes ssh connections, but runs no command", session.where_to_look)
+        """Reboot with this command, without a power cycle, and log in. Raises ConsoleError, SshError, PowerError."""
 
     def power_cycle(self) -> None:
-        self._session.reset()
-        self._session.switch_on()
-        self._session.log_in()
+        """Switch its power off and on, and log in. Raises LabError."""
+
+    def reset(self) -> None:
+        """Shut it down and cut its power; ``power_cycle`` switches it on again. Raises PowerError, ShutdownError."""
+
+    def warn(self, warning: str) -> None:
+        """Show this sentence to the user at the end of the run."""
+
+    def driver(self, name: str) -> Any:
+        """Return the active labgrid driver of this class, or None if the lab has no such driver for this board."""
 
 
-def boot_id(shell: Shell) -> str | None:
-    """Return the id of the boot that answers, or None if there is no answer.
+class DeployTarget(Protocol):
+    """A way to deploy builds. Each way has one file.
 
-    A board in a container has the boot id of its host. Its first process has its own start time.
+    The other methods may be called only after ``check`` accepted the build.
     """
-    try:
-        return shell.run(_BOOT_ID, timeout_s=GONE_TIMEOUT_S).stdout.strip() or None
-    except SshError:
-        return None
+
+    @property
+    def name(self) -> str:
+        """The name of this way in messages."""
+
+    @property
+    def boots(self) -> bool:
+        """Whether ``start`` boots the board."""
+
+    def check(self, build: Build) -> None:
+        """Check whether the board can take this build, without changing anything.
+
+        Raises Refused, ConfigError if the build contradicts the board, BuildError if it is for another processor,
+        SshError.
+        """
+
+    def deploy(self, build: Build) -> None:
+        """Put the files that ``start`` needs onto the board, beside the existing files.
+
+        Raises ChangedBuildError if a file of the build has changed since it was read, LabError, SshError.
+        """
+
+    def start(self, build: Build) -> None:
+        """Make the board run this build. Raises BuildError, LabError."""
+
+
+# Held until the last process of a command has ended. A recovery after a crash waits for such processes.
+LOCK = "/run/pytest-pinet.lock"
+LOCK_TIMEOUT_S = 300
+_BUSY = f"{{ echo 'another command of pinet still runs after {LOCK_TIMEOUT_S} s' >&2; exit 1; }}"
+# The slowest commands make an initramfs or write a card.
+COPY_TIMEOUT_S = 300.0
+# The speed of a slow card over a busy link; an emulated board is not faster.
+LEAST_BYTES_PER_S = 500_000
+BASE_S = 60.0
+SUMS = ".pytest-pinet.sha256"
+Content = BuildSnapshot | bytes
+
+
+def locked(command: str, fence: str) -> str:
+    """Return the command line that becomes root and runs the command while holding our lock.
+
+    The ``fence`` of its shell stands again after the wait, in which the board may have got another holder.
+    """
+    # flock of busybox has no time limit (-w).
+    wait = f"n=0; until flock -n 9; do n=$((n + 1)); [ $n -lt {LOCK_TIMEOUT_S} ] || {_BUSY}; sleep 1; done"
+    return as_root(f"exec 9>>{LOCK} && if command -v flock >/dev/null; then {wait}; fi && {{ {fence}{command}; }}")
+
+
+def run_as_root(shell: FeedingShell, command: str, what: str, timeout_s: float = COPY_TIMEOUT_S) -> None:
+    """Run the command as root under the lock. Raises LabError if the command fails, and SshError."""
+    done = shell.run(locked(command, shell.fence), timeout_s=timeout_s)
+    if done.returncode:
+        why = reason(done.stderr, done.stdout)
+        raise LabError(f"{shell.name} failed to {what}: {why}", f"look at the card of {shell.name}")
+
+
+def free_bytes(line: str) -> int | None:
+    """Return the available bytes from the last line of ``df -kP``, or None if the line has none."""
+    words = line.split()
+    # Filesystem 1024-blocks Used Available Capacity Mounted on
+    return int(words[3]) * 1024 if len(words) >= 6 and is_count(words[3]) else None
+
+
+class DiskSpace:
+    """Reserves space for each accepted build. ``deployed`` holds the keys of the builds that are deployed."""
+
+    def __init__(self) -> None:
+        self.deployed: set[str] = set()
+        self._reserved: dict[str, int] = {}
+
+    def check(
+        self,
+        build: Build,
+        needed: int,
+        left: int | None,
+        what: str,
+        where: str,
+        act: str,
+        alone: bool = False,
+        temporary: int = 0,
+    ) -> None:
+        """Accept ``build`` and reserve ``needed`` of the bytes that are left (None: unknown). Raises Refused.
+
+        For the message: ``what`` takes the space, such as "build new takes"; ``where`` is the place; ``act`` frees
+        space. ``alone``: the build is removed before any other is deployed. ``temporary`` bytes are needed only during
+        its deployment.
+        """
+        reserved = {} if alone else self._reserved
+        others = sum(size for key, size in reserved.items() if key not in {*self.deployed, build.key})
+        whole = needed + temporary
+        if left is not None and whole + others > left and build.key not in self.deployed:
+            beside = f", beside {others / 1e6:.0f} MB of another build" if others else ""
+            raise Refused(f"{what} {whole / 1e6:.0f} MB{beside}, but {where} has only {left / 1e6:.0f} MB left: {act}")
+        self._reserved[build.key] = needed
+
+    def clear(self) -> None:
+        """Forget all builds after their files were removed."""
+        self.deployed.clear()
+        self._reserved.clear()
+
+    def release(self, build: Build) -> None:
+        """Forget a build whose files were removed."""
+        self.deployed.discard(build.key)
+        self._reserved.pop(build.key, None)
+
+
+def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> None:
+    """Put these files, by their path in it, into ``folder``, which is created. Each file is read back and verified.
+
+    Raises ChangedBuildError if a file has changed since the build was read, LabError, SshError.
+    """
+    sums: list[str] = []
+    size = 0
+    with tempfile.TemporaryFile() as stream:
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive:
+            for name, content in files.items():
+                data = content if isinstance(content, bytes) else content.read()
+                sums.append(f"{hashlib.sha256(data).hexdigest()}  {name}\n")
+                size += len(data)
+                _add(archive, name, data)
+            _add(archive, SUMS, "".join(sums).encode())
+        stream.seek(0)
+        timeout_s = BASE_S + size / LEAST_BYTES_PER_S
+        there = shlex.quote(folder)
+        # As root, tar would keep the owners of the files on this machine; a FAT file system cannot store owners.
+        command = (
+            f"mkdir -p {there} && tar -xof - -C {there} && cd {there} && sync && sha256sum -c {SUMS} >/dev/null"
+            f" && rm -f {SUMS}"
+        )
+        done = shell.feed(locked(command, shell.fence), stream, timeout_s)
+    if done.returncode:
+        why = reason(done.stderr) if own_lines(done.stderr) else "a file differs from the file that was sent"
+        raise LabError(
+            f"the upload of {size / 1e6:.0f} MB to {folder} on {shell.name} failed: {why}",
+            f"look at the card of {shell.name}: it may be full, worn, or mounted read-only",
+        )
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), 0o644
+    archive.addfile(entry, io.BytesIO(data))

@@ -22,14 +22,27 @@ from pytest_pinet.builds.matching import require_processor, runs_on
 from pytest_pinet.builds.snapshot import BuildSnapshot
 from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
+from pytest_pinet.lab.deploy.board import (
+    ELSEWHERE,
+    Content,
+    DeployableBoard,
+    DiskSpace,
+    FeedingShell,
+    Refused,
+    run_as_root,
+    upload,
+)
 from pytest_pinet.lab.deploy.boot_file_store import BootFileStore
-from pytest_pinet.lab.deploy.boot_undo import DISARM, DRAFT, journal_of, recover, root_undo, undo_script
 from pytest_pinet.lab.deploy.card import BootReport, Card, read_boot_report, read_card, with_autoboot
-from pytest_pinet.lab.deploy.commands import Content, DiskSpace, run_as_root, upload
-from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, FeedingShell, Refused
-from pytest_pinet.lab.deploy.device_tree_proof import DeviceTreeProof, about_trees, tree_place
-from pytest_pinet.lab.deploy.kernel_file import check_built_in_options, read_kernel
+from pytest_pinet.lab.deploy.kernel_and_tree import (
+    DeviceTreeProof,
+    about_trees,
+    check_built_in_options,
+    read_kernel,
+    tree_place,
+)
 from pytest_pinet.lab.deploy.known_good import (
+    COPY,
     INITRAMFS,
     KERNEL,
     KnownGood,
@@ -40,6 +53,7 @@ from pytest_pinet.lab.deploy.known_good import (
     kernel_name,
     tryboot_text,
 )
+from pytest_pinet.lab.deploy.recovery import DISARM, DRAFT, journal_of, recover, root_undo, undo_script
 from pytest_pinet.lab.deploy.root_files import RootFiles
 from pytest_pinet.lab.deploy.trial_guard import TrialGuard, read_guard
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
@@ -48,8 +62,6 @@ from pytest_pinet.tuning.journal import JournalEntry
 
 # The initramfs with the driver firmware of the build.
 FIRMWARE = "pinet-firmware.cpio"
-# A build without any file or setting: the known-good files in a folder of a build.
-COPY = Build("known-good-copy")
 # The new initramfs may be larger by this factor, because the build has more modules than the known-good one.
 INITRAMFS_GROWTH = 1.5
 SLACK_BYTES = 2_000_000

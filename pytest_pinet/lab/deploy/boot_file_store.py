@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_pinet.errors import LabError, first_line
-from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, FeedingShell
+from pytest_pinet.lab.deploy.board import DeployableBoard, FeedingShell
 from pytest_pinet.lab.ssh import SshShell
 
 MUX, STORAGE = "USBSDMuxDriver", "USBStorageDriver"
@@ -74,7 +74,7 @@ class SdMux(OverSsh):
 
     @contextmanager
     def writing(self) -> Iterator[PartitionAccess]:
-        self._board.power_off()
+        self._board.reset()
         mux = self._board.driver(MUX)
         try:
             with self._mounted(mux, self._board.driver(STORAGE)) as access:

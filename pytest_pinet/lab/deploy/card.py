@@ -15,8 +15,7 @@ from pytest_pinet.builds.config_txt import AUTOBOOT, CMDLINE, CONFIG, plain_pref
 from pytest_pinet.evidence.build import HEX, MARK, PARTS, hexadecimal, marked, parse_notes, split_marked
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import Shell, as_root, reason
-from pytest_pinet.lab.deploy.commands import free_bytes
-from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, Refused
+from pytest_pinet.lab.deploy.board import ELSEWHERE, Refused, free_bytes
 
 # All our files on a boot partition are in this folder or have it in their names.
 OURS = "pytest-pinet"

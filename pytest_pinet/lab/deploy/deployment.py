@@ -17,12 +17,12 @@ from pytest_pinet.errors import (
 )
 from pytest_pinet.evidence.build import read_running
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.lab.deploy.boot import COPY, PLAIN, Booted
+from pytest_pinet.lab.deploy.board import DeployableBoard, DeployTarget, Refused
+from pytest_pinet.lab.deploy.boot import PLAIN, Booted
 from pytest_pinet.lab.deploy.boot_file_store import store_of
-from pytest_pinet.lab.deploy.deploy_target import DeployableBoard, DeployTarget, Refused
-from pytest_pinet.lab.deploy.failed_boot import both_down, fallen_back, healed, other_system
-from pytest_pinet.lab.deploy.identification import Identification
+from pytest_pinet.lab.deploy.known_good import COPY
 from pytest_pinet.lab.deploy.live import Live
+from pytest_pinet.lab.deploy.trial_outcome import Identification, both_down, fallen_back, healed, other_system
 from pytest_pinet.model.build import Build, BuildFileRole, RunningBuild
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.booting import lines_of
@@ -249,8 +249,8 @@ class Deployment:
         try:
             running = self._identified(COPY, self._try(COPY, booted))
         except BuildError as error:
-            failed = LabError(error.message, f"leave out {self.tuning.key}, or choose other values")
-            failed.excerpt = error.excerpt
+            act = f"leave out {self.tuning.key}, or choose other values"
+            failed = LabError(error.message, act).with_excerpt(error.excerpt)
             self._failed[self.tuning], self.tuning = failed, Tuning()
             raise failed from error
         self._came_up.add(self.tuning)

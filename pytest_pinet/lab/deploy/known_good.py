@@ -25,12 +25,14 @@ from pytest_pinet.builds.config_txt import (
 )
 from pytest_pinet.builds.image import Loader
 from pytest_pinet.builds.packed import Unreadable
+from pytest_pinet.lab.deploy.board import Refused
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card
-from pytest_pinet.lab.deploy.deploy_target import Refused
 from pytest_pinet.model.build import MARKER, Build, BuildFileRole, KernelId
 from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 
 KERNEL, INITRAMFS = "vmlinuz", "initrd.img"
+# A build without any file or setting: the known-good files in a folder of a build.
+COPY = Build("known-good-copy")
 HEADER = "# By pytest-pinet: boots a build under test once; every other boot uses config.txt"
 # A kernel that panics must not stay there: after this many seconds it reboots, and the known-good build boots.
 PANIC_WORD = "panic=10"

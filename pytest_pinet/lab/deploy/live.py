@@ -16,9 +16,8 @@ from pytest_pinet.evidence.build import sysctl_path
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.names import misspelled
 from pytest_pinet.execution.shell import as_root, own_lines, reason
+from pytest_pinet.lab.deploy.board import ELSEWHERE, DeployableBoard, Refused, upload
 from pytest_pinet.lab.deploy.card import FIRST_UTS, OURS
-from pytest_pinet.lab.deploy.commands import upload
-from pytest_pinet.lab.deploy.deploy_target import ELSEWHERE, DeployableBoard, Refused
 from pytest_pinet.model.build import Build, BuildFileRole
 from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 

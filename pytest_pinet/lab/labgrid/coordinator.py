@@ -16,8 +16,7 @@ from typing import Any
 
 from pytest_pinet.errors import CoordinatorError, LeaseError, SshError
 from pytest_pinet.execution.tasks import end_other_tasks
-from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, STILL_S, TAG, Heartbeat
-from pytest_pinet.lab.labgrid.identity import Holding, Identity
+from pytest_pinet.lab.labgrid.identity import BEAT_S, STILL_S, TAG, Heartbeat, Holding, Identity
 
 CALL_TIMEOUT_S = 15.0
 # How long the coordinator may be away before its users give up. A restart takes a second or two; the service manager

@@ -22,8 +22,7 @@ from labgrid.remote.generated import labgrid_coordinator_pb2_grpc
 from labgrid.resource.common import ResourceManager
 from labgrid.resource.remote import RemotePlaceManager
 
-from pytest_pinet.lab.labgrid.heartbeat import BEAT_S, TAG, Heartbeat, Watch
-from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.labgrid.identity import BEAT_S, TAG, Heartbeat, Identity, Watch
 from pytest_pinet.lab.labgrid_private import remote_data
 
 _log = logging.getLogger(__name__)

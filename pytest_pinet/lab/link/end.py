@@ -1,22 +1,29 @@
-"""One end of a link: a network device of a leased node, with the changes that use it and their undo."""
+"""One end of a link: its NIC on a leased node, with the changes that use it and their undo, and its answers to ARP."""
 
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from pytest_pinet.errors import LinkError
+from pytest_pinet.errors import InvalidMeasurement, LinkError
+from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.interface import InterfaceState, read_interface
+from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import Shell, as_root, last_line, refused_root, root_cure
-from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.execution.shell import Shell, as_root, last_line, reason, refused_root, root_cure
+from pytest_pinet.execution.undo import UndoStack, at_once
+from pytest_pinet.judge.hardware import Mismatch, compare_board, find, identify
 from pytest_pinet.lab.link.manager import ManagedDevice, Surroundings, parse, reading, routed
 from pytest_pinet.lab.node.management import FoundManagement, check_declared, find_management
 from pytest_pinet.lab.node.management import missing as missing_command
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.model.combination import Endpoint
-from pytest_pinet.model.lab import PortRef
-from pytest_pinet.tuning.journal import JournalEntry
+from pytest_pinet.model.combination import Combination, Endpoint
+from pytest_pinet.model.hardware import FoundBoard
+from pytest_pinet.model.lab import Interface, Node, PortRef
+from pytest_pinet.tuning.journal import FOLDER, JournalEntry
 
 # The commands of the managers take seconds each on a slow board.
 READ_TIMEOUT_S = 30.0
@@ -194,3 +201,137 @@ def _await_as_before(end: End, before: ManagedDevice) -> None:
             f"the link was open: this run did not renew its guard for {guard.lapses_after_s:.0f} s",
             "repeat the measurement; if the runner was suspended, keep it awake",
         )
+
+
+ARP_JOURNAL = FOLDER
+_CONF = "/proc/sys/net/ipv4/conf"
+# 1: answers only for an address of the NIC that received the request. 2: only if the sender is in the same subnet, too.
+_OWN_ONLY = (1, 2)
+# Requests name the best address of the sending NIC, not any address of the node.
+_BEST_ADDRESS = 2
+_ARPHRD_ETHER = "1"
+_IFF_UP = 1
+_FLAGS = re.compile(r"0x[0-9a-f]{1,8}")
+# Prints name, type, flags, arp_ignore and arp_announce of each device. The shell reads the files itself.
+_READ_ARP = (
+    "r() {{ v=; read -r v <$1; printf ' %s' \"${{v:--}}\"; }} 2>/dev/null;"
+    " for d in all $(ls /sys/class/net); do printf %s $d; r /sys/class/net/$d/type; r /sys/class/net/$d/flags;"
+    " r {conf}/$d/arp_ignore; r {conf}/$d/arp_announce; echo; done"
+)
+
+
+@dataclass(frozen=True)
+class _Device:
+    """A network device with its ARP settings. ``may_answer``: it is an Ethernet device and up."""
+
+    name: str
+    may_answer: bool
+    ignore: int
+    announce: int
+
+
+def answer_for_own_addresses(ends: Sequence[End], undo: UndoStack) -> None:
+    """Set ``arp_ignore=1`` on all NICs of a node that are up, and ``arp_announce=2`` on the NICs of ``ends``.
+
+    All ends are of one node, and up. NICs that are not in the lab file can be in the same segment, too. The larger of
+    the values for "all" and for the NIC counts. ``undo`` restores the old values; after a crash, the journal on the
+    node does. Raises LinkError.
+    """
+    shell, own = ends[0].shell, {end.device for end in ends}
+    devices = parse_arp(shell.run(_READ_ARP.format(conf=_CONF)).stdout)
+    every = devices.pop("all", _Device("all", False, 0, 0))
+    old: dict[str, int] = {}
+    new: dict[str, int] = {}
+    for device in devices.values():
+        if (device.may_answer or device.name in own) and max(every.ignore, device.ignore) not in _OWN_ONLY:
+            path = f"{_CONF}/{device.name}/arp_ignore"
+            old[path], new[path] = device.ignore, _OWN_ONLY[0]
+        if device.name in own and max(every.announce, device.announce) < _BEST_ADDRESS:
+            path = f"{_CONF}/{device.name}/arp_announce"
+            old[path], new[path] = device.announce, _BEST_ADDRESS
+    if not new:
+        return
+    what = f"ARP settings of {shell.name}"
+    # A NIC that was unplugged meanwhile has no settings to restore.
+    restore = " && ".join(
+        f"{{ [ ! -e {shlex.quote(path)} ] || {_write_setting(path, value)}; }}" for path, value in old.items()
+    )
+    entry = JournalEntry.new(what, restore, ARP_JOURNAL)
+    undo.add(what, lambda: change(shell, entry.undone()), shell.name)
+    done = shell.run(as_root(f"{entry.kept()} && {' && '.join(_write_setting(*one) for one in new.items())}"))
+    if done.returncode != 0:
+        raise LinkError(
+            f"{shell.name} refused arp_ignore=1 and arp_announce=2, without which its NICs answer for each other: "
+            f"{reason(done.stderr)}",
+            f"on {shell.name}: check that root can write {_CONF} and {ARP_JOURNAL}",
+        )
+
+
+def parse_arp(text: str) -> dict[str, _Device]:
+    """Return the devices that _READ_ARP printed, by name; without devices that have no ARP settings."""
+    found = {}
+    for name, kind, flags, ignore, announce in (words for line in text.splitlines() if len(words := line.split()) == 5):
+        # A device without IPv4 has no such settings.
+        if is_count(ignore) and is_count(announce):
+            is_up = kind == _ARPHRD_ETHER and bool(_FLAGS.fullmatch(flags)) and bool(int(flags, 16) & _IFF_UP)
+            found[name] = _Device(name, is_up, int(ignore), int(announce))
+    return found
+
+
+def _write_setting(path: str, value: int) -> str:
+    return f"echo {value} > {shlex.quote(path)}"
+
+
+# Among the facts of a node that hold until its next boot.
+_KEY = "nics"
+
+
+def with_found_nics(combination: Combination, sessions: Mapping[str, NodeSession]) -> Combination:
+    """Return the combination with the devices that its NICs have now.
+
+    If a node has other NICs than before, or other names for them, all that was known of the node since its boot is
+    forgotten, because it was known by the names.
+
+    Raises InvalidMeasurement for another board than the lab file's, and for a NIC that is gone, that has another driver
+    or that is in another place: its values would stand under the wrong name.
+    """
+    names = [node.name for node in combination.nodes]
+    boards = dict(zip(names, at_once(lambda name: _read_board(sessions[name]), names), strict=True))
+    for node in combination.nodes:
+        for one in compare_board(node, boards[node.name].model):
+            raise _invalid(f"{node.where}: {node.name}", one)
+    nodes = {node.name: with_devices(node, boards[node.name]) for node in combination.nodes}
+    for end in combination.ends:
+        for one in identify(end.node, end.interface, boards[end.node.name])[1]:
+            raise _invalid(f"{end.interface.where}: {end.interface}", one)
+    ends = (
+        Endpoint(nodes[end.node.name], nodes[end.node.name].interface(end.interface.name)) for end in combination.ends
+    )
+    return replace(combination, ends=tuple(ends))
+
+
+def _read_board(session: NodeSession) -> FoundBoard:
+    board = read_board(session.shell)
+    if session.facts.get(_KEY, board.identities) != board.identities:
+        session.facts.clear()
+    session.facts[_KEY] = board.identities
+    return board
+
+
+def _invalid(who: str, one: Mismatch) -> InvalidMeasurement:
+    return InvalidMeasurement(f"{who}: {one.message}: not measured", one.act)
+
+
+def with_devices(node: Node, board: FoundBoard) -> Node:
+    """Return the node with the devices that its NICs have on this board. A NIC that is not found keeps its device."""
+
+    def named(interface: Interface) -> Interface:
+        nic = find(interface, board)
+        return interface if isinstance(nic, Mismatch) else replace(interface, device=nic.device)
+
+    return replace(node, interfaces=tuple(map(named, node.interfaces)))
+
+
+def is_missing(node: Node, interface: Interface, shell: Shell) -> bool:
+    """Return whether the node has no such NIC, or another driver uses it. Raises SshError."""
+    return bool(identify(node, interface, read_board(shell))[1])

@@ -1,21 +1,29 @@
-"""A link: ends that reach each other, and the properties of the path between them."""
+"""A link: ends that reach each other, their addresses, the path between them, and a fresh link-up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import ipaddress
+import zlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_pinet.errors import LinkError
-from pytest_pinet.evidence.interface import InterfaceState
-from pytest_pinet.execution.at_once import at_once
+from pytest_pinet.errors import LabError, LinkError
+from pytest_pinet.evidence.interface import InterfaceState, read_interface
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import last_line
-from pytest_pinet.execution.undo import UndoStack
+from pytest_pinet.execution.undo import UndoStack, at_once
 from pytest_pinet.lab.link import link_checks
-from pytest_pinet.lab.link.addressing import addresses
-from pytest_pinet.lab.link.arp import answer_for_own_addresses
-from pytest_pinet.lab.link.end import End, bring_up, change, check_management, read_surroundings, take, undo_by
-from pytest_pinet.lab.link.nics import with_found_nics
+from pytest_pinet.lab.link.end import (
+    End,
+    answer_for_own_addresses,
+    bring_up,
+    change,
+    check_management,
+    read_surroundings,
+    take,
+    undo_by,
+    with_found_nics,
+)
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
@@ -23,6 +31,40 @@ from pytest_pinet.model.lab import PortRef
 from pytest_pinet.model.link_facts import LinkEnd, LinkFacts
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.tuning import Tuned
+
+# 198.18.0.0/15 is reserved for benchmarks of network devices (RFC 2544) and is not routed on the Internet.
+BENCHMARK_NET = ipaddress.IPv4Network("198.18.0.0/15")
+
+
+def addresses(combination: Combination) -> tuple[ipaddress.IPv4Interface, ...]:
+    """Return one address for each end, from a block chosen by the combination's ends.
+
+    The MAC addresses of the lab file count too: most boards have the same host name, and two desks with equal names may
+    be in one network.
+
+    All segments share one subnet. An end can therefore send ARP requests to other segments without a route, and must
+    get no answer. Only if a node forwards between two segments, each segment has its own subnet.
+    """
+    topology = combination.topology
+    groups = topology.segments if topology.forwards else (tuple(range(topology.ends)),)
+    # Two more, for the network and broadcast addresses.
+    sizes = [_power_of_two(len(group) + 2) for group in groups]
+    block = _power_of_two(sum(sizes))
+    names = [f"{end}{end.interface.mac or ''}" for end in combination.ends]
+    seed = zlib.crc32("-".join(names).encode())
+    base = int(BENCHMARK_NET.network_address) + block * (seed % (BENCHMARK_NET.num_addresses // block))
+    found = {}
+    for group, size in zip(groups, sizes, strict=True):
+        prefix = 32 - (size.bit_length() - 1)
+        for position, end in enumerate(group, start=1):
+            found[end] = ipaddress.IPv4Interface((base + position, prefix))
+        base += size
+    return tuple(found[end] for end in range(topology.ends))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
 
 FORWARDING_TIMEOUT_S = 5.0
 
@@ -61,6 +103,20 @@ class Link:
     def path(self) -> Path:
         return self.facts.path
 
+    def add_tunings(self, outcomes: Sequence[Tuned]) -> None:
+        """Add the outcomes of settings. An earlier value of the same setting is not in force any more."""
+        names = {one.name for one in outcomes}
+        self.tunings = (*(one for one in self.tunings if one.name not in names), *outcomes)
+        self.tried += outcomes
+
+    def describe(self, tunings: tuple[Tuned, ...], combination: Combination) -> None:
+        """Note which settings are in force, and the combination that includes them."""
+        self.tunings, self.combination = tunings, combination
+
+    def read_states(self) -> None:
+        """Read the state of each end again. Raises SshError."""
+        self.states = tuple(read_interface(end.shell, end.device) for end in self.ends)
+
     @property
     def facts(self) -> LinkFacts:
         """The facts for the verdict, as they are now: a tuning may change them."""
@@ -92,9 +148,12 @@ def connect(
     sessions: Mapping[str, NodeSession],
     switches: Mapping[str, ManagedSwitch],
     undo: UndoStack,
+    booted: tuple[Tuned, ...] = (),
+    scale: float = 1.0,
 ) -> Link:
     """Configure the switch ports, give all ends an address and check the link; every change goes into ``undo``.
 
+    ``booted`` has the outcomes of boot tunings. ``scale`` is the share of the full rate at which the link runs.
     Raises LinkError or SwitchError (naming the port) and InvalidMeasurement (wrong board, NIC, speed or duplex).
     """
     combination = with_found_nics(combination, sessions)
@@ -132,7 +191,7 @@ def connect(
     if topology.forwards:
         dut, near, second, far = ends
         set_up_forwarding(dut, near, second, far, undo)
-    return Link(combination, ends, states, dict(switches))
+    return Link(combination, ends, states, dict(switches), booted, [*booted], scale)
 
 
 def _wire(
@@ -216,4 +275,65 @@ def _check_forwarding(near: End, far: End, dut: End) -> None:
     if near.shell.run(f"{ping} -t 1 {far.ip}").returncode == 0:
         raise LinkError(
             f"{near} reaches {far} without {dut.shell.name} in between", "check the cables of these three nodes"
+        )
+
+
+# The first packets are lost until the switch has learnt the MAC addresses again.
+ANSWER_TIMEOUT_S = link_checks.REACH_TIMEOUT_S
+
+
+def can_bounce(link: Link) -> bool:
+    """Return whether the link of the device under test may go down.
+
+    It must stay up if it carries our ssh, is a Wi-Fi association, or has routes.
+    """
+    if link.combination.topology.forwards or link.dut.carries_management:
+        return False
+    facts, key = link.dut.session.facts, f"wireless {link.dut.device}"
+    if key not in facts:
+        facts[key] = read_surroundings(link.dut).wireless
+    return not facts[key]
+
+
+def await_links(link: Link, same: bool = True) -> None:
+    """Wait until every end has a carrier again. With ``same``, its speed and MTU must be unchanged.
+
+    Raises LinkError if a carrier does not come back or a value has changed, InvalidMeasurement for a wrong speed.
+    """
+    deadline = Deadline(link_checks.CARRIER_TIMEOUT_S)
+    for end, state in zip(link.ends, link.states, strict=True):
+        switch = link.switches[end.port.switch]
+        now = link_checks.await_carrier(end, read_interface(end.shell, end.device), switch, deadline)
+        link_checks.check_negotiation(end, now)
+        if same and (now.speed_mbps, now.mtu) != (state.speed_mbps, state.mtu):
+            raise LinkError(
+                f"{end} was {state} and came back as {now} after its link was down",
+                f"look at the kernel log of {end.shell.name}",
+            )
+
+
+def without_carrier(link: Link) -> frozenset[int]:
+    """Return the ends that have no carrier now, by their number. Empty if an end does not answer."""
+    try:
+        states = [read_interface(end.shell, end.device) for end in link.ends]
+    except LabError:
+        return frozenset()
+    return frozenset(index for index, state in enumerate(states) if not state.carrier)
+
+
+def bounce(link: Link) -> None:
+    """Take the link of the device under test down and up. Raises LinkError when it does not come back as it was.
+
+    It is one remote command, so that the link is up again even if the runner is killed meanwhile. The kernel keeps the
+    IPv4 address and its route on a device that is down.
+    """
+    end = link.dut
+    device = end.device
+    change(end.shell, f"ip link set {device} down; ip link set {device} up")
+    await_links(link)
+    ping = f"ping -n -q -c 1 -W 1 -I {device} {link.peer.ip} >/dev/null"
+    if not Deadline(ANSWER_TIMEOUT_S).wait_until(lambda: end.shell.run(ping).returncode == 0):
+        raise LinkError(
+            f"{end} does not reach {link.peer} any more, {ANSWER_TIMEOUT_S:.0f} s after its link was taken down and up",
+            f"look at spanning tree on port {end.port}, and at the kernel log of {end.shell.name}",
         )

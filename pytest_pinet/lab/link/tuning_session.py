@@ -7,21 +7,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pytest_pinet.errors import CapabilityError, LabError
-from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.evidence.nics import read_board
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import link_checks
-from pytest_pinet.lab.link.link import Link
-from pytest_pinet.lab.link.link_cycle import await_links
-from pytest_pinet.lab.link.nics import with_devices
+from pytest_pinet.lab.link.end import with_devices
+from pytest_pinet.lab.link.link import Link, await_links
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.management import cuts_management
 from pytest_pinet.model.tuning import SettingOutcome, Tuned, Tuning
 from pytest_pinet.tuning import booting, change
 from pytest_pinet.tuning.registry import boot_part, in_order, together
-from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingScope
+from pytest_pinet.tuning.setting import NoKnob, Setting, SettingPlace, SettingReading, SettingScope
 
 
 def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
@@ -50,9 +48,7 @@ def apply(link: Link, tuning: Tuning, undo: UndoStack) -> tuple[Tuned, ...]:
         # Check the effect only if all ends have the setting. Else the outcome of the other ends shows the problem.
         everywhere = all(other.outcome.holds for same, _, other in done if same is setting)
         outcomes.append(change.check_effect(setting, place, tuned) if everywhere else tuned)
-    # An earlier value of the same setting is not in force any more.
-    link.tunings = (*(one for one in link.tunings if one.name not in wanted), *outcomes)
-    link.tried += outcomes
+    link.add_tunings(outcomes)
     return tuple(outcomes)
 
 
@@ -60,7 +56,7 @@ def settle(link: Link, bounced: bool) -> None:
     """Read the states of the ends again. With ``bounced``, first wait for links that a setting may have taken down."""
     if bounced:
         await_links(link, same=False)
-    link.states = tuple(read_interface(end.shell, end.device) for end in link.ends)
+    link.read_states()
     if not bounced:
         return
     segments = [[link.ends[index] for index in segment] for segment in link.combination.topology.segments]
@@ -81,13 +77,13 @@ def tuned(link: Link, tuning: Tuning, on_failure: Callable[[str], None]) -> Iter
     bounced = any(setting.disruptive for setting in in_order(dict(tuning.settings)))
     try:
         outcomes = apply(link, tuning, undo)
-        link.combination = replace(combination, tuning=together(combination.tuning, tuning))
+        link.describe(link.tunings, replace(combination, tuning=together(combination.tuning, tuning)))
         yield outcomes
     finally:
         failures = undo.close()
         for failure in failures:
             on_failure(failure)
-        link.tunings, link.combination = before, combination
+        link.describe(before, combination)
         if not failures:
             settle(link, bounced)
     if failures:
@@ -104,7 +100,7 @@ def _booting_at_failure(link: Link, undo: UndoStack) -> change.Register:
                 with doing(f"undo {what}"):
                     step()
             except Exception:
-                sessions[node].reset_due = True
+                sessions[node].require_boot()
                 raise
 
         undo.add(what, or_boot, node)
@@ -136,9 +132,9 @@ def boot_tuned(combination: Combination, sessions: Mapping[str, NodeSession]) ->
     wanted = boot_part(combination.tuning)
     dut = combination.dut
     session = sessions[dut.node.name]
-    for name, other in sessions.items():
-        if name != dut.node.name:
-            _boot_with(other, name, Tuning())
+    for other in sessions.values():
+        if other is not session:
+            _boot_with(other, Tuning())
 
     def place(device: str) -> SettingPlace:
         return SettingPlace(session.shell, device, str(dut), dut.node.name)
@@ -148,10 +144,9 @@ def boot_tuned(combination: Combination, sessions: Mapping[str, NodeSession]) ->
         nics = with_devices(dut.node, read_board(session.shell)).interfaces
         before = {nic.name: booting.found(place(nic.device), wanted) for nic in nics}
         try:
-            _boot_with(session, dut.node.name, wanted)
+            _boot_with(session, wanted, before)
         except NoKnob as why:
             return tuple(booting.unsupported(dut.node.name, wanted, str(why)))
-        session.boot_before = before
     if not wanted:
         return ()
     # A boot can change the names of NICs.
@@ -159,8 +154,11 @@ def boot_tuned(combination: Combination, sessions: Mapping[str, NodeSession]) ->
     return tuple(booting.read_back(place(nic.device), wanted, session.boot_before.get(nic.name, {})))
 
 
-def _boot_with(session: NodeSession, name: str, wanted: Tuning) -> None:
+def _boot_with(
+    session: NodeSession, wanted: Tuning, before: Mapping[str, Mapping[str, SettingReading]] | None = None
+) -> None:
     if session.boot_tuning == wanted:
         return
+    name = session.node.name
     with doing(f"boot {name} with {wanted.key}" if wanted else f"boot {name} without its boot tuning"):
-        session.boot_with(wanted)
+        session.boot_with(wanted, before)

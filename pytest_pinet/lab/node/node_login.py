@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
+from pytest_pinet.lab.console.record import KernelEventKind
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.management import ManagementMode
@@ -47,13 +47,15 @@ class NoAnswer(Exception):
 
 
 class NodeLogin:
-    """Logs in to one node. ``strategy`` is its PiStrategy."""
+    """Logs in to one node. ``strategy`` is its PiStrategy.
 
-    def __init__(self, node: Node, strategy: PiStrategy) -> None:
+    ``fence`` returns the start of each command line on the node (lab/board_lock/agent.py).
+    """
+
+    def __init__(self, node: Node, strategy: PiStrategy, fence: Callable[[], str] = lambda: "") -> None:
         self._node = node
         self._strategy = strategy
-        # Returns the start of each command line on the node (lab/board_lock/fence.py).
-        self.fence: Callable[[], str] = lambda: ""
+        self._fence = fence
 
     @property
     def where_to_look(self) -> str:
@@ -81,7 +83,7 @@ class NodeLogin:
 
     def no_answer(self, trouble: LabError, error: Exception, *silent: str) -> NoAnswer:
         """Return the reason for a node's silence: ``trouble``, or a kernel panic if the console shows one."""
-        from pytest_pinet.lab.console.login import BootPanic
+        from pytest_pinet.lab.console.drivers import BootPanic
 
         # The panic is removed from the record, because it ends with the next boot.
         record = self._record
@@ -90,7 +92,7 @@ class NodeLogin:
             line = str(panics[0]) if panics else first_line(error.__cause__ or error)
             trouble = ConsoleError(f"kernel panic on {self._node.name} while it booted, {line}", trouble.act)
         if record is not None:
-            trouble.excerpt = record.excerpt(panics[0]) if panics else record.tail()
+            trouble = trouble.with_excerpt(record.excerpt(panics[0]) if panics else record.tail())
             record.take()
         return NoAnswer(trouble, frozenset(silent))
 
@@ -103,7 +105,7 @@ class NodeLogin:
         """Log in on the serial console, and return the time since the boot."""
         from pexpect import TIMEOUT
 
-        from pytest_pinet.lab.console.login import BootPanic
+        from pytest_pinet.lab.console.drivers import BootPanic
 
         name, act = self._node.name, self.where_to_look
         try:
@@ -123,7 +125,7 @@ class NodeLogin:
             raise ConsoleError(f"no login over the serial console of {name}: {why}", act) from error
 
     def _console_shell(self) -> SshShell:
-        from pytest_pinet.lab.console.serial_driver import PiSerialDriver
+        from pytest_pinet.lab.console.drivers import PiSerialDriver
         from pytest_pinet.lab.node.console_shell import ConsoleShell
 
         line = self._strategy.console
@@ -163,7 +165,4 @@ class NodeLogin:
         service = ssh.networkservice
         login = ssh.username or service.username
         prefix = ["ssh", "-x", *ssh.ssh_prefix, "-p", str(service.port), "-l", login, service.address, "--"]
-        shell = SshShell(self._node.name, prefix)
-        shell.fence = self.fence()
-        shell.patience = self._node.patience
-        return shell
+        return SshShell(self._node.name, prefix, self._fence(), self._node.patience)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pytest_pinet.errors import CoordinatorError, LabError, LeaseError, QuarantineError, first_line
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.lab.lease import Leases
+from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.lease import Leases, TrialLocks
 from pytest_pinet.lab.node.kinds import session_of
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.node.trial_locks import TrialLocks
 from pytest_pinet.lab.places import Places
 from pytest_pinet.model.lab import Node
 
@@ -28,6 +28,8 @@ LONGEST_REASON = 500
 class NodePool:
     """Returns nodes that are ready, and keeps them booted until they are given back.
 
+    ``places`` keeps their leases, and ``targets`` makes their labgrid targets; ``close`` closes both.
+
     If a node cannot be brought up, it is quarantined for the rest of the run. Later requests for it fail at once,
     without waiting for the same deadlines again. ``folder`` is the folder of the run. It gets the records of the
     consoles (``console/NODE.log``) and shares the quarantine among all workers of the run.
@@ -36,14 +38,14 @@ class NodePool:
     def __init__(
         self,
         places: Places,
-        make_target: Callable[[Node], object],
+        targets: Targets,
         on_wait: Callable[[str], None],
-        locks: TrialLocks,
         folder: Path | None = None,
     ) -> None:
-        self._make_target = make_target
+        self.places = places
+        self._targets = targets
         self._on_wait = on_wait
-        self._locks = locks
+        self._locks = TrialLocks(places, targets, on_wait)
         self._sessions: dict[str, NodeSession] = {}
         self._consoles = folder / "console" if folder is not None else None
         self._quarantine = Quarantine(folder / "quarantine" if folder is not None else None)
@@ -70,13 +72,14 @@ class NodePool:
             self.leases.acquire(places, timeout_s)
         # Another worker may have quarantined a node while this process waited for the lease.
         self._check_service(wanted)
-        sessions = [self._session(node) for node in wanted]
+        sessions = [self.session(node) for node in wanted]
         for session in sessions:
             # Kernel problems on the console of an idle node, since its last test.
             for finding in session.take_unreported() if session.ready else ():
                 self.warnings.append(f"rebooted {finding.node} because of {finding.kind} between two tests {finding}")
-                session.reset_due = True
-            session.reset_due |= reset
+                session.require_boot()
+            if reset:
+                session.require_boot()
         fresh = [session for session in sessions if session.reset_due or not session.ready]
         # Switch all nodes off before the first is switched on again, so that their off times overlap.
         for step in _STEPS:
@@ -101,14 +104,18 @@ class NodePool:
             if reason is not None:
                 raise QuarantineError(f"{node.name} is skipped for the rest of this run: {reason}")
 
-    def _session(self, node: Node) -> NodeSession:
+    def session(self, node: Node) -> NodeSession:
+        """Return the session of a leased node. Raises ConfigError or CoordinatorError if labgrid makes no target."""
         if node.place not in self._sessions:
-            session = self._sessions[node.place] = session_of(node, self._make_target, self._on_wait)
-            self._locks.attach(session)
+            session = self._sessions[node.place] = session_of(node, self._targets, self._on_wait, self._locks)
             if session.record is not None:
-                session.record.node = node.name
-                session.record.keep_in(self._consoles / f"{node.name}.log" if self._consoles is not None else None)
+                session.record.assign(node.name, self._consoles / f"{node.name}.log" if self._consoles else None)
         return self._sessions[node.place]
+
+    @property
+    def address(self) -> str:
+        """The address of labgrid's coordinator."""
+        return self._targets.address
 
     def lost(self, nodes: Iterable[Node]) -> list[str]:
         """Return the names of the nodes that are no longer leased to us. Their power is not switched."""
@@ -132,7 +139,7 @@ class NodePool:
         """Log out of a node that stopped answering. Its next user logs in again, or reboots it (``reset``: a crash)."""
         self._leave([node.place])
         if reset and node.place in self._sessions:
-            self._sessions[node.place].reset_due = True
+            self._sessions[node.place].require_boot()
 
     def take_warnings(self) -> list[str]:
         """Return the warnings for the user since the last call, and clear them."""
@@ -163,7 +170,7 @@ class NodePool:
             try:
                 session.reboot_at_release()
             except Exception as error:
-                self._locks.leave_to_guard(session)
+                self._locks.leave_to_guard(session.node)
                 self.warnings.append(f"could not reboot {session.node.name}: {first_line(error)}")
         self._locks.release(leaving)
 
@@ -186,6 +193,14 @@ class NodePool:
         sessions = [self._sessions[place] for place in places if place in self._sessions]
         lost = set(self.lost(session.node for session in sessions))
         return [session for session in sessions if session.node.name not in lost]
+
+    def close(self) -> None:
+        """End all connections, after the nodes were given back."""
+        try:
+            self._targets.close()
+        finally:
+            self._locks.close()
+            self.places.close()
 
 
 class Quarantine:

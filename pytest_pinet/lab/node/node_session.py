@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_pinet.errors import ConsoleError, LabError, SshError, UnsupportedError, first_line
+from pytest_pinet.errors import ConsoleError, LabError, ShutdownError, SshError, UnsupportedError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.console.record import ConsoleRecord, KernelFinding
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind, KernelFinding
+from pytest_pinet.lab.lease import TrialLocks
 from pytest_pinet.lab.node.guard import Guard, stop_all
 from pytest_pinet.lab.node.node_login import NoAnswer, NodeLogin, answer_timeout_s
-from pytest_pinet.lab.node.shutdown import Shutdown
+from pytest_pinet.lab.node.shutdown import BEFORE_TIMEOUT_S, BOOT_ID, GONE_POLL_S, SHUTDOWN_S, Shutdown, boot_id
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.tuning import Tuning
@@ -23,10 +23,22 @@ if TYPE_CHECKING:
     from pytest_pinet.lab.deploy.deployment import Deployment
 
 
+# How often a board may take a login without an answer of the next boot after it.
+MOST_LOGINS = 50
+
+
+def strategy_of(target: Any) -> Any:
+    """Return the strategy of a labgrid target, which is a PiStrategy (``labgrid/targets.py`` checks it)."""
+    from labgrid.strategy import Strategy
+
+    return target.get_driver(Strategy, activate=False)
+
+
 class NodeSession:
-    """The labgrid target of one node, from the lease of its place until it is left.
+    """The labgrid target of one node, from the lease of its place until it is left; a DeployableBoard.
 
     ``switch_on`` comes first, so that several nodes boot at the same time, then ``log_in``. ``leave`` undoes both.
+    ``announce`` takes a sentence that the user must read at once. ``locks`` has the locks for trial boots.
     """
 
     # Whether this session can boot the node.
@@ -34,17 +46,19 @@ class NodeSession:
     # What was tried when a silent node stays silent.
     last_attempt = "also after a power cycle"
 
-    def __init__(self, node: Node, target: Any) -> None:
-        from labgrid.strategy import Strategy
-
+    def __init__(
+        self,
+        node: Node,
+        target: Any,
+        announce: Callable[[str], None] = lambda _: None,
+        locks: TrialLocks | None = None,
+    ) -> None:
         self.node = node
         self.target = target
-        # Takes a sentence that the user must read at once.
-        self.announce: Callable[[str], None] = lambda _: None
-        # Takes the lock on the board that the guard of a trial reads. Raises LeaseError, SshError.
-        self.lock_for_trial: Callable[[], None] = lambda: None
-        self.strategy = target.get_driver(Strategy, activate=False)
-        self.login = NodeLogin(node, self.strategy)
+        self.announce = announce
+        self._locks = locks
+        self.strategy = strategy_of(target)
+        self.login = NodeLogin(node, self.strategy, self._fence)
         # None until the power switch was read.
         self._found_off: bool | None = None
         self._boot: Deadline | None = None
@@ -56,7 +70,7 @@ class NodeSession:
         # Whether the node was booted for this lease and has not been used since.
         self.fresh = False
         # The settings that were read before the boot tuning, by interface, then by setting.
-        self.boot_before: dict[str, dict[str, SettingReading]] = {}
+        self.boot_before: Mapping[str, Mapping[str, SettingReading]] = {}
         self._deployment: Deployment | None = None
         # The errors of boot tunings with which the node did not come up, for all leases of this run.
         self._failed_tunings: dict[Tuning, LabError] = {}
@@ -71,13 +85,40 @@ class NodeSession:
         self.warnings.append(warning)
 
     @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def model(self) -> str:
+        return self.node.board.name
+
+    @property
+    def boot_timeout_s(self) -> float:
+        return self.node.boot_timeout_s
+
+    def _fence(self) -> str:
+        return self._locks.fence(self.node) if self._locks is not None else ""
+
+    def lock_for_trial(self) -> None:
+        """Take the lock on the board that the guard of a trial reads. Raises LeaseError, SshError."""
+        if self._locks is not None:
+            self._locks.hold(self.node, self.shell)
+
+    def require_boot(self) -> None:
+        """Make the next use boot the node, even if it has power."""
+        self.reset_due = True
+
+    def begin_use(self) -> None:
+        """Note that the boot of this lease is used now."""
+        self.fresh = False
+
+    @property
     def deployment(self) -> Deployment:
         """Deploys builds under test on this node."""
         if self._deployment is None:
-            from pytest_pinet.lab.deploy.board import LeasedBoard
             from pytest_pinet.lab.deploy.deployment import Deployment
 
-            self._deployment = Deployment(LeasedBoard(self), self._failed_tunings)
+            self._deployment = Deployment(self, self._failed_tunings)
         return self._deployment
 
     @property
@@ -147,7 +188,7 @@ class NodeSession:
 
     def hang(self) -> None:
         """Note that the running system hangs, so that its power may be cut without a shutdown."""
-        self._shutdown.silent |= {"console", "ssh"}
+        self._shutdown.is_silent("console", "ssh")
         self._shell = None
 
     def _begin_shutdown(self) -> None:
@@ -225,6 +266,32 @@ class NodeSession:
         self.strategy.await_boot()
         self._connect_in_time()
 
+    def reboot(self, command: str) -> None:
+        """Reboot with this command, without a power cycle, and log in. Raises ConsoleError, SshError, ShutdownError."""
+        # A busy board may take long for this answer. Without it, any later one would look like that of the next boot.
+        before = self.shell.run(BOOT_ID, timeout_s=BEFORE_TIMEOUT_S).stdout.strip()
+        self.shell.run(as_root(f"{{ {command}; }} </dev/null >/dev/null 2>&1 &"))
+        if self.record is not None:
+            self.record.note(command)
+        deadline = Deadline(SHUTDOWN_S)
+        for _ in range(MOST_LOGINS):
+            if not deadline.wait_until(lambda: boot_id(self.shell) != before, GONE_POLL_S):
+                self.hang()
+                message = f"{self.name} did not shut down within {SHUTDOWN_S:.0f} s after '{command}'"
+                raise ShutdownError(message, self.where_to_look)
+            self.await_boot()
+            # The silence may come from a busy system, which goes down after this login. Only an answer of the next boot
+            # counts.
+            if boot_id(self.shell) not in (before, None):
+                return
+        raise SshError(f"{self.name} takes ssh connections, but runs no command", self.where_to_look)
+
+    def power_cycle(self) -> None:
+        """Switch the power off and on, and log in. Raises LabError."""
+        self.reset()
+        self.switch_on()
+        self.log_in()
+
     def _connect_in_time(self) -> None:
         try:
             self._connect(self.node.boot_timeout_s)
@@ -252,9 +319,7 @@ class NodeSession:
         except NoAnswer as silence:
             again = silence.error
             message = f"{again.message} ({self.last_attempt})"
-            error = type(again)(message, again.act)
-            error.excerpt = again.excerpt
-            raise error from silence
+            raise type(again)(message, again.act).with_excerpt(again.excerpt) from silence
         self._undo_leftovers()
         if boot is not None:
             self.warnings.append(f"{self.node.name} came up only after a second power cycle: {first.message}")
@@ -277,13 +342,12 @@ class NodeSession:
 
     def _remove_left_build(self) -> bool:
         """Remove the build of a crashed process; return whether the node still runs that build. Raises SshError."""
-        from pytest_pinet.lab.deploy.board import LeasedBoard
         from pytest_pinet.lab.deploy.boot_file_store import Tftp
         from pytest_pinet.lab.deploy.recovery import put_back
 
-        board, server = LeasedBoard(self), None
+        server = None
         try:
-            server = Tftp(board).access() if Tftp.serves(board) else None
+            server = Tftp(self).access() if Tftp.serves(self) else None
         except LabError as error:
             self.warnings.append(f"could not look for boot files that an interrupted run left: {error.message}")
         try:
@@ -321,9 +385,10 @@ class NodeSession:
             return False
         return stale
 
-    def boot_with(self, tuning: Tuning) -> None:
+    def boot_with(self, tuning: Tuning, before: Mapping[str, Mapping[str, SettingReading]] | None = None) -> None:
         """Boot the node with exactly these settings, unless it runs with them.
 
+        ``before`` has the settings that were read before, by interface, then by setting; it becomes ``boot_before``.
         Raises NoKnob if the node cannot boot for a trial; LabError, also if it does not come up with them.
         """
         if self.boot_tuning == tuning:
@@ -336,19 +401,20 @@ class NodeSession:
             # If the node is logged in, it has come up without the settings.
             self.reset_due = not self.ready
             raise
+        self.boot_before = before or {}
 
     def _connect(self, timeout_s: float) -> None:
         try:
             self._shell = self.login.log_in(timeout_s)
         except NoAnswer as silence:
-            self._shutdown.silent |= silence.silent
+            self._shutdown.is_silent(*silence.silent)
             raise
         self._boot = None
         self._shutdown.clear()
         if self.record is not None:
             # The restart on the record is the boot that we waited for.
             self.record.take([KernelEventKind.RESTART])
-            self.record.panicked = False
+            self.record.forget_panic()
 
     def take_unreported(self) -> list[KernelFinding]:
         """Return the kernel problems on the console that were not reported to any test; the record forgets them."""
@@ -363,10 +429,7 @@ class NodeSession:
     def take_warnings(self) -> list[str]:
         """Return the warnings for the user since the last call, and clear them."""
         warnings, self.warnings = self.warnings, []
-        if self.record is not None and self.record.trouble is not None:
-            warnings.append(self.record.trouble)
-            self.record.trouble = None
-        return warnings
+        return warnings + (self.record.take_trouble() if self.record is not None else [])
 
     def begin_leave(self) -> None:
         """Remove our files, and request the halt of a node that was found off, so that nodes shut down together.
@@ -394,7 +457,7 @@ class NodeSession:
                     self._power_off()
                 elif self._cut or self._shutdown.begun:
                     # An interrupted reset.
-                    self._power_cycle()
+                    self._leave_on()
                     self.reset_due = False
                 else:
                     self.reset_due |= bool(self._stale)
@@ -411,16 +474,16 @@ class NodeSession:
         try:
             if due and self.strategy.node_power.is_on() is not False:
                 try:
-                    self._power_cycle()
+                    self._leave_on()
                 finally:
                     self._forget()
                     self.strategy.invalidate()
         finally:
             if self.record is not None:
                 # The next user may boot the node unseen.
-                self.record.panicked = False
+                self.record.forget_panic()
 
-    def _power_cycle(self) -> None:
+    def _leave_on(self) -> None:
         """Leave the node on for its next user. A halted board comes back by power only."""
         self._power_off()
         try:

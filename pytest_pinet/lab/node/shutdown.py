@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.errors import LabError, ShutdownError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.execution.shell import as_root, last_line, root_cure
+from pytest_pinet.execution.shell import Shell, as_root, last_line, root_cure
 from pytest_pinet.execution.trace import doing
-from pytest_pinet.lab.console.kernel_log import KernelEventKind, recognise
-from pytest_pinet.lab.console.record import ConsoleRecord
-from pytest_pinet.lab.deploy.board import SHUTDOWN_S
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind, recognise
 from pytest_pinet.lab.ssh import SshShell
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.labgrid.strategy import PiStrategy
 
+# A session of Raspberry Pi OS may take 2 min to stop (pi-gen issue 836).
+SHUTDOWN_S = 150.0
+GONE_POLL_S, GONE_TIMEOUT_S = 0.3, 3.0
+BEFORE_TIMEOUT_S = 30.0
+BOOT_ID = "cat /proc/sys/kernel/random/boot_id && sed 's/.*) //' /proc/1/stat | cut -d' ' -f20"
 # In the background, because `sync` may take long, and the answer must leave before the connection ends. sudo ends what
 # it started on a terminal (HUP).
 COMMAND = (
@@ -63,7 +66,7 @@ class Shutdown:
         self._halted_at: datetime | None = None
         self._broken = ""
         # The ways that gave no answer since the last boot, so that they need not be tried again.
-        self.silent: set[str] = set()
+        self._silent: set[str] = set()
 
     @property
     def begun(self) -> bool:
@@ -73,14 +76,18 @@ class Shutdown:
     def _record(self) -> ConsoleRecord | None:
         return self._strategy.record
 
+    def is_silent(self, *ways: str) -> None:
+        """Note that these ways, "console" or "ssh", give no answer."""
+        self._silent.update(ways)
+
     def begin(self, shell: SshShell | None, patience_s: float) -> None:
         """Request the halt over ssh, or on the console, where the login may take ``patience_s``.
 
         A node that gives no answer in any way hangs, and ``begun`` stays false. Raises ShutdownError if the node
         answers, but refuses the request.
         """
-        from pytest_pinet.lab.console.login import LoginRefused
-        from pytest_pinet.lab.labgrid.ssh_driver import SshRefused
+        from pytest_pinet.lab.console.drivers import LoginRefused
+        from pytest_pinet.lab.labgrid.strategy import SshRefused
 
         if self.begun or (self._record is not None and self._record.panicked):
             return
@@ -94,7 +101,7 @@ class Shutdown:
                     if isinstance(error, LoginRefused | SshRefused):
                         # It does not hang.
                         refused = error
-                    self.silent.add(way)
+                    self._silent.add(way)
                     continue
                 if status:
                     why = said.strip().splitlines()[-1:] or [f"exit status {status}"]
@@ -113,9 +120,9 @@ class Shutdown:
         if shell is not None:
             self._shell = shell
             yield "shell", self._by_ssh
-        if self._strategy.has_login and "console" not in self.silent:
+        if self._strategy.has_login and "console" not in self._silent:
             yield "console", lambda command: self._by_console(command, patience_s)
-        if "ssh" not in self.silent and shell is None:
+        if "ssh" not in self._silent and shell is None:
             yield "ssh", self._by_new_ssh
 
     def _by_ssh(self, command: str) -> tuple[int, str]:
@@ -172,7 +179,7 @@ class Shutdown:
         """Forget the shutdown after the power was cut, or after the node came up."""
         self._deadline = self._shell = self._silent_since = self._halted_at = None
         self._broken = ""
-        self.silent.clear()
+        self._silent.clear()
 
     def _is_over(self) -> bool:
         record = self._record
@@ -189,7 +196,7 @@ class Shutdown:
 
     def _is_silent(self, record: ConsoleRecord | None) -> bool:
         now = time.monotonic()
-        if record is not None and "console" not in self.silent and record.quiet_s < SILENT_S / 2:
+        if record is not None and "console" not in self._silent and record.quiet_s < SILENT_S / 2:
             self._silent_since = None
             return False
         if now >= self._next_probe:
@@ -211,3 +218,14 @@ class Shutdown:
         except SshError:
             return False
         return True
+
+
+def boot_id(shell: Shell) -> str | None:
+    """Return the id of the boot that answers, or None if there is no answer.
+
+    A board in a container has the boot id of its host. Its first process has its own start time.
+    """
+    try:
+        return shell.run(BOOT_ID, timeout_s=GONE_TIMEOUT_S).stdout.strip() or None
+    except SshError:
+        return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from pytest_pinet.errors import SwitchError
 from pytest_pinet.execution.deadline import Deadline
-from pytest_pinet.lab.queue import contention
+from pytest_pinet.lab import contention
 from pytest_pinet.lab.switch import snmp_tables as mib
 from pytest_pinet.lab.switch.snmp_client import Oid, Refusal, SnmpClient, Unsigned, Value
 

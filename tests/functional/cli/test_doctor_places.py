@@ -11,6 +11,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.examine import CHECKS, run
 from pytest_pinet.doctor.finding import Finding, Status, lines
+from pytest_pinet.doctor.node_checks import check_coordinator
 from tests.support.labgrid_server import LabgridServer, labgrid_server
 
 LAB = """\
@@ -39,7 +40,7 @@ def places_free(server: LabgridServer, folder: Path) -> list[Finding]:
     lab = load(file)
     bench = Bench(lab, list(lab.nodes.values()), lambda text: None)
     try:
-        bench.connect()
+        check_coordinator(bench)
         ((_, found),) = run([check for check in CHECKS if check.name == "places free"], bench)
         return found
     finally:

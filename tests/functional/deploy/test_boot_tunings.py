@@ -9,8 +9,8 @@ import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import BuildError, LabError, UnsupportedError
-from pytest_pinet.lab.deploy.boot import COPY
 from pytest_pinet.lab.deploy.deployment import Deployment
+from pytest_pinet.lab.deploy.known_good import COPY
 from pytest_pinet.lab.deploy.recovery import put_back
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.registry import read_tuning

@@ -9,10 +9,10 @@ import pytest
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.evidence.build import read_running
-from pytest_pinet.lab.deploy.boot_modules import read_boot_needs
 from pytest_pinet.lab.deploy.card import read_boot_report, read_card
 from pytest_pinet.lab.deploy.deployment import Deployment
 from pytest_pinet.lab.deploy.recovery import Leftover, put_back
+from pytest_pinet.lab.deploy.root_files import read_boot_needs
 from pytest_pinet.tuning.journal import replay
 from tests.support import build_files as made
 from tests.support.card_board import KNOWN_RELEASE, KNOWN_VERSION, CardBoard, card_board

@@ -23,9 +23,8 @@ from pytest_pinet.errors import (
     UnsupportedError,
 )
 from pytest_pinet.evidence.build import read_running
-from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.deployment import Deployment
-from pytest_pinet.lab.deploy.recovery import put_back
+from pytest_pinet.lab.deploy.recovery import put_back, undo_script
 from pytest_pinet.model.build import Build
 from tests.support import build_files as made
 from tests.support.card_board import KNOWN_RELEASE, KNOWN_VERSION, CardBoard, card_board

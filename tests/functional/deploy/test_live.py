@@ -152,7 +152,7 @@ class NamespaceBoard:
     def power_cycle(self) -> None:
         raise AssertionError
 
-    power_off = power_cycle
+    reset = power_cycle
 
     def lock_for_trial(self) -> None:
         """Take no lock: its power can be switched."""

@@ -14,9 +14,9 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.packed import deb_data, unpacked
 from pytest_pinet.emulated import image, prepare
 from pytest_pinet.emulated.rootfs import SYSTEMD
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.deploy.root_files import MAKING_GROWTH
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.session import LabSession
 from tests.support.debian_release import card_of, packages_of
 from tests.support.emulated_gate import NEEDS, emulated_session
 
@@ -60,7 +60,7 @@ def with_systemd(text: str) -> str:
 
 
 @pytest.fixture(scope="module", params=["", "trixie"], ids=["of this machine", "trixie"])
-def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabAccess]:
     """Yield a session on boards of the release of Debian of this machine, or of another one."""
     with ExitStack() as stack:
         if request.param:
@@ -70,8 +70,8 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def node(lab: LabSession) -> Iterator[NodeSession]:
-    (session,) = lab._pool.get([lab.lab.nodes["virt-1"]], 240.0)
+def node(lab: LabAccess) -> Iterator[NodeSession]:
+    (session,) = lab.pool.get([lab.lab.nodes["virt-1"]], 240.0)
     yield session
     session.deployment.start(None)
     assert not session.deployment.take_back()

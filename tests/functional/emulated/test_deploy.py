@@ -12,8 +12,8 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.emulated.image import kernel_package
 from pytest_pinet.errors import BuildError, ConfigError, LabError
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.tuning import SettingOutcome, Tuning
 from pytest_pinet.tuning import booting
@@ -32,15 +32,15 @@ PANIC = "rdinit=/nope root=mtd0 panic=2"
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabAccess]:
     with emulated_session(tmp_path_factory.mktemp("deploy")) as session:
         yield session
 
 
 @pytest.fixture
-def node(lab: LabSession) -> Iterator[NodeSession]:
+def node(lab: LabAccess) -> Iterator[NodeSession]:
     """Yield a board that runs its known-good build. Afterwards it must run it again, without another build on it."""
-    (session,) = lab._pool.get([lab.lab.nodes[NODE]], 60.0)
+    (session,) = lab.pool.get([lab.lab.nodes[NODE]], 60.0)
     yield session
     # Check whether it still runs a build that is no longer installed.
     assert not session.deployment.take_back()
@@ -102,7 +102,7 @@ def test_a_module_is_replaced_over_the_console(tmp_path_factory: pytest.TempPath
 
     folder = tmp_path_factory.mktemp("serial")
     with emulated_session(folder, over_the_console) as session:
-        (node,) = session._pool.get([session.lab.nodes[NODE]], 60.0)
+        (node,) = session.pool.get([session.lab.nodes[NODE]], 60.0)
         assert type(node.shell).__name__ == "ConsoleShell"
         path = node.shell.run("modinfo -n e1000e").stdout.strip()
         (folder / Path(path).name).write_bytes(node.shell.fetch(f"cat {path}", 60.0))
@@ -189,9 +189,9 @@ def test_a_boot_tuning_holds_for_one_boot_and_is_undone_by_an_ordinary_reboot(no
 
 
 @pytest.mark.slow
-def test_the_device_tree_of_a_build_is_found_in_the_running_one(lab: LabSession, tmp_path: Path) -> None:
+def test_the_device_tree_of_a_build_is_found_in_the_running_one(lab: LabAccess, tmp_path: Path) -> None:
     # The firmware of raspi3b loads a device tree from the card, and QEMU edits it.
-    (pi,) = lab._pool.get([lab.lab.nodes["raspi3b"]], 300.0)
+    (pi,) = lab.pool.get([lab.lab.nodes["raspi3b"]], 300.0)
     name, old, new = "bcm2837-rpi-3-b.dtb", b"usb424,ec00", b"usb424,ec0f"
     data = pi.shell.fetch(f"cat /boot/firmware/{name}", 60.0)
     assert data.count(old) == 1

@@ -15,9 +15,9 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.config.labfile import load
 from pytest_pinet.execution.shell import as_root
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.deploy.trial_guard import LOG
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.session import LabSession
 from tests.support.emulated_desk import EmulatedDesk, emulated_desk, is_as_found
 from tests.support.emulated_gate import NEEDS
 from tests.support.gate_project import wait_until
@@ -129,11 +129,11 @@ def test_a_build_that_does_not_come_up(desk: EmulatedDesk, file: Path, name: str
 
 
 def test_a_kernel_that_hangs_is_reset_by_the_watchdog(desk: EmulatedDesk, file: Path, tmp_path: Path) -> None:
-    session = LabSession(load(file), Identity.of_this_process(), 60.0, lambda _: None)
+    session = LabAccess(load(file), Identity.of_this_process(), 60.0, lambda _: None)
     (tmp_path / "build.yaml").write_text("name: hangs\ncmdline: quiet\n")
     build = load_build(str(tmp_path / "build.yaml"))
     try:
-        (node,) = session._pool.get([session.lab.nodes[BOARD]], 60.0)
+        (node,) = session.pool.get([session.lab.nodes[BOARD]], 60.0)
         node.deployment.check(build)
         assert "A watchdog and panic=10 bring its known-good build back" in node.deployment.risk(build)
         assert "quiet" in node.deployment.start(build).cmdline.split()

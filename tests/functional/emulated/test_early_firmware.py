@@ -62,7 +62,7 @@ def test_a_driver_in_the_initramfs_loads_the_firmware_of_the_build(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with emulated_session(tmp_path_factory.mktemp("firmware"), with_e100) as lab:
-        (node,) = lab._pool.get([lab.lab.nodes[NODE]], 60.0)
+        (node,) = lab.pool.get([lab.lab.nodes[NODE]], 60.0)
         (tmp_path / "init").write_text(own_init())
         with (tmp_path / "init").open("rb") as source:
             made = node.shell.feed(MAKE, source, 120.0)

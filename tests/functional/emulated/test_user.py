@@ -15,8 +15,8 @@ from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.node_checks import check_root
 from pytest_pinet.errors import ShutdownError
 from pytest_pinet.execution.shell import as_root
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.session import LabSession
 from tests.support.emulated_gate import NEEDS, emulated_gate, emulated_session
 
 pytestmark = [pytest.mark.slow, pytest.mark.emulated, *NEEDS]
@@ -27,14 +27,14 @@ RULES = f"pi ALL=(ALL) PASSWD: ALL\\npi ALL=(ALL) NOPASSWD: /usr/bin/rm {LOCKED}
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSession]:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabAccess]:
     with emulated_session(tmp_path_factory.mktemp("user")) as session:
         yield session
 
 
 @pytest.fixture
-def node(lab: LabSession) -> NodeSession:
-    (session,) = lab._pool.get([lab.lab.nodes[NODE]], 60.0)
+def node(lab: LabAccess) -> NodeSession:
+    (session,) = lab.pool.get([lab.lab.nodes[NODE]], 60.0)
     return session
 
 
@@ -81,10 +81,10 @@ def test_a_user_without_sudo_is_named_and_keeps_the_power(node: NodeSession) -> 
         node.reset_due = True
 
 
-def test_power_is_cut_after_the_halt(node: NodeSession, lab: LabSession) -> None:
+def test_power_is_cut_after_the_halt(node: NodeSession, lab: LabAccess) -> None:
     assert node.record is not None
     before = node.record.number
-    (again,) = lab._pool.get([lab.lab.nodes[NODE]], 60.0, reset=True)
+    (again,) = lab.pool.get([lab.lab.nodes[NODE]], 60.0, reset=True)
     assert again.ready
     lines = [line.text for line in node.record._lines if line.number > before]
     halted = next(number for number, text in enumerate(lines) if "reboot: Power down" in text)

@@ -30,9 +30,9 @@ other_work._read_here = lambda: None
 # The doctor clears no board with a busy processor. All nodes share the processors of the test machine.
 ON_A_BUSY_MACHINE = """
 from pytest_pinet.cli import main
-from pytest_pinet.doctor import noise
+from pytest_pinet.doctor import disturbances
 
-noise.BUSY_SHARE = 1.0
+disturbances.BUSY_SHARE = 1.0
 main()
 """
 BROKEN = "pi3b-1"

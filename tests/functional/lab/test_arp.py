@@ -17,7 +17,8 @@ from pytest_pinet.errors import LinkError
 from pytest_pinet.evidence.interface import read_interface
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import arp, link, link_checks
+from pytest_pinet.lab.link import end as end_module
+from pytest_pinet.lab.link import link, link_checks
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
@@ -77,7 +78,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(arp, "JOURNAL", str(tmp_path / "undo"))
+    monkeypatch.setattr(end_module, "JOURNAL", str(tmp_path / "undo"))
     file = tmp_path / "four.yaml"
     file.write_text(LAB)
     lab = load(file)

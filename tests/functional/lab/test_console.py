@@ -13,8 +13,7 @@ from labgrid.step import steps
 
 from pytest_pinet.catalogue.load import load
 from pytest_pinet.errors import ConfigError, ConsoleError, PowerError, Where
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind
 from pytest_pinet.lab.labgrid import power
 from pytest_pinet.lab.node import node_login
 from pytest_pinet.lab.node.node_session import NodeSession
@@ -60,7 +59,7 @@ def texts(file: Path) -> list[str]:
 def test_the_console_is_recorded_from_power_on(new_board: NewBoard, tmp_path: Path) -> None:
     board = new_board(BOOT)
     record = record_of(board)
-    record.keep_in(tmp_path / "pi1.log")
+    record.assign("pi1", tmp_path / "pi1.log")
     board.strategy.switch_on()
     wait_until("the boot", lambda: "Run /sbin/init" in record.tail())
     board.console.say("\n[    5.0] NETDEV WATCHDOG: eth0 (macb): transmit queue 0 timed out\n")
@@ -111,7 +110,7 @@ def test_output_of_an_earlier_boot_is_not_taken_for_an_answer(new_board: NewBoar
 
 
 def test_a_flood_is_recorded_and_unread_output_is_bounded(new_board: NewBoard) -> None:
-    from pytest_pinet.lab.console.serial_driver import LARGEST_BACKLOG
+    from pytest_pinet.lab.console.drivers import LARGEST_BACKLOG
 
     board = new_board()
     board.target.activate(board.serial)

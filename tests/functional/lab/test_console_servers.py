@@ -13,9 +13,9 @@ from labgrid.util.ssh import sshmanager
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConsoleError
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.session import LabSession
 from pytest_pinet.virtual.namespaces import NetNamespace
 from tests.support.board_stand_in import Board, Console
 from tests.support.gate_project import wait_until
@@ -192,8 +192,8 @@ def test_a_node_on_the_machine_of_an_isolated_exporter(
         session = open_session(server, key)
         stack.callback(session.close)
         node = session.lab.nodes["pi"]
-        session._pool.leases.acquire([node.place], 20)
-        found = NodeSession(node, session._targets.make(node))
+        session.pool.leases.acquire([node.place], 20)
+        found = NodeSession(node, session.pool._targets.make(node))
         # ssh refuses a machine that it does not know.
         known_hosts = tmp_path / "known_hosts"
         with pytest.raises(ConsoleError, match=r"-> check that `ssh \S+` works here without a question"):
@@ -209,10 +209,10 @@ def test_a_node_on_the_machine_of_an_isolated_exporter(
         found.strategy.invalidate()
 
 
-def open_session(server: LabgridServer, key: Path) -> LabSession:
+def open_session(server: LabgridServer, key: Path) -> LabAccess:
     file = server.folder / "lab.yaml"
     file.write_text(LAB.format(address=server.address, key=key))
-    return LabSession(load(file), Identity.of_this_process("main"), 20, lambda _: None)
+    return LabAccess(load(file), Identity.of_this_process("main"), 20, lambda _: None)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="runs sshd")
@@ -227,8 +227,8 @@ def test_a_serial_device_of_an_exporter(server: LabgridServer, tmp_path: Path) -
         session = open_session(server, make_keys(tmp_path))
         stack.callback(session.close)
         node = session.lab.nodes["pi"]
-        session._pool.leases.acquire([node.place], 20)
-        strategy = NodeSession(node, session._targets.make(node)).strategy
+        session.pool.leases.acquire([node.place], 20)
+        strategy = NodeSession(node, session.pool._targets.make(node)).strategy
         strategy.transition("booted")
         assert "Run /sbin/init as init process" in strategy.record.tail()
         strategy.invalidate()

@@ -15,14 +15,14 @@ from typing import IO
 import pytest
 
 from pytest_pinet.errors import LeaseError
+from pytest_pinet.lab import contention
+from pytest_pinet.lab.contention import exclusive
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.queue import contention, wait_budget
-from pytest_pinet.lab.queue.contention import exclusive
 
 # Acquires the domains, reports it, and releases them on command.
 MEASURER = """
 import sys
-from pytest_pinet.lab.queue.contention import exclusive
+from pytest_pinet.lab.contention import exclusive
 from pytest_pinet.lab.labgrid.identity import Identity
 key, domains, run = sys.argv[1:]
 identity = Identity.of_this_process("gw1", run)
@@ -165,7 +165,7 @@ def test_a_worker_of_the_same_run_may_measure_for_longer_than_we_wait_for_others
 def test_a_hanging_worker_of_the_same_run_is_an_error(
     measurer: Measurer, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wait_budget, "SIBLING_S", 0.6)
+    monkeypatch.setattr(contention, "SIBLING_S", 0.6)
     holder = measurer("bus", RUN)
     assert says(holder) == "measuring"
     started = time.monotonic()

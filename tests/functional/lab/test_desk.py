@@ -11,14 +11,13 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import BuildError, LeaseError, SshError
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.board_lock import locks as board_locks
 from pytest_pinet.lab.board_lock.agent import BEAT_FILE
-from pytest_pinet.lab.deploy import board as deploy_board
 from pytest_pinet.lab.deploy.trial_guard import PATH
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.node import node_login, unpowered
+from pytest_pinet.lab.node import kinds, node_login, shutdown
 from pytest_pinet.lab.node.node_session import NodeSession
-from pytest_pinet.lab.session import LabSession
 from tests.support.card_board import CardBoard
 from tests.support.card_desk import desk_file, lock_of, obedient_board
 from tests.support.changed_node import change_node
@@ -41,15 +40,15 @@ def told() -> list[str]:
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_login, "SSH_TIMEOUT_S", 1.0)
-    monkeypatch.setattr(unpowered, "STEP_S", 1.0)
-    monkeypatch.setattr(unpowered, "silence_of", lambda _: 1.0)
-    monkeypatch.setattr(unpowered, "HAND_S", 5.0)
-    monkeypatch.setattr(deploy_board, "GONE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(kinds, "STEP_S", 1.0)
+    monkeypatch.setattr(kinds, "silence_of", lambda _: 1.0)
+    monkeypatch.setattr(kinds, "HAND_S", 5.0)
+    monkeypatch.setattr(shutdown, "GONE_TIMEOUT_S", 1.0)
 
 
 @pytest.fixture
-def lab(board: CardBoard, tmp_path: Path, told: list[str]) -> Iterator[LabSession]:
-    session = LabSession(load(desk_file(tmp_path, board)), Identity.of_this_process(), 5.0, told.append)
+def lab(board: CardBoard, tmp_path: Path, told: list[str]) -> Iterator[LabAccess]:
+    session = LabAccess(load(desk_file(tmp_path, board)), Identity.of_this_process(), 5.0, told.append)
     try:
         yield session
     finally:
@@ -58,9 +57,9 @@ def lab(board: CardBoard, tmp_path: Path, told: list[str]) -> Iterator[LabSessio
 
 
 @pytest.fixture
-def get(lab: LabSession) -> Callable[..., NodeSession]:
+def get(lab: LabAccess) -> Callable[..., NodeSession]:
     def get(reset: bool = False) -> NodeSession:
-        (session,) = lab._pool.get([lab.lab.nodes["pi"]], 5.0, reset)
+        (session,) = lab.pool.get([lab.lab.nodes["pi"]], 5.0, reset)
         return session
 
     return get
@@ -126,14 +125,14 @@ def test_a_board_that_stays_silent_is_named(
     board: CardBoard,
     get: Callable[..., NodeSession],
     told: list[str],
-    lab: LabSession,
+    lab: LabAccess,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = get()
     change_node(session, boot_timeout_s=1.0)
-    monkeypatch.setattr(unpowered, "HAND_S", 1.0)
-    board.power_off()
-    lab._pool.distrust(session.node)
+    monkeypatch.setattr(kinds, "HAND_S", 1.0)
+    board.reset()
+    lab.pool.distrust(session.node)
     with pytest.raises(SshError, match=r"pi does not answer over ssh: .*after the request to unplug it") as caught:
         get()
     assert caught.value.act == "connect a screen or a serial console to pi to see why"
@@ -149,7 +148,7 @@ def start_trial(session: NodeSession, folder: Path) -> None:
 
 
 def test_the_lock_is_removed_only_after_the_trial_has_ended(
-    board: CardBoard, get: Callable[..., NodeSession], lab: LabSession, tmp_path: Path
+    board: CardBoard, get: Callable[..., NodeSession], lab: LabAccess, tmp_path: Path
 ) -> None:
     start_trial(get(), tmp_path)
     boots = len(board.booted_by)
@@ -160,7 +159,7 @@ def test_the_lock_is_removed_only_after_the_trial_has_ended(
 
 
 def test_the_guard_gets_a_board_that_does_not_reboot_at_its_release(
-    board: CardBoard, get: Callable[..., NodeSession], lab: LabSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    board: CardBoard, get: Callable[..., NodeSession], lab: LabAccess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(board_locks, "BEAT_S", 0.2)
     start_trial(get(), tmp_path)
@@ -169,7 +168,7 @@ def test_the_guard_gets_a_board_that_does_not_reboot_at_its_release(
     reboot.write_text("#!/bin/sh\n")
     with monkeypatch.context() as impatient:
         # Only here, because the reboot that works may take longer on a busy machine.
-        impatient.setattr(unpowered, "SHUTDOWN_S", 1.0)
+        impatient.setattr(kinds, "SHUTDOWN_S", 1.0)
         lab.keep_only(())
     (warning,) = lab.take_warnings()
     assert warning == "could not reboot pi: pi did not shut down within 1 s after a request to reboot"
@@ -194,9 +193,9 @@ def test_a_board_at_a_coordinator_has_the_lock_during_a_trial(
         text = desk_file(tmp_path, board).read_text().replace("pi: {board", f"pi: {{place: {place}, board")
         file = tmp_path / "rack.yaml"
         file.write_text(f"options: {{coordinator_address: '{server.address}'}}\n{text}")
-        session = LabSession(load(file), Identity.of_this_process(), 5.0, told.append)
+        session = LabAccess(load(file), Identity.of_this_process(), 5.0, told.append)
         try:
-            (node,) = session._pool.get([session.lab.nodes["pi"]], 5.0)
+            (node,) = session.pool.get([session.lab.nodes["pi"]], 5.0)
             assert not lock_of(board).exists()
             start_trial(node, tmp_path)
             owner = lock_of(board).read_text()

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.labfile import load
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.board_lock import locks as board_locks
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.lease import Leases
 from pytest_pinet.lab.places import open_places
-from pytest_pinet.lab.session import LabSession
 from tests.support.card_board import CardBoard
 from tests.support.card_desk import desk_file, lock_of, obedient_board
 from tests.support.gate_project import wait_until
@@ -33,7 +33,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import LabError
 from pytest_pinet.lab.board_lock import locks
 from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.session import LabSession
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.ssh import SshShell
 
 lab, build, text = sys.argv[1:]
@@ -47,9 +47,9 @@ def suspend_and_send(self, command, *rest):
     return send(self, command, *rest)
 
 SshShell._run = suspend_and_send
-session = LabSession(load(lab), Identity.of_this_process(), 20.0, print)
+session = LabAccess(load(lab), Identity.of_this_process(), 20.0, print)
 try:
-    (node,) = session._pool.get([session.lab.nodes["pi"]], 20.0)
+    (node,) = session.pool.get([session.lab.nodes["pi"]], 20.0)
     node.deployment.start(load_build(build))
     print("the build runs")
 except LabError as error:
@@ -116,9 +116,9 @@ def test_a_suspended_run_changes_nothing_on_a_board_that_another_run_holds(
         leases.release(leases.held)
         places.close()
     # The next user finds and removes what the suspended run had written before.
-    session = LabSession(lab, Identity.of_this_process(), 20.0, lambda _: None)
+    session = LabAccess(lab, Identity.of_this_process(), 20.0, lambda _: None)
     try:
-        (node,) = session._pool.get([lab.nodes["pi"]], 20.0)
+        (node,) = session.pool.get([lab.nodes["pi"]], 20.0)
         assert "same=1" not in node.shell.run("cat /proc/cmdline").stdout
     finally:
         session.close()

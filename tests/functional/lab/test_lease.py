@@ -11,10 +11,9 @@ from threading import Timer
 import pytest
 
 from pytest_pinet.errors import CoordinatorError, LeaseError
+from pytest_pinet.lab import contention
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
-from pytest_pinet.lab.labgrid.heartbeat import TAG
-from pytest_pinet.lab.labgrid.identity import Identity
-from pytest_pinet.lab.queue import wait_budget
+from pytest_pinet.lab.labgrid.identity import TAG, Identity
 from tests.support.labgrid_server import PLACES, LabgridServer, await_holding, connected, labgrid_server, leases, runner
 
 
@@ -192,7 +191,7 @@ def test_a_worker_of_the_same_run_may_hold_a_place_for_longer_than_we_wait_for_o
 def test_a_worker_of_the_same_run_that_never_releases_is_an_error(
     server: LabgridServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wait_budget, "SIBLING_S", 0.8)
+    monkeypatch.setattr(contention, "SIBLING_S", 0.8)
     with connected(server, "gw0", "r1") as one, connected(server, "gw1", "r1") as other:
         theirs, own = leases(one), leases(other)
         theirs.acquire(["pi1"], 5)

@@ -13,7 +13,7 @@ from pytest_pinet.errors import CoordinatorError, LeaseError
 from pytest_pinet.lab import lease as lease_module
 from pytest_pinet.lab.labgrid import coordinator as coordinator_module
 from pytest_pinet.lab.labgrid.coordinator import Coordinator
-from pytest_pinet.lab.labgrid.heartbeat import TAG
+from pytest_pinet.lab.labgrid.identity import TAG
 from pytest_pinet.lab.lease import Leases
 from tests.support.gate_project import wait_until
 from tests.support.labgrid_server import SERVED, LabgridServer, await_loss, connected, labgrid_server, leases

@@ -17,7 +17,8 @@ from pytest_pinet.errors import CapabilityError, LinkError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import link, link_cycle, tuning_session
+from pytest_pinet.lab.link import link, tuning_session
+from pytest_pinet.lab.link import link as link_module
 from pytest_pinet.lab.node import guard
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
@@ -325,7 +326,7 @@ def test_a_declared_shared_port_is_kept_where_it_is(bench: Bench) -> None:
     switch = bench.switch = KeepingSwitch(bench.fixed, FixedSwitch(), bench.journal)
     opened = bench.connect()
     assert bench.left.addresses() == ["192.168.1.7/24", str(opened.ends[0].address)]
-    assert not link_cycle.can_bounce(opened)
+    assert not link_module.can_bounce(opened)
     # Only the port of the other end may be touched, and no port is moved.
     assert (switch.kept, switch.wired) == ([(frozenset({"p2"}), frozenset({"p1"}))], [])
     with pytest.raises(

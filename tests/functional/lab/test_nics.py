@@ -19,7 +19,8 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.lab.link import arp, link
+from pytest_pinet.lab.link import end as end_module
+from pytest_pinet.lab.link import link
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
@@ -124,7 +125,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(arp, "JOURNAL", str(tmp_path / "undo"))
+    monkeypatch.setattr(end_module, "JOURNAL", str(tmp_path / "undo"))
     found = Bench(tmp_path)
     namespaces = [shell.namespace for shell in (found.switch, *found.shells.values())]
     for namespace in namespaces:

@@ -6,16 +6,14 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConsoleError, CoordinatorError, LabError, LeaseError, SshError
-from pytest_pinet.lab.labgrid.coordinator import Coordinator
+from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.labgrid.identity import Identity
 from pytest_pinet.lab.node import node_login
-from pytest_pinet.lab.session import LabSession
 from pytest_pinet.model.combination import Combination, Endpoint
 from tests.support.gate_project import BIN, GateLab, wait_until
 
@@ -23,7 +21,7 @@ from tests.support.gate_project import BIN, GateLab, wait_until
 pytestmark = pytest.mark.filterwarnings("ignore:unhandled exception during event notification")
 
 PLACES = ("pi3b-1", "pi3b-2")
-Connect = Callable[..., tuple[LabSession, Combination]]
+Connect = Callable[..., tuple[LabAccess, Combination]]
 
 
 @pytest.fixture
@@ -31,9 +29,9 @@ def connect(gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """Open sessions on the gate's lab with a modified copy of its lab file. Afterwards the nodes are off."""
     for name, value in gate_lab.environment.items():
         monkeypatch.setenv(name, value)
-    opened: list[LabSession] = []
+    opened: list[LabAccess] = []
 
-    def make(*replacements: tuple[str, str]) -> tuple[LabSession, Combination]:
+    def make(*replacements: tuple[str, str]) -> tuple[LabAccess, Combination]:
         text = gate_lab.text_without_launcher()
         for old, new in replacements:
             assert text.count(old) == 1, old
@@ -41,14 +39,13 @@ def connect(gate_lab: GateLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         file = tmp_path / f"lab{len(opened)}.yaml"
         file.write_text(text)
         lab = load(file)
-        opened.append(LabSession(lab, Identity.of_this_process("main"), 3, lambda _: None))
+        opened.append(LabAccess(lab, Identity.of_this_process("main"), 3, lambda _: None))
         ends = [Endpoint(lab.nodes[name], lab.nodes[name].interface("onboard")) for name in PLACES]
         return opened[-1], Combination.pair(*ends)
 
     yield make
     for session in opened:
-        if not cast(Coordinator, session._places).loop.is_closed():
-            session.close()
+        session.close()
     for place in gate_lab.holders():
         alice(gate_lab, place, "release", "--kick")
     gate_lab.switch_power(False, *PLACES)
@@ -61,9 +58,9 @@ def alice(gate_lab: GateLab, place: str, *command: str) -> None:
     subprocess.run(argv, env=environment, check=True, timeout=30, capture_output=True)
 
 
-def groups(session: LabSession) -> set[int | None]:
+def groups(session: LabAccess) -> set[int | None]:
     """Return the VLANs of the switch ports of both nodes."""
-    return {session._switch("sw1").state(port).vlan for port in ("p1", "p3")}
+    return {session.switch("sw1").state(port).vlan for port in ("p1", "p3")}
 
 
 def booted_at(gate_lab: GateLab, node: str) -> str:

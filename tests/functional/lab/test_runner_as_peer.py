@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -14,7 +15,6 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.lab.labgrid.targets import Targets
 from pytest_pinet.lab.node.kinds import RunnerSession
 from pytest_pinet.lab.node.node_pool import NodePool
-from pytest_pinet.lab.node.trial_locks import TrialLocks
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic
@@ -47,8 +47,7 @@ def pool(tmp_path: Path) -> Iterator[NodePool]:
         raise AssertionError("the runner has no target")
 
     with labgrid_server(tmp_path) as server, connected(server) as coordinator:
-        locks = TrialLocks(coordinator, cast(Targets, None), lambda _: None)
-        pool = NodePool(coordinator, no_target, lambda _: None, locks, tmp_path)
+        pool = NodePool(coordinator, cast(Targets, SimpleNamespace(make=no_target)), lambda _: None, tmp_path)
         yield pool
         pool.keep_only(())
         assert pool.take_warnings() == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.doctor import clock, hardware, links, node_checks, noise
+from pytest_pinet.doctor import disturbances, hardware, links, node_checks
 from pytest_pinet.doctor.finding import Status
 from pytest_pinet.evidence.interface import InterfaceState
 from pytest_pinet.lab.switch.switchport import PortState
@@ -48,7 +48,7 @@ def with_nic(board: FoundBoard, device: str, **values: Any) -> FoundBoard:
 
 @pytest.mark.parametrize("node", BOARDS)
 def test_a_board_that_matches_the_lab_file_is_ok(bench: Lab, node: str) -> None:
-    (found,) = hardware.judge(bench.nodes[node], BOARDS[node])
+    (found,) = hardware.judge_board(bench.nodes[node], BOARDS[node])
     assert found.status is Status.OK
 
 
@@ -68,7 +68,7 @@ def test_a_board_that_matches_the_lab_file_is_ok(bench: Lab, node: str) -> None:
     ],
 )
 def test_a_difference_from_the_lab_file_is_wrong(bench: Lab, node: str, board: FoundBoard, message: str) -> None:
-    (found,) = hardware.judge(bench.nodes[node], board)
+    (found,) = hardware.judge_board(bench.nodes[node], board)
     assert found.status is Status.WRONG
     assert found.message.startswith(message)
     assert found.act
@@ -76,14 +76,14 @@ def test_a_difference_from_the_lab_file_is_wrong(bench: Lab, node: str, board: F
 
 def test_bus_speeds_of_a_board_that_counts_instructions_are_not_compared(bench: Lab) -> None:
     slow = with_nic(PI4, "eth1", usb_mbps=12)
-    assert [one.status for one in hardware.judge(bench.nodes["one"], slow)] == [Status.WRONG]
-    (one,) = hardware.judge(replace(bench.nodes["one"], clock="virtual"), slow)
+    assert [one.status for one in hardware.judge_board(bench.nodes["one"], slow)] == [Status.WRONG]
+    (one,) = hardware.judge_board(replace(bench.nodes["one"], clock="virtual"), slow)
     assert one.status is Status.OK
 
 
 def test_a_new_board_without_a_model_is_unknown(bench: Lab) -> None:
     node = bench.nodes["one"]
-    (found,) = hardware.judge(replace(node, board=replace(node.board, name="mine", model=None)), PI4)
+    (found,) = hardware.judge_board(replace(node, board=replace(node.board, name="mine", model=None)), PI4)
     assert found.status is Status.UNKNOWN
     assert found.message == (
         "it is a 'Raspberry Pi 4 Model B Rev 1.4'; board mine of the lab file has no `model:` to compare with"
@@ -104,7 +104,7 @@ def test_an_advice_names_only_ports_that_the_board_has(
         ),
         "eth1": FoundNic("eth1", driver="ax88179_178a", bus="usb", usb_mbps=usb_mbps),
     }
-    found = hardware.judge(load(file).nodes["one"], FoundBoard(f"Raspberry Pi {model} Rev 1.2", nics))
+    found = hardware.judge_board(load(file).nodes["one"], FoundBoard(f"Raspberry Pi {model} Rev 1.2", nics))
     (act,) = [one.act for one in found if one.message.startswith(f"eth1 runs at USB {usb_mbps} Mbit/s")]
     assert ("USB 3" in act) is blue
     assert "another port" in act
@@ -114,7 +114,7 @@ def test_a_board_without_device_tree_and_bus_is_unknown(bench: Lab) -> None:
     node = bench.nodes["one"]
     interfaces = tuple(replace(interface, drivers=("veth",)) for interface in node.interfaces)
     board = FoundBoard(None, {device: FoundNic(device, driver="veth") for device in ("eth0", "eth1")})
-    found = hardware.judge(replace(node, interfaces=interfaces), board)
+    found = hardware.judge_board(replace(node, interfaces=interfaces), board)
     assert {finding.status for finding in found} == {Status.UNKNOWN}
     assert [finding.message for finding in found] == [
         "the board has no device tree, so its model is unknown",
@@ -206,20 +206,22 @@ def test_iperf3_versions_must_be_supported_and_comparable() -> None:
 )
 def test_a_slow_processor_or_a_wrong_clock_is_reported(bench: Lab, old: str, new: str, message: str) -> None:
     node = bench.nodes["one"]
-    assert clock.judge(node, clock.parse(CLOCK, 1000.1, 1000.3)) == []
-    (found,) = clock.judge(node, clock.parse(CLOCK.replace(old, new), 1000.1, 1000.3))
+    assert disturbances.judge_clock(node, disturbances.parse_clock(CLOCK, 1000.1, 1000.3)) == []
+    (found,) = disturbances.judge_clock(node, disturbances.parse_clock(CLOCK.replace(old, new), 1000.1, 1000.3))
     assert (found.status, found.message) == (Status.WRONG, message)
     assert found.act
 
 
 def test_a_node_without_flags_and_cpufreq_is_unknown(bench: Lab) -> None:
-    (found,) = clock.judge(bench.nodes["one"], clock.parse("throttled=\ntime=1000.2\n", 1000.1, 1000.3))
+    (found,) = disturbances.judge_clock(
+        bench.nodes["one"], disturbances.parse_clock("throttled=\ntime=1000.2\n", 1000.1, 1000.3)
+    )
     assert (found.status, found.message) == (Status.UNKNOWN, "no throttling flags (no vcgencmd), no cpufreq")
 
 
 def test_powersave_is_accepted_if_the_hardware_controls_the_clock(bench: Lab) -> None:
     text = CLOCK.replace("cpufreq-dt", "intel_pstate").replace("ondemand", "powersave").replace("tree=1\n", "")
-    assert clock.judge(bench.nodes["one"], clock.parse(text, 1000.1, 1000.3)) == []
+    assert disturbances.judge_clock(bench.nodes["one"], disturbances.parse_clock(text, 1000.1, 1000.3)) == []
 
 
 QUIET = """\
@@ -237,19 +239,19 @@ eth1 0 0
 
 def test_traffic_and_a_busy_processor_without_a_measurement_are_reported(bench: Lab) -> None:
     node = bench.nodes["one"]
-    found = noise.parse(QUIET)
+    found = disturbances.parse_noise(QUIET)
     assert found is not None
     assert found.busy == pytest.approx(2 / 394)
     assert found.octets == {"eth0": (800.0, 100.0), "eth1": (0.0, 0.0)}
-    assert noise.judge(node, found) == []
-    loud = noise.parse(QUIET.replace("eth0 1800 600", "eth0 1801000 600").replace("cpu  101", "cpu  201"))
-    assert [f.message for f in noise.judge(node, loud)] == [
+    assert disturbances.judge_noise(node, found) == []
+    loud = disturbances.parse_noise(QUIET.replace("eth0 1800 600", "eth0 1801000 600").replace("cpu  101", "cpu  201"))
+    assert [f.message for f in disturbances.judge_noise(node, loud)] == [
         "its processor is 21% busy while nothing is measured",
         "eth0 receives 14.4 Mbit/s and sends 800 bit/s while nothing is measured",
     ]
-    assert [f.message.split()[0] for f in noise.judge(node, loud, paced=False)] == ["eth0"]
-    assert noise.judge(node, noise.parse("nothing"))[0].status is Status.UNKNOWN
+    assert [f.message.split()[0] for f in disturbances.judge_noise(node, loud, paced=False)] == ["eth0"]
+    assert disturbances.judge_noise(node, disturbances.parse_noise("nothing"))[0].status is Status.UNKNOWN
     # 0.1 % of a gigabit are 125 kB/s. For a link at a tenth this is much more than 0.1 %.
-    some = noise.parse(QUIET.replace("eth0 1800 600", "eth0 51000 600"))
-    assert noise.judge(node, some) == []
-    assert "eth0 receives" in noise.judge(node, some, scale=0.1)[0].message
+    some = disturbances.parse_noise(QUIET.replace("eth0 1800 600", "eth0 51000 600"))
+    assert disturbances.judge_noise(node, some) == []
+    assert "eth0 receives" in disturbances.judge_noise(node, some, scale=0.1)[0].message

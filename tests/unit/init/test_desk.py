@@ -15,7 +15,7 @@ from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.login import Login
 from pytest_pinet.init.machine import Machine, NicFacts, Route
 from pytest_pinet.judge.hardware import compare_board, identify
-from pytest_pinet.lab.link.addressing import addresses
+from pytest_pinet.lab.link.link import addresses
 from pytest_pinet.model.combination import Combination, Endpoint
 from tests.support.init_machines import direct, machine
 

@@ -17,7 +17,7 @@ def test_a_shell_with_patience_waits_longer() -> None:
     shell = SshShell("pi", ["/bin/sh", "-c"])
     with pytest.raises(SshError, match=r"pi did not answer over ssh within 0 s \(sleep 0\.5 \.\.\.\)"):
         shell.run("sleep 0.5", timeout_s=0.05)
-    shell.patience = 200.0
+    shell = SshShell("pi", ["/bin/sh", "-c"], patience=200.0)
     assert shell.run("sleep 0.5; echo here", timeout_s=0.05).stdout == "here\n"
 
 

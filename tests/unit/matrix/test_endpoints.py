@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config import labfile
-from pytest_pinet.lab.link.addressing import BENCHMARK_NET, addresses
+from pytest_pinet.lab.link.link import BENCHMARK_NET, addresses
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes, capacity
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Lab

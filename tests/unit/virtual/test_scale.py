@@ -13,7 +13,7 @@ import pytest
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.judge.extras import extras_of
-from pytest_pinet.lab.queue.contention import exclusive, lab_key
+from pytest_pinet.lab.contention import exclusive, lab_key
 from pytest_pinet.measure.counter_check import CounterCheck
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.limits import Metric

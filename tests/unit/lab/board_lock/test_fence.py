@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.board_lock.agent import FOLDER, RUN
-from pytest_pinet.lab.board_lock.fence import fence, refusal
-from pytest_pinet.lab.deploy.commands import LOCK, locked
+from pytest_pinet.lab.board_lock.agent import FOLDER, RUN, fence, refusal
+from pytest_pinet.lab.deploy.board import LOCK, locked
 
 ANN, BOB = (f"{name}/pinet-main-1-1-0123abcd-0 1700000000 {name}" for name in ("ann", "bob"))
 

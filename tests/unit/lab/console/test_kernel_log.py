@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.lab.console.kernel_log import KernelEventKind, plain_line, recognise
+from pytest_pinet.lab.console.record import KernelEventKind, plain_line, recognise
 
 BROKEN = {
     KernelEventKind.PANIC: [

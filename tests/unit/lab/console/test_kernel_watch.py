@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import InvalidMeasurement, KernelError, LabError, PinetError
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
 from pytest_pinet.lab.console.kernel_watch import KernelWatch, SshKernelLog
-from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind
 from tests.support.local_shell import LocalShell
 
 OOPS = b"[ 7.1] Unable to handle kernel paging request at virtual address dead000000000100\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.lab.console.login import EchoedAnswers
+from pytest_pinet.lab.console.drivers import EchoedAnswers
 
 
 def test_a_prompt_that_we_do_not_know_is_no_sign_of_a_boot() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_pinet.execution import deadline
 from pytest_pinet.lab.console import record as console_record
-from pytest_pinet.lab.console.kernel_log import KernelEventKind
-from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.console.record import ConsoleRecord, KernelEventKind
 
 START = datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
 
@@ -31,7 +30,7 @@ def record() -> ConsoleRecord:
 
 def test_the_file_has_each_line_with_its_time(record: ConsoleRecord, tmp_path: Path) -> None:
     file = tmp_path / "console" / "pi1.log"
-    record.keep_in(file)
+    record.assign("pi1", file)
     record.begin()
     record.feed(b"[    0.000000] Booting\r\n[    0.1] half a l")
     record.feed(b"ine\r\npi1 login: ")
@@ -58,7 +57,7 @@ def test_without_a_file_the_last_lines_are_kept(record: ConsoleRecord) -> None:
 
 
 def test_a_full_disk_is_reported_and_only_stops_the_file(record: ConsoleRecord) -> None:
-    record.keep_in(Path("/dev/full"))
+    record.assign("pi1", Path("/dev/full"))
     record.feed(b"one\nKernel panic - not syncing: x\n")
     assert record.trouble is not None
     assert record.trouble.startswith("the console of pi1 is no longer recorded: [Errno 28]")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.tree import required_modules
-from pytest_pinet.lab.deploy.boot_modules import BootNeeds, parse_boot_needs, read_boot_needs
+from pytest_pinet.lab.deploy.root_files import BootNeeds, parse_boot_needs, read_boot_needs
 from pytest_pinet.model.build import ModuleId
 from tests.support.board_tree import BoardTree
 from tests.support.local_shell import LocalShell

@@ -12,7 +12,6 @@ import pytest
 
 from pytest_pinet.builds.config_txt import BootFileNames, pi_models
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.lab.deploy.boot_undo import undo_script
 from pytest_pinet.lab.deploy.card import (
     Card,
     loaded_files,
@@ -23,6 +22,7 @@ from pytest_pinet.lab.deploy.card import (
 )
 from pytest_pinet.lab.deploy.known_good import KnownGood, cmdline_text, tryboot_text
 from pytest_pinet.lab.deploy.live import swap_script
+from pytest_pinet.lab.deploy.recovery import undo_script
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
 from tests.support.local_shell import LocalShell
 

@@ -10,8 +10,8 @@ import pytest
 from pytest_pinet.builds.cache import folder as cache_folder
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.lab.deploy.deploy_target import Refused
-from pytest_pinet.lab.deploy.kernel_file import check_built_in_options, read_kernel
+from pytest_pinet.lab.deploy.board import Refused
+from pytest_pinet.lab.deploy.kernel_and_tree import check_built_in_options, read_kernel
 from pytest_pinet.model.build import Build
 from tests.support import build_files as made
 from tests.support.local_shell import LocalShell

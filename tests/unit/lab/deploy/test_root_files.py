@@ -13,7 +13,7 @@ import pytest
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.deploy import root_files as module
-from pytest_pinet.lab.deploy.deploy_target import Refused
+from pytest_pinet.lab.deploy.board import Refused
 from pytest_pinet.lab.deploy.known_good import firmware_folder
 from pytest_pinet.lab.deploy.root_files import RootFiles
 from pytest_pinet.model.build import Build

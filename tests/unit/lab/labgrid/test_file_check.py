@@ -13,8 +13,7 @@ from pytest_pinet.cli import run
 from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.lab import drivers
-from pytest_pinet.lab.labgrid.file_check import OWN_DRIVERS
-from pytest_pinet.lab.labgrid.targets import Targets
+from pytest_pinet.lab.labgrid.targets import OWN_DRIVERS, Targets
 
 LAB = """\
 imports: [pytest_pinet.lab.drivers]

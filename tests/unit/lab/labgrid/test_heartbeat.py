@@ -1,7 +1,6 @@
 """Stopped heartbeats are detected with the watcher's own clock alone."""
 
-from pytest_pinet.lab.labgrid.heartbeat import STILL_S, Heartbeat, Watch
-from pytest_pinet.lab.labgrid.identity import Identity
+from pytest_pinet.lab.labgrid.identity import STILL_S, Heartbeat, Identity, Watch
 
 ONE = Identity("host", "pinet-gw0-1-2-0123abcd-run")
 OTHER = Identity("host", "pinet-gw1-3-4-0123abcd-run")

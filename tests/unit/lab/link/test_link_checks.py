@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.lab.link import link_cycle
+from pytest_pinet.lab.link import link as link_module
 from pytest_pinet.lab.link.link_checks import check_negotiation
 from tests.support.link_stand_in import UP, link
 
@@ -29,8 +29,8 @@ def test_a_link_that_comes_back_in_half_duplex_is_refused(tmp_path: Path, monkey
     no_switch: Any = None
     here = link(tmp_path)
     here = replace(here, switches={end.port.switch: no_switch for end in here.ends})
-    monkeypatch.setattr(link_cycle, "read_interface", lambda *_: UP)
-    link_cycle.await_links(here)
-    monkeypatch.setattr(link_cycle, "read_interface", lambda *_: replace(UP, duplex="half"))
+    monkeypatch.setattr(link_module, "read_interface", lambda *_: UP)
+    link_module.await_links(here)
+    monkeypatch.setattr(link_module, "read_interface", lambda *_: replace(UP, duplex="half"))
     with pytest.raises(InvalidMeasurement, match=REFUSED):
-        link_cycle.await_links(here)
+        link_module.await_links(here)

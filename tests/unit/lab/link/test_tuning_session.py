@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -126,13 +128,15 @@ class Session:
     def __init__(self, name: str) -> None:
         self.shell: Shell = LocalShell(name)
         self.boot_tuning = Tuning()
-        self.boot_before: dict[str, dict[str, object]] = {}
+        self.node = SimpleNamespace(name=name)
+        self.boot_before: Mapping[str, object] = {}
         self.boots = 0
         self.why_not = ""
 
-    def boot_with(self, tuning: Tuning) -> None:
+    def boot_with(self, tuning: Tuning, before: Mapping[str, object] | None = None) -> None:
         if self.why_not:
             raise NoKnob(self.why_not)
+        self.boot_before = before or {}
         self.boots += tuning != self.boot_tuning
         self.boot_tuning = tuning
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_pinet.errors import LabError, PinetError, SshError, UnsupportedError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.lab.deploy.boot import COPY
+from pytest_pinet.lab.deploy.known_good import COPY
 from pytest_pinet.lab.deploy.recovery import Leftover
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.tuning import Tuning

@@ -11,7 +11,7 @@ from pexpect import TIMEOUT
 from pytest_pinet.errors import ConsoleError, ShutdownError, SshError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.lab.console.login import BootPanic
+from pytest_pinet.lab.console.drivers import BootPanic
 from pytest_pinet.lab.console.record import ConsoleRecord
 from pytest_pinet.lab.node import guard, shutdown
 from pytest_pinet.lab.node.node_login import SSH_TIMEOUT_S, answer_timeout_s

@@ -6,9 +6,9 @@ import pytest
 
 from pytest_pinet.catalogue.load import load
 from pytest_pinet.errors import Where
-from pytest_pinet.lab.node import unpowered
+from pytest_pinet.lab.node import kinds
+from pytest_pinet.lab.node.kinds import UnpoweredSession
 from pytest_pinet.lab.node.node_login import NoAnswer
-from pytest_pinet.lab.node.unpowered import UnpoweredSession
 from pytest_pinet.model.lab import Node
 from tests.support.node_board import BOOT_S, Board
 
@@ -25,7 +25,7 @@ class SshBoard(Board):
 
 
 def test_the_wait_for_a_board_that_runs_no_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpowered, "boot_id", lambda _: None)
+    monkeypatch.setattr(kinds, "boot_id", lambda _: None)
     node = Node("pi1", load().boards["pi4b"], "pi1", "pi1", (), Where("lab.yaml", 1), BOOT_S)
     session = UnpoweredSession(node, SshBoard())
     session._ending = "0123"

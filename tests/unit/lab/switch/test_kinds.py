@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.catalogue.families import built_in
 from pytest_pinet.doctor.finding import Status
-from pytest_pinet.doctor.switches import describe
+from pytest_pinet.doctor.links import describe
 from pytest_pinet.errors import Where
 from pytest_pinet.lab.switch import cli_family, kinds
 from pytest_pinet.lab.switch.switchport import About

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.lab.queue.wait_budget import SIBLING_S, Patience
+from pytest_pinet.lab.contention import SIBLING_S, Patience
 
 
 class Waiting:

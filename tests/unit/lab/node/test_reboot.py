@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.errors import SshError
+from pytest_pinet.catalogue.load import load
+from pytest_pinet.errors import SshError, Where
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.lab.deploy import board as module
-from pytest_pinet.lab.deploy.board import LeasedBoard
+from pytest_pinet.lab.node import node_session as module
+from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.model.lab import Node
+from tests.support.link_stand_in import NoTarget
 
 
 class Shell:
@@ -29,25 +32,23 @@ class Shell:
         return Completed(0, answer, "")
 
 
-class Session:
+class Session(NodeSession):
     """A session whose logins work at once. ``logins`` counts them."""
 
     record = None
-    boots = has_power = True
     where_to_look = "look at the console"
+    shell: Any = None
 
     def __init__(self, *answers: str | None) -> None:
+        super().__init__(Node("pi", load().boards["pi4b"], "pi", "pi", (), Where("lab.yaml", 1), 60.0), NoTarget())
         self.shell = Shell(list(answers))
         self.logins = 0
-        self.node: Any = type("Node", (), {"name": "pi", "boot_timeout_s": 60.0, "board": type("B", (), {"name": "x"})})
-        self.driver = self.reset = self.hang = lambda *_: None
+
+    def hang(self) -> None:
+        pass
 
     def await_boot(self) -> None:
         self.logins += 1
-
-
-def board_of(session: Session) -> LeasedBoard:
-    return LeasedBoard(session)  # type: ignore[arg-type]  # only what a reboot needs
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def board_of(session: Session) -> LeasedBoard:
 )
 def test_only_an_answer_of_the_next_boot_ends_the_wait(answers: list[str | None], logins: int) -> None:
     session = Session(*answers)
-    board_of(session).reboot("reboot")
+    session.reboot("reboot")
     assert session.logins == logins
     assert session.shell.answers == []
     assert len(session.shell.requests) == 1
@@ -71,7 +72,7 @@ def test_a_board_that_takes_logins_and_never_answers_is_an_error(monkeypatch: py
     monkeypatch.setattr(module, "MOST_LOGINS", 3)
     session = Session("old")
     with pytest.raises(SshError, match="pi takes ssh connections, but runs no command"):
-        board_of(session).reboot("reboot")
+        session.reboot("reboot")
     assert session.logins == 3
 
 
@@ -79,5 +80,5 @@ def test_a_board_whose_boot_is_unknown_is_not_rebooted() -> None:
     """Any later answer, also of the same boot, would look like that of the next boot."""
     session = Session(None, "old", "old")
     with pytest.raises(SshError, match="no answer"):
-        board_of(session).reboot("reboot")
+        session.reboot("reboot")
     assert session.shell.requests == []

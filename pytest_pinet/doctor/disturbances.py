@@ -1,4 +1,4 @@
-"""Checks what slows a processor down: throttling, a capped or slow clock. Also checks the time of day."""
+"""Checks what disturbs a measurement: a throttled or slow processor, a wrong clock, traffic and work of others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.model.lab import WALL, Node
+from pytest_pinet.execution.deadline import Deadline
+from pytest_pinet.model.lab import WALL, Interface, Node
+from pytest_pinet.model.quantities import Bitrate
 
 # Times of console, switch and runner are compared with this accuracy.
 LARGEST_OFFSET_S = 1.0
-_READ = (
+_READ_CLOCK = (
     't=$(vcgencmd get_throttled 2>/dev/null); [ -n "$t" ] || '
     "t=$(cat /sys/devices/platform/soc/soc:firmware/get_throttled 2>/dev/null); echo throttled=$t;"
     " test -e /proc/device-tree/model && echo tree=1;"
@@ -48,15 +50,15 @@ def check_clock(bench: Bench) -> Sequence[Finding]:
 
     def look(node: Node) -> list[Finding]:
         before = time.time()
-        text = bench.shell(node.name).run(_READ).stdout
-        facts = parse(text, before, time.time())
+        text = bench.shell(node.name).run(_READ_CLOCK).stdout
+        facts = parse_clock(text, before, time.time())
         # A clock that counts instructions always differs from the runner's. Such an offset cannot be fixed.
-        return judge(node, facts if node.clock == WALL else replace(facts, offset_s=0.0))
+        return judge_clock(node, facts if node.clock == WALL else replace(facts, offset_s=0.0))
 
     return bench.in_parallel(look)
 
 
-def parse(text: str, before_s: float, after_s: float) -> ClockFacts:
+def parse_clock(text: str, before_s: float, after_s: float) -> ClockFacts:
     """Parse the node's output, which was printed between these two times of the runner."""
     values = dict(line.partition("=")[::2] for line in text.splitlines())
     # vcgencmd prints "throttled=0x50005", sysfs "50005".
@@ -82,7 +84,7 @@ def _mhz(khz: str | None) -> float | None:
     return int(khz) / 1000 if khz and is_count(khz) else None
 
 
-def judge(node: Node, facts: ClockFacts) -> list[Finding]:
+def judge_clock(node: Node, facts: ClockFacts) -> list[Finding]:
     """Return what is wrong or unknown about one node; empty if all is well."""
     wrong = [*_throttling(facts), *_clock(node, facts)]
     if facts.offset_s is not None and abs(facts.offset_s) > LARGEST_OFFSET_S:
@@ -128,3 +130,102 @@ def _clock(node: Node, facts: ClockFacts) -> list[tuple[str, str]]:
         message = f"governor performance, but the processor runs at {facts.current_mhz:.0f} of {top:.0f} MHz"
         return [(message, "the lab's admin: check cooling and power supply of that node")]
     return []
+
+
+# Time for activity that ends by itself, such as the services of a boot.
+SETTLE_TIMEOUT_S = 4.0
+BUSY_SHARE = 0.10
+# Share of the line rate, but at least this many octets a second: ARP, LLDP, our own ssh.
+TRAFFIC_SHARE = 0.001
+CHATTER_OCTETS = 10_000
+_LOOK = (
+    "head -n 1 /proc/stat; cut -d ' ' -f 1 /proc/uptime;"
+    " for d in {devices}; do cd /sys/class/net/$d && echo $d $(cat statistics/rx_bytes statistics/tx_bytes); done"
+)
+# All nodes are read in parallel. Nodes can share a machine, where logins of other nodes are noise. The pause lets all
+# logins finish first.
+_READ_TWICE = "sleep 0.3; {look}; sleep 1; echo; {look}"
+_IDLE, _IOWAIT = 3, 4
+
+
+@dataclass(frozen=True)
+class IdleActivity:
+    """Activity in one second: the busy share of the processors, and octets per second in and out of each device."""
+
+    busy: float
+    octets: dict[str, tuple[float, float]]
+
+
+def check_noise(bench: Bench) -> Sequence[Finding]:
+    """Check that the NICs under test and the processor are idle."""
+    found: list[Finding] = []
+
+    def look(node: Node) -> list[Finding]:
+        devices = " ".join(interface.device for interface in node.interfaces if interface in bench.states)
+        noise = parse_noise(bench.shell(node.name).run(_READ_TWICE.format(look=_LOOK.format(devices=devices))).stdout)
+        # Emulated boards use the machine's time while they idle, and logins use much more. Their goodput is not
+        # affected.
+        return judge_noise(node, noise, bench.access.scale.share, not bench.lab.counts_instructions)
+
+    def quiet() -> bool:
+        found[:] = bench.in_parallel(look)
+        return not any(finding.status is Status.WRONG for finding in found)
+
+    Deadline(SETTLE_TIMEOUT_S).wait_until(quiet)
+    return found
+
+
+def parse_noise(text: str) -> IdleActivity | None:
+    """Return the difference between two readings, which an empty line separates; None if they are unusable."""
+    first, _, second = text.partition("\n\n")
+    before, after = _look(first), _look(second)
+    if before is None or after is None or after[1] <= before[1]:
+        return None
+    times = [new - old for old, new in zip(before[0], after[0], strict=False)]
+    waited_s = after[1] - before[1]
+    octets = {
+        device: ((rx - before[2][device][0]) / waited_s, (tx - before[2][device][1]) / waited_s)
+        for device, (rx, tx) in after[2].items()
+        if device in before[2]
+    }
+    return IdleActivity(1 - (times[_IDLE] + times[_IOWAIT]) / max(1, sum(times)), octets)
+
+
+def _look(text: str) -> tuple[list[int], float, dict[str, tuple[int, int]]] | None:
+    try:
+        processor, uptime, *devices = text.splitlines()
+        # cpu user nice system idle iowait irq softirq steal. Guest times are already part of user.
+        times = [_count(word) for word in processor.split()[1:9]]
+        counters = {name: (_count(rx), _count(tx)) for name, rx, tx in map(str.split, devices)}
+        return (times, float(uptime), counters) if len(times) > _IOWAIT else None
+    except ValueError:
+        return None
+
+
+def _count(text: str) -> int:
+    if not is_count(text):
+        raise ValueError(f"{text[:40]!r} is no counter of a kernel")
+    return int(text)
+
+
+def judge_noise(node: Node, noise: IdleActivity | None, scale: float = 1.0, paced: bool = True) -> list[Finding]:
+    """Return what is too busy, for links at ``scale`` of their rate. ``paced``: a busy processor affects results."""
+    if noise is None:
+        return [Finding(Status.UNKNOWN, node.name, "/proc has no readable counters")]
+    found = []
+    if paced and noise.busy > BUSY_SHARE:
+        message = f"its processor is {noise.busy:.0%} busy while nothing is measured"
+        found.append(Finding(Status.WRONG, node.name, message, "find the process on that node: top -b -n 1"))
+    for interface in node.interfaces:
+        rx, tx = noise.octets.get(interface.device, (0.0, 0.0))
+        if max(rx, tx) > _quiet(interface, scale):
+            message = (
+                f"{interface.device} receives {Bitrate(rx * 8)} and sends {Bitrate(tx * 8)} while nothing is measured"
+            )
+            act = f"find the sender on that node: sudo tcpdump -n -i {interface.device}"
+            found.append(Finding(Status.WRONG, node.name, message, act))
+    return found
+
+
+def _quiet(interface: Interface, scale: float) -> float:
+    return max(CHATTER_OCTETS, TRAFFIC_SHARE * scale * interface.speed_mbps * 1e6 / 8)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.queue import contention
-from pytest_pinet.lab.queue.contention import all_domains, domains_of, lab_key, queue_folder
+from pytest_pinet.lab import contention
+from pytest_pinet.lab.contention import all_domains, domains_of, lab_key, queue_folder
 from pytest_pinet.matrix import inventory
 from tests.support.diagram_labs import virtual_lab
 

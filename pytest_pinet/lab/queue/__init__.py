@@ -1,1 +1,0 @@
-"""Queues for several runs on one host or in one lab: their order, and how long they wait."""
