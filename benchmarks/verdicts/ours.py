@@ -11,11 +11,11 @@ from statistics import fmean
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
 from benchmarks.verdicts.rivals import LIMIT, Ending, Gate
-from pytest_pinet.judge.baseline import Baseline, RunPlace
+from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.gate import Ruling, rule_on
+from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
 from pytest_pinet.judge.interleaved import Side, compare_connections, side
 from pytest_pinet.judge.level import read
 from pytest_pinet.judge.noise import UNKNOWN, Noise
@@ -137,7 +137,7 @@ def pooled(connections: Sequence[Connection]) -> Bitrate:
 def ruled(connections: Sequence[Connection], own: Baseline, profile: Profile, noise: Noise = UNKNOWN) -> Ruling:
     """Return the gate's ruling on these connections with a tolerance of 3 %. Link-ups are allowed."""
     goodput = pooled(connections)
-    return rule_on(connections, goodput, goodput, ORACLE, TOLERANCE, noise, profile, fresh_link=True, baseline=own)
+    return rule_on(connections, goodput, goodput, ORACLE, TOLERANCE, GatePlan([], profile), Reference(noise, own))
 
 
 def gate(session: Session, stored: Baseline, profile: str) -> Gate:

@@ -15,7 +15,7 @@ from pytest_pinet.errors import ChangedBuildError, ConfigError, PinetError, Unsu
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import ChangeVerdict
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.scheduling.hooks import UNCHOSEN
@@ -64,12 +64,14 @@ class BuildRun:
         self._turns_of_workers = 0
         self._alternating: AlternatingMeasuring | None = None
         if options.accepted:
-            session.mode = accepted = AcceptedMeasuring(self.boots, session.plain)
+            accepted = AcceptedMeasuring(self.boots, session.plain)
+            session.measure_by(accepted)
             self.boards = accepted.boards
         else:
-            session.mode = self._alternating = AlternatingMeasuring(self.boots, session.plain)
+            self._alternating = AlternatingMeasuring(self.boots, session.plain)
+            session.measure_by(self._alternating)
             self.boards = self._alternating.rounds
-        session.recorder.head = self._head
+        session.recorder.judge_change_by(self._head)
 
     def _head(self, results: Sequence[ResultRecord], failed: int, interrupted: bool) -> ChangeHeadRecord:
         """Return the answer on the whole change. ``failed`` tests ended badly, whatever their values."""
@@ -84,7 +86,7 @@ class BuildRun:
             # A regression stays certain.
             begin = (
                 f"{head.sentence} The run ended early"
-                if head.answer == ChangeVerdict.REGRESSION
+                if head.verdict is Verdict.FAIL
                 else f"No decision on {options.name(Side.B)}"
             )
             return head.replace(sentence=f"{begin}: {why}.")

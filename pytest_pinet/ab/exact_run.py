@@ -62,8 +62,9 @@ def measure_exact(session: PinetSession) -> None:
         options = for_exact_boards(options, is_named, lambda: machines.stock_release(session.progress.show))
     if session.dry_run is not None:
         session.dry_run.of_builds(options.contents())
-    session.exact = run = ExactRun(session, options, machines)
-    session.recorder.head = run.head
+    run = ExactRun(session, options, machines)
+    session.judge_exactly(run)
+    session.recorder.judge_change_by(run.head)
     session.config.pluginmanager.register(run, "pinet-exact")
     # Workers collect the tests, but a mistake must not end each of them.
     if getattr(session.config.option, "numprocesses", None) and not session.is_worker:

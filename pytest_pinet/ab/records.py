@@ -14,8 +14,9 @@ from pytest_pinet.history.settings import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
 from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
+from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.interleaved import Side, level_bps
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.suspected_causes import of_costs, of_settings

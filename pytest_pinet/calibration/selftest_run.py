@@ -18,7 +18,7 @@ from pytest_pinet.calibration.selftest import (
 )
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
-from pytest_pinet.judge.measurement import GatePlan
+from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for, reduced
@@ -26,7 +26,7 @@ from pytest_pinet.measure import measurement
 from pytest_pinet.measure.default_traffic import standard_traffic
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import Limit, Origin, Scope
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
@@ -91,9 +91,7 @@ class Selftest:
             Bitrate(baseline.bps * (1 - tolerance)),
             Origin.CALL,
             f"{tolerance * 100:g} % below {baseline}",
-            here.board,
-            here.nic,
-            here.topology.name,
+            Scope(here.board, here.nic, here.topology.name),
         )
         traffic = standard_traffic(case.way, self.plan.profile.connection_s)
         plan = GatePlan([limit], self.plan.profile, self.known.of_traffic(here.identity, traffic))

@@ -103,7 +103,7 @@ def accept(
 
 
 def _line(one: Candidate) -> str:
-    from pytest_pinet.judge.rules import BELOW_BASELINE
+    from pytest_pinet.history.accepting import BELOW_BASELINE
 
     refused = ", ".join(f"{count} {why}" for why, count in sorted(one.refused.items()))
     left_out = f"; left out: {refused}" if refused else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.judge.change_verdict import SKIP
+from pytest_pinet.model.verdict import SKIP
 
 # Every mistake of the user: arguments, options, the lab file.
 MISTAKE = 4

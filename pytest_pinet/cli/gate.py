@@ -29,7 +29,7 @@ from pytest_pinet.cli.pytest_arguments import (
 from pytest_pinet.errors import ConfigError, OutputError, PinetError, sentence
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.path_kind import exists, is_folder
-from pytest_pinet.judge.change_verdict import SKIP, STOP
+from pytest_pinet.model.verdict import SKIP, STOP
 
 # pytest and the session take a second to import, and the help needs neither.
 if TYPE_CHECKING:

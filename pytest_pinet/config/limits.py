@@ -13,8 +13,7 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.oracle import Oracle, highest_limit
 from pytest_pinet.model.hardware import Hardware
 from pytest_pinet.model.lab import Interface, Node
-from pytest_pinet.model.limit_parser import METRICS, parse_limit
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import METRICS, Limit, Metric, Origin, Scope, parse_limit
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.topology import KINDS, all_names, parse_topology
 
@@ -38,13 +37,13 @@ def _limits(
     if not written:
         accepted = ", ".join(METRICS)
         raise ConfigError(f"this limit has no value; expected at least one of {accepted}", document.key(path))
-    source, nic = str(document.key(path)), hardware.nic_name(section.nic)
-    selectors = (section.board, nic, section.topology, section.direction)
+    source = str(document.key(path))
+    scope = Scope(section.board, hardware.nic_name(section.nic), section.topology).facing(section.direction)
     found = []
     for metric, value in written.items():
         at = (*path, metric.value)
         with mistake_in(named(at), document.value(at)):
-            limit = parse_limit(metric, value, Origin.LAB_FILE, source, *selectors, section.marginal)
+            limit = parse_limit(metric, value, Origin.LAB_FILE, source, scope, section.marginal)
         matching = _matching(limit, nodes, document, path)
         if isinstance(limit.bound, Bitrate):
             everywhere = [interface for node in nodes for interface in node.interfaces]
@@ -55,19 +54,19 @@ def _limits(
 
 def _matching(limit: Limit, nodes: Sequence[Node], document: Document, path: Path) -> list[Interface]:
     """The interfaces that the limit speaks of, or the name that speaks of none."""
-    if not any(fnmatchcase(topology, limit.topology) for topology in all_names()):
-        raise ConfigError(unknown("topology", limit.topology, KINDS), document.value((*path, "topology")))
-    of_board = [node for node in nodes if fnmatchcase(node.board.name, limit.board)]
+    if not any(fnmatchcase(topology, limit.scope.topology) for topology in all_names()):
+        raise ConfigError(unknown("topology", limit.scope.topology, KINDS), document.value((*path, "topology")))
+    of_board = [node for node in nodes if fnmatchcase(node.board.name, limit.scope.board)]
     if not of_board:
         names = {node.board.name for node in nodes}
-        message = f"this limit matches nothing in the lab: {unknown('board', limit.board, names)}"
+        message = f"this limit matches nothing in the lab: {unknown('board', limit.scope.board, names)}"
         raise ConfigError(message, document.value((*path, "board")))
-    matching = [i for node in of_board for i in node.interfaces if fnmatchcase(i.label, limit.nic)]
+    matching = [i for node in of_board for i in node.interfaces if fnmatchcase(i.label, limit.scope.nic)]
     if not matching:
         there = [interface for node in of_board for interface in node.interfaces]
-        reason = unknown("NIC", limit.nic, {interface.label for interface in there})
-        if any(interface.nic.name == limit.nic for interface in there):
-            reason = f"'{limit.nic}' is the onboard NIC of this board; write 'onboard'"
+        reason = unknown("NIC", limit.scope.nic, {interface.label for interface in there})
+        if any(interface.nic.name == limit.scope.nic for interface in there):
+            reason = f"'{limit.scope.nic}' is the onboard NIC of this board; write 'onboard'"
         message = f"this limit matches nothing in the lab: {reason}"
         raise ConfigError(message, document.value((*path, "nic")))
     return matching
@@ -77,7 +76,7 @@ def _check_bound(
     limit: Limit, bound: Bitrate, matching: Sequence[Interface], everywhere: Sequence[Interface], where: Where
 ) -> None:
     """Refuse a bit rate that no combination which the limit speaks of can reach."""
-    both_ways = limit.both_ways is True
+    both_ways = limit.scope.both_ways is True
     most, interface = max(((_oracle(i, both_ways), i) for i in matching), key=lambda found: found[0].goodput)
     possible = most.goodput
     what = f"{interface} carries at most {possible}{' each way' if both_ways else ''} ({most.because})"
@@ -99,5 +98,5 @@ def _oracle(interface: Interface, both_ways: bool) -> Oracle:
 
 def _pairs(limit: Limit) -> int:
     """How many NICs at most add to the sum that this limit speaks of: with shared NICs and chains it is one."""
-    topologies = [parse_topology(name) for name in all_names() if fnmatchcase(name, limit.topology)]
+    topologies = [parse_topology(name) for name in all_names() if fnmatchcase(name, limit.scope.topology)]
     return max(1 if t.shared or t.forwards else len(t.segments) for t in topologies)

@@ -37,8 +37,7 @@ from pytest_pinet.model.fields import (
 )
 from pytest_pinet.model.hardware import Board, Nic
 from pytest_pinet.model.lab import Lab, Switch
-from pytest_pinet.model.limit_parser import MOST_DROPS
-from pytest_pinet.model.limits import WAYS
+from pytest_pinet.model.limits import MOST_DROPS, WAYS
 
 DIRECTIONS = tuple(sorted(WAYS))
 # labgrid's own keys are not checked here. ``x-`` keys are for anchors.

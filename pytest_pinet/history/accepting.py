@@ -16,7 +16,6 @@ from pytest_pinet.history.builds import identity, is_dirty
 from pytest_pinet.history.points import Point, Trend
 from pytest_pinet.judge.baseline import LEAST_RUNS
 from pytest_pinet.judge.days import days_for_tolerance
-from pytest_pinet.judge.rules import BELOW_BASELINE
 from pytest_pinet.judge.starts import Started, shows_level
 from pytest_pinet.judge.statistics import robust_sd
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
@@ -25,6 +24,8 @@ from pytest_pinet.model.verdict import Verdict
 # A baseline has the newest runs of each of its newest days. More add little, and make files too long for a review.
 MOST_DAYS = 15
 RUNS_OF_A_DAY = 3
+# Why a run did not pass, if its limit came from an accepted baseline.
+BELOW_BASELINE = "below the baseline"
 _GOOD = (Verdict.PASS, Verdict.IMPROVED)
 # Runs of a build that also passed: without them, only the lucky ones of an unchanged link would show its spread.
 _UNCHANGED = (Verdict.MARGINAL, Verdict.FAIL, Verdict.INCONCLUSIVE)
@@ -141,8 +142,7 @@ def _is_good(point: Point, lower: bool) -> bool:
 
 def _missed(point: Point) -> str:
     """Return why a run did not pass: it missed its baseline, or its verdict."""
-    of_baseline = point.verdict is Verdict.FAIL and BELOW_BASELINE in (point.rule or "")
-    return BELOW_BASELINE if of_baseline else str(point.verdict)
+    return BELOW_BASELINE if point.verdict is Verdict.FAIL and point.of_baseline else str(point.verdict)
 
 
 def _rate(point: Point) -> float:

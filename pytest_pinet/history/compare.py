@@ -5,30 +5,26 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts, differences_of
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
-from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.difference import VERDICTS, Relation
 from pytest_pinet.judge.two_sets import compare_sets
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from pytest_pinet.model.verdict import GOOD, Verdict
 
-
-class ComparisonOutcome(StrEnum):
-    """The result of B compared with A, worst first."""
-
-    SLOWER = "slower"
-    INCONCLUSIVE = "inconclusive"
-    MISSING = "missing"
-    NOT_COMPARABLE = "not comparable"
-    NEW = "new"
-    FASTER = "faster"
-    SAME = "same"
-
-
-_ORDER = list(ComparisonOutcome)
+# Why a metric is skipped.
+MISSING, NEW, NOT_COMPARABLE = "missing", "new", "not comparable"
+_WORDS = {
+    Verdict.FAIL: "slower",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.IMPROVED: "faster",
+    Verdict.PASS: "same",
+}
+# What B is in comparison with A, worst first.
+WORDS = ("slower", "inconclusive", MISSING, NOT_COMPARABLE, NEW, "faster", "same")
 
 
 @dataclass(frozen=True)
@@ -48,16 +44,24 @@ class RunSet:
 class Compared:
     """The comparison of metric ``figure``. A value is None if its side lacks it. ``change`` is B over A minus one.
 
-    ``differs`` says in words what differs between the newest runs of both sides: builds, boards, settings of the ends.
+    ``skipped`` is the reason of the verdict ``skipped``: ``missing`` (only A has a value), ``new`` (only B) or ``not
+    comparable``. ``differs`` says in words what differs between the newest runs of both sides: builds, boards, settings
+    of the ends.
     """
 
     figure: str
     a_bps: float | None
     b_bps: float | None
-    outcome: ComparisonOutcome
+    verdict: Verdict
     why: str
     change: float | None = None
     differs: tuple[str, ...] = ()
+    skipped: str = ""
+
+    @property
+    def word(self) -> str:
+        """What B is in comparison with A, one of WORDS."""
+        return self.skipped or _WORDS[self.verdict]
 
 
 def compared(a: RunSet, b: RunSet, tolerance: float) -> list[Compared]:
@@ -68,7 +72,7 @@ def compared(a: RunSet, b: RunSet, tolerance: float) -> list[Compared]:
         for figure in figures
         for old, new in [(_of(a, figure), _of(b, figure))]
     ]
-    return sorted(found, key=lambda one: (_ORDER.index(one.outcome), one.change or 0.0, one.figure))
+    return sorted(found, key=lambda one: (WORDS.index(one.word), one.change or 0.0, one.figure))
 
 
 def _of(side: RunSet, figure: str) -> list[Point]:
@@ -80,23 +84,22 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
     b_bps = statistics.median(_rate(point) for point in b) if b else None
     if a_bps is None or b_bps is None:
         if a_bps is None and b_bps is None:
-            return Compared(
-                figure, None, None, ComparisonOutcome.NOT_COMPARABLE, "neither side has a value that can be judged"
-            )
-        outcome = ComparisonOutcome.NEW if a_bps is None else ComparisonOutcome.MISSING
-        return Compared(figure, a_bps, b_bps, outcome, f"only {'B' if a_bps is None else 'A'} has a value")
+            why = "neither side has a value that can be judged"
+            return Compared(figure, None, None, Verdict.SKIPPED, why, skipped=NOT_COMPARABLE)
+        side, word = ("B", NEW) if a_bps is None else ("A", MISSING)
+        return Compared(figure, a_bps, b_bps, Verdict.SKIPPED, f"only {side} has a value", skipped=word)
     if why := _mismatch(a, b):
-        return Compared(figure, a_bps, b_bps, ComparisonOutcome.NOT_COMPARABLE, why)
+        return Compared(figure, a_bps, b_bps, Verdict.SKIPPED, why, skipped=NOT_COMPARABLE)
     change = b_bps / a_bps - 1 if a_bps else None
     if not a_bps or not b_bps:
         return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
     found = compare_sets(placed(a, a_bps), placed(b, b_bps), Tolerance(Share(tolerance)))
     if len(a) >= LEAST_RUNS:
-        return Compared(figure, a_bps, b_bps, ComparisonOutcome(found.result.value), found.why, change)
+        return Compared(figure, a_bps, b_bps, VERDICTS[found.result], found.why, change)
     few = _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
-    if few.outcome is ComparisonOutcome.SLOWER and found.result is not Relation.SLOWER:
+    if few.verdict is Verdict.FAIL and found.result is not Relation.SLOWER:
         # The intervals know nothing of other days.
-        return replace(few, outcome=ComparisonOutcome.INCONCLUSIVE, why=found.why)
+        return replace(few, verdict=Verdict.INCONCLUSIVE, why=found.why)
     return few
 
 
@@ -115,14 +118,14 @@ def _by_intervals(
     b_low, b_high = _interval(b)
     change = b_bps / a_bps - 1 if a_bps else 0.0
     if b_bps < a_bps * (1 - tolerance):
-        outcome = ComparisonOutcome.SLOWER if b_high < a_low else ComparisonOutcome.INCONCLUSIVE
+        verdict = Verdict.FAIL if b_high < a_low else Verdict.INCONCLUSIVE
     elif b_bps > a_bps * (1 + tolerance) and b_low > a_high:
-        outcome = ComparisonOutcome.FASTER
+        verdict = Verdict.IMPROVED
     else:
-        outcome = ComparisonOutcome.SAME
-    why = "the intervals of A and B overlap; " if outcome is ComparisonOutcome.INCONCLUSIVE else ""
+        verdict = Verdict.PASS
+    why = "the intervals of A and B overlap; " if verdict is Verdict.INCONCLUSIVE else ""
     runs = f"{len(a)} against {len(b)} run{'s' if len(b) > 1 else ''}"
-    return Compared(figure, a_bps, b_bps, outcome, why + runs, change)
+    return Compared(figure, a_bps, b_bps, verdict, why + runs, change)
 
 
 def _interval(points: Sequence[Point]) -> tuple[float, float]:
@@ -145,8 +148,7 @@ def _rate(point: Point) -> float:
 
 def exit_code(found: Sequence[Compared]) -> int:
     """Return 0 if nothing is slower, 1 if something is, 3 if a metric of A could not be judged, or none at all."""
-    outcomes = {one.outcome for one in found}
-    if ComparisonOutcome.SLOWER in outcomes:
+    verdicts = {one.verdict for one in found if one.skipped != NEW}
+    if Verdict.FAIL in verdicts:
         return 1
-    undecided = {ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.MISSING, ComparisonOutcome.NOT_COMPARABLE}
-    return 3 if outcomes & undecided or not outcomes & {ComparisonOutcome.SAME, ComparisonOutcome.FASTER} else 0
+    return 0 if verdicts and verdicts <= set(GOOD) else 3

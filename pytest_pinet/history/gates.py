@@ -1,4 +1,4 @@
-"""A gate as the history keeps it: the answer on the change, and each metric with its turns. No I/O.
+"""A gate as the history keeps it: the verdict on the change, and each metric with its turns. No I/O.
 
 The measured values of a gate are no part of a trend, because build B may never be accepted.
 """
@@ -11,7 +11,7 @@ from pytest_pinet.model.record.base import Record
 from pytest_pinet.model.record.change import EXACT, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import MetricOutcome
+from pytest_pinet.model.verdict import GATE, Verdict
 
 
 class GateTurn(Record):
@@ -27,7 +27,7 @@ class GateTurn(Record):
 
 
 class GatedMetric(ChangeEntryRecord):
-    """The outcome of one metric in both builds, with what its result says of it.
+    """The verdict on one metric of two builds, with what its result says of it.
 
     ``change`` has an ``interval``; ``tolerance`` is the accepted loss (0.03: 3 %). The values are None where they are
     not known. ``instructions`` are all instructions for each packet or answer, with A and with B; None if they were
@@ -46,18 +46,21 @@ class GatedMetric(ChangeEntryRecord):
 
 
 class StoredGate(ChangeHeadRecord):
-    """The answer on a whole change. Its metrics begin with the worst outcome."""
+    """The verdict on a whole change. Its metrics begin with the worst verdict."""
 
     entries: tuple[GatedMetric, ...]
 
     def word(self, one: GatedMetric) -> str:
-        """Return the outcome of a metric in a word: ``not slower`` if it may be faster by more than the tolerance.
+        """Return the verdict on a metric in a word: ``not slower`` if it may be faster by more than the tolerance.
 
         Metrics of an exact gate have no interval, because their values have no noise.
         """
-        if one.finding or one.outcome != MetricOutcome.UNCHANGED or self.baseline == EXACT:
-            return one.finding or one.outcome
-        return "not slower" if one.interval is None or one.interval[1] > (one.tolerance or 0.0) else one.outcome
+        if one.finding:
+            return one.finding
+        wide = one.interval is None or one.interval[1] > (one.tolerance or 0.0)
+        if one.verdict is Verdict.PASS and self.baseline != EXACT and wide:
+            return "not slower"
+        return GATE[one.verdict].metric
 
 
 def metric_id(result_id: str, way: str) -> str:

@@ -74,6 +74,7 @@ class Point:
     empty and ``goodput_bps`` is None. Pings and values of exact boards have an ID, but no goodput either.
 
     ``serials`` are the boards' serial numbers, by end. ``artefacts`` are paths relative to the run folder ``folder``.
+    ``of_baseline``: the limit was relative to an accepted baseline.
     ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
     ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
@@ -92,7 +93,7 @@ class Point:
     verdict: Verdict
     interval_bps: tuple[float, float] | None = None
     limit_bps: float | None = None
-    rule: str | None = None
+    of_baseline: bool = False
     oracle_bps: float | None = None
     reason: str = ""
     build: Mapping[str, str | None] = field(default_factory=dict)

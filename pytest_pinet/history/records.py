@@ -175,7 +175,7 @@ def _of_result(result: ResultRecord, run: StoredRun) -> Iterable[dict[str, Any]]
         found = _of_direction(direction)
         if result.exact is not None:
             # The octets in a second of virtual time are no goodput.
-            found |= dict.fromkeys(("goodput_bps", "interval_bps", "limit_bps", "rule"))
+            found |= dict.fromkeys(("goodput_bps", "interval_bps", "limit_bps"))
         yield {**shared, "figure": metric_id(result.id, way), "direction": way, **found}
 
 
@@ -195,7 +195,7 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         "goodput_bps": direction.goodput_bps,
         "interval_bps": direction.interval_bps,
         "limit_bps": direction.limit_bps,
-        "rule": direction.rule,
+        "of_baseline": direction.limit is not None and direction.limit.baseline is not None,
         # An exact board has no physical limit.
         "oracle_bps": direction.oracle_bps or None,
         "verdict": direction.verdict,

@@ -79,7 +79,7 @@ SERIES = Table(
     UniqueConstraint("figure", "lab"),
 )
 
-# Builds, serials, versions, rules: values that hundreds of points share are stored here once.
+# Builds, serials, versions: values that hundreds of points share are stored here once.
 CONTEXTS = Table(
     "pinet_contexts",
     METADATA,
@@ -138,7 +138,7 @@ BOARDS = Table(
 NEWEST = (POINTS.c.time.desc(), POINTS.c.run.desc(), POINTS.c.number.desc())
 # The fields of a point by the table that has them.
 OF_RUN = ("run", "session", "emulated", "folder", "complete", "pinet")
-OF_CONTEXT = ("build", "serials", "versions", "settings", "parameters", "rule")
+OF_CONTEXT = ("build", "serials", "versions", "settings", "parameters", "of_baseline")
 OF_SERIES = ("lab", "figure", "combination", "direction")
 _OWN_COLUMNS = ("time", "number", "goodput_bps", "verdict", "reason")
 # SQLite accepts so many values in a query.

@@ -12,7 +12,7 @@ from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.history.points import LevelChange, Point, StoredRun, Trend
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import GATE, SEVERITY, Verdict
 
 # Eight heights, the lowest first: for any terminal, and for a terminal that can show block characters.
 ASCII_HEIGHTS = "_.-~=+*#"
@@ -112,12 +112,12 @@ def run_lines(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def gate_text(gate: StoredGate) -> str:
-    """Return the builds of a gate and its answer."""
-    return f"gate of {gate.b.name} against {gate.a.name or 'the running build'}: {gate.answer}"
+    """Return the builds of a gate and its verdict in a word."""
+    return f"gate of {gate.b.name} against {gate.a.name or 'the running build'}: {GATE[gate.verdict].change}"
 
 
 def gate_lines(run: StoredRun) -> list[str]:
-    """Return the gate of a run: its answer, and each metric with its change."""
+    """Return the gate of a run: its verdict, and each metric with its change."""
     gate = run.change
     if gate is None:
         return []

@@ -72,7 +72,7 @@ def failed(found: DirectionJudgement, why: str) -> DirectionJudgement:
 
 def excused_costs(found: Iterable[ExtraJudgement], busy: Sequence[Excuse]) -> tuple[ExtraJudgement, ...]:
     """Make missed limits on retransmits, loss and latency invalid if an end was busy."""
-    return tuple(excused_if_busy(one, busy if one.metric in _RAISED else ()) for one in found)
+    return tuple(excused_if_busy(one, busy if one.limit.metric in _RAISED else ()) for one in found)
 
 
 def excused_if_busy(found: T, busy: Sequence[Excuse]) -> T:
@@ -93,7 +93,7 @@ def excused(
     ``capacities`` are the values of this flow's peers; for the sum of several flows, one value for all peers. Other
     failures stay. ``full`` is the proof that no other work explains a value below its limit; empty without one.
     """
-    limit = found.limit
+    limit = None if found.limit is None else found.limit.rate
     if circumstances.lossy_ladder and found.reason == circumstances.lossy_ladder:
         return replace(excused_if_busy(found, circumstances.busy), state="") if circumstances.busy else found
     if found.verdict is Verdict.INCONCLUSIVE and circumstances.busy:

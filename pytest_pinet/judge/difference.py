@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
+from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import SEVERITY, Verdict
@@ -78,6 +79,11 @@ class AgainstA:
     interval: tuple[float, float] | None
 
 
+def limit_below(a: Bitrate, tolerance: float, name: str) -> Threshold:
+    """Return the limit on B: as much as the share ``tolerance`` below A, whose ``name`` its words give."""
+    return Threshold(Metric.TOLERANCE, a.bps * (1 - tolerance), f"{tolerance * 100:.3g}% below {name}")
+
+
 def against_a(own: DirectionJudgement, found: AgainstA) -> DirectionJudgement:
     """Return one direction of B, judged by A; a value above the physical limit stays invalid."""
     a_bps = found.a.bps
@@ -85,8 +91,7 @@ def against_a(own: DirectionJudgement, found: AgainstA) -> DirectionJudgement:
     return replace(
         own,
         goodput=found.b,
-        limit=Bitrate(a_bps * (1 - found.tolerance)),
-        rule=f"{found.tolerance * 100:.3g}% below {found.name}, measured alternately",
+        limit=limit_below(found.a, found.tolerance, f"{found.name}, measured alternately"),
         stopped=found.stopped,
         interval=None if found.interval is None else (a_bps * (1 + found.interval[0]), a_bps * (1 + found.interval[1])),
         verdict=own.verdict if kept else found.verdict,

@@ -25,8 +25,15 @@ from pytest_pinet.judge.exact_functions import (
     pairs,
 )
 from pytest_pinet.judge.text import percent
-from pytest_pinet.model.exact import Comparison, ExactBoot, ExactIdentity, ExactWindow, Function, FunctionChange
-from pytest_pinet.model.limits import InstructionLimit
+from pytest_pinet.model.exact import (
+    Comparison,
+    ExactBoot,
+    ExactIdentity,
+    ExactWindow,
+    Function,
+    FunctionChange,
+    InstructionLimit,
+)
 from pytest_pinet.model.quantities import Growth, Share
 
 TCP = "tcp"

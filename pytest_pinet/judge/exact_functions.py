@@ -8,8 +8,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.model.exact import Comparison, ExactBoot, ExactIdentity, ExactWindow, Function, FunctionChange
-from pytest_pinet.model.limits import InstructionLimit
+from pytest_pinet.model.exact import (
+    Comparison,
+    ExactBoot,
+    ExactIdentity,
+    ExactWindow,
+    Function,
+    FunctionChange,
+    InstructionLimit,
+)
 
 # Parts of a function that compilers split off, and the names that 6.10 gave to all allocating functions and 6.6 to the
 # checks of lists. A part is counted with its function, because another compilation splits differently.

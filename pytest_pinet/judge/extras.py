@@ -10,7 +10,6 @@ from pytest_pinet.judge.connections import sum_of, total
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
 from pytest_pinet.judge.profile import Profile, confirm
-from pytest_pinet.judge.rules import part_rule
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
@@ -20,14 +19,6 @@ from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.verdict import Verdict
-
-# Why a value may be unknown, so that its limit cannot be judged.
-_UNKNOWN = {
-    Metric.RETRANSMITS: "retransmits not judged: the sender does not report them (UDP has none)",
-    Metric.LOSS: "loss not judged: the receiver does not report lost datagrams (TCP has none)",
-    Metric.LATENCY: "latency not judged: the sender does not report its round-trip time (UDP has none)",
-    Metric.CPU: "cpu not judged: the tool does not report the processor time of the device under test",
-}
 
 # Why a marginal result fails.
 STRICT_REASON = "marginal results fail (--pinet-strict)"
@@ -67,12 +58,12 @@ def judge_extras(measured: Extras, limits: Sequence[Limit], key: MetricKey) -> l
     found = []
     for metric in MAXIMA:
         limit = most_specific(limits, key, metric)
-        if limit is None:
+        threshold = None if limit is None else limit.threshold()
+        if threshold is None:
             continue
-        rule = part_rule(limit)
         value = measured.get(metric)
-        verdict, reason = (Verdict.SKIPPED, _UNKNOWN[metric]) if value is None else rule.judge(value)
-        found.append(ExtraJudgement(metric, str(rule), verdict, reason))
+        verdict, reason = (Verdict.SKIPPED, threshold.unknown) if value is None else threshold.judge(value)
+        found.append(ExtraJudgement(threshold, verdict, reason))
     return found
 
 

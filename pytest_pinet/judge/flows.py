@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from pytest_pinet.judge.rules import part_rule
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.limits import Limit, Metric
-from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.verdict import Verdict, worst
 
 Resource = TypeVar("Resource", bound=Hashable)
@@ -52,20 +51,17 @@ def judge_evenness(
     parts = [got.bps / should.bps for got, should in zip(goodputs, fair, strict=True)]
     least, flow = min(zip(parts, names, strict=True), key=lambda part: part[0])
     text, index = f"{flow} got {least * 100:.3g} % of its fair share", jain(parts)
-    verdicts, reasons, rules = [Verdict.PASS], [], []
-    for limit in limits:
-        if limit is None:
-            continue
-        rule = part_rule(limit)
-        is_index = limit.metric is Metric.FAIRNESS
-        verdict, _ = rule.judge(index if is_index else least)
+    thresholds = tuple(one for limit in limits if limit is not None and (one := limit.threshold()) is not None)
+    verdicts, reasons = [Verdict.PASS], []
+    for one in thresholds:
+        is_index = one.metric is Metric.FAIRNESS
+        verdict, _ = one.judge(index if is_index else least)
         verdicts.append(verdict)
-        rules.append(limit.source)
         what = f"Jain's index {index:.3f} is" if is_index else f"{text},"
-        wanted = f"{rule.threshold:.3g}" if is_index else str(limit.bound)
-        if verdict is Verdict.MARGINAL:
-            reasons.append(f"{what} within the marginal band of {limit.marginal} above the limit {wanted}")
+        wanted = f"{one.number:.3g}" if is_index else str(Share(one.number))
+        if one.marginal is not None and verdict is Verdict.MARGINAL:
+            reasons.append(f"{what} within the marginal band of {Share(one.marginal)} above the limit {wanted}")
         elif verdict is not Verdict.PASS:
             reasons.append(f"{what} below the limit {wanted}")
     reason = "; ".join(reasons) or f"{text}, Jain's index {index:.3f}"
-    return EvennessJudgement(least, flow, index, "; ".join(rules) or None, worst(verdicts), reason)
+    return EvennessJudgement(least, flow, index, thresholds, worst(verdicts), reason)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline
+from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, Reference
 from pytest_pinet.judge.days import ENOUGH_DAYS, DaySpread, against_baseline, day_spread, missing_days, zone_of
-from pytest_pinet.judge.noise import Noise
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle
 from pytest_pinet.judge.profile import Profile
-from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.judge.sequential import ERROR_RATE, Decision, decide
 from pytest_pinet.judge.starts import WITHIN_START, shows_level, start_of
 from pytest_pinet.judge.statistics import HALF_ZONE
@@ -22,6 +20,7 @@ from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import EventKind
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
+from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 
 # Paced senders stay this near to their rate limit (facts: 400.6 of 400 Mbit/s).
@@ -30,6 +29,25 @@ CAP_TOLERANCE = 0.05
 FAR_BELOW = 0.85
 # Sentences about disturbances that a reason has.
 _MOST_SENTENCES = 3
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """How a measurement is judged: limits, profile, and earlier knowledge.
+
+    ``references`` has the earlier knowledge of each direction. ``link_ups``: a suspicion may take the link of the
+    device under test down and up again. ``strict``: what would be marginal fails.
+    """
+
+    limits: Sequence[Limit]
+    profile: Profile
+    references: Mapping[Direction, Reference] = field(default_factory=dict)
+    link_ups: bool = True
+    error_rate: float = ERROR_RATE
+    strict: bool = False
+
+    def reference(self, way: Direction) -> Reference:
+        return self.references.get(way, Reference())
 
 
 @dataclass(frozen=True)
@@ -61,24 +79,20 @@ def judge(
     for a limit of TOLERANCE; without a baseline such a limit is ignored.
     """
     most = oracle.goodput if offered is None else min(oracle.goodput, offered)
-    rule = None if limit is None else goodput_rule(limit, most, baseline)
-    threshold = None if rule is None else Bitrate(rule.threshold)
+    threshold = None if limit is None else limit.threshold(most, baseline)
     verdict, reason = Verdict.INVALID, ""
     if min(goodput, since_start or goodput).bps > oracle.goodput.bps * (1 + TOLERANCE):
         reason = f"{goodput} is above the physical limit {oracle.goodput} ({oracle.because}): a measurement error"
     elif offered is not None and goodput.bps > offered.bps * (1 + CAP_TOLERANCE):
         reason = f"{goodput} is above the sender's rate limit {offered}: a measurement error"
-    elif rule is None or threshold is None:
+    elif threshold is None:
         verdict, reason = Verdict.PASS, "no limit was set for this combination"
-    elif threshold > most:
+    elif threshold.rate > most:
         possible = f"the {most} that were sent" if most < oracle.goodput else f"the capacity of this link, {most}"
-        reason = f"the limit {threshold} is above {possible}: it can never be met"
+        reason = f"the limit {threshold.rate} is above {possible}: it can never be met"
     else:
-        verdict, reason = rule.judge(goodput.bps)
-    words = None if rule is None else str(rule)
-    return DirectionJudgement(
-        verdict, reason, goodput, oracle.goodput, oracle.because, ERROR_RATE, limit=threshold, rule=words
-    )
+        verdict, reason = threshold.judge(goodput.bps)
+    return DirectionJudgement(verdict, reason, goodput, oracle.goodput, oracle.because, ERROR_RATE, threshold)
 
 
 def rule_on(
@@ -87,18 +101,16 @@ def rule_on(
     since_start: Bitrate,
     oracle: Oracle,
     limit: Limit | None,
-    noise: Noise,
-    profile: Profile,
+    plan: GatePlan,
+    reference: Reference,
     offered: Bitrate | None = None,
-    fresh_link: bool = False,
-    baseline: Baseline | None = None,
-    error_rate: float = ERROR_RATE,
 ) -> Ruling:
-    """Judge the ``goodput`` of all counted connections together; ``since_start`` and ``baseline`` are as in ``judge``.
+    """Judge the ``goodput`` of all counted connections together; ``since_start`` and ``offered`` are as in ``judge``.
 
-    ``fresh_link``: the link can be taken down and up, and a regression must persist on a fresh link-up. The first
-    decision that ends the connections holds. Later connections, made for another value, do not change it.
+    If a link can be taken down and up, a regression must persist on a fresh link-up. The first decision that ends the
+    connections holds. Later connections, made for another value, do not change it.
     """
+    baseline, noise = reference.baseline, reference.noise
     counted = [connection for connection in connections if not connection.excluded]
     showing = shows_level([start_of(one) for one in counted])
     counted = [one for one, shown in zip(counted, showing, strict=True) if shown] or counted
@@ -108,8 +120,8 @@ def rule_on(
         return Ruling(undecided, Fresh.CONNECTION)
     if judged.verdict is Verdict.INVALID:
         return Ruling(judged)
-    if judged.limit is None or judged.limit.bps <= 0:
-        enough = len(counted) >= profile.passes_after
+    if judged.limit is None or judged.limit.number <= 0:
+        enough = len(counted) >= plan.profile.passes_after
         return Ruling(_odd(judged, connections), None if enough else Fresh.CONNECTION)
     zone, spread, levels = HALF_ZONE, None, None
     if baseline is not None and limit is not None and isinstance(limit.bound, Tolerance):
@@ -117,16 +129,28 @@ def rule_on(
         levels = two_levels(baseline)
         spread = day_spread(baseline if levels is None else levels.without(baseline), noise)
         noise = against_baseline(noise, spread)
-        zone = zone_of(judged.limit, baseline.figure)
-    decision = _first_end(connections, judged.limit, noise, profile, fresh_link, error_rate, zone, levels)
+        zone = zone_of(judged.limit.rate, baseline.figure)
+    for count in range(1, len(connections) + 1):
+        decision = _decided(
+            tuple(connections[:count]),
+            judged.limit.rate,
+            noise,
+            plan.profile,
+            plan.error_rate,
+            plan.link_ups,
+            zone,
+            levels,
+        )
+        if decision.outcome is not None:
+            break
     if decision.outcome is None:
         next_s = decision.next_s
-        if spread is not None and _is_far_below(decision, profile):
-            next_s = max(next_s, 2 * profile.connection_s)
+        if spread is not None and _is_far_below(decision, plan.profile):
+            next_s = max(next_s, 2 * plan.profile.connection_s)
         return Ruling(judged, decision.next_fresh, next_s)
-    final = replace(_final(judged, decision, decision.outcome, counted), error_rate=error_rate)
+    final = replace(_final(judged, judged.limit.rate, decision, decision.outcome, counted), error_rate=plan.error_rate)
     if spread is not None:
-        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, error_rate, zone, levels)}")
+        final = replace(final, reason=f"{final.reason}; {_known_days(spread, decision, plan.error_rate, zone, levels)}")
     return Ruling(_within_starts(_improved(final, limit, baseline), decision, baseline))
 
 
@@ -219,29 +243,9 @@ def _odd(judged: DirectionJudgement, connections: Sequence[Connection]) -> Direc
 _decided = lru_cache(maxsize=64)(decide)
 
 
-def _first_end(
-    connections: Sequence[Connection],
-    limit: Bitrate,
-    noise: Noise,
-    profile: Profile,
-    fresh_link: bool,
-    error_rate: float,
-    zone: float,
-    levels: TwoLevels | None,
-) -> Decision:
-    for count in range(1, len(connections) + 1):
-        earlier = tuple(connections[:count])
-        decision = _decided(earlier, limit, noise, profile, error_rate, fresh_link, zone, levels)
-        if decision.outcome is not None:
-            break
-    return decision
-
-
 def _final(
-    judged: DirectionJudgement, decision: Decision, verdict: Verdict, counted: Sequence[Connection]
+    judged: DirectionJudgement, limit: Bitrate, decision: Decision, verdict: Verdict, counted: Sequence[Connection]
 ) -> DirectionJudgement:
-    assert judged.limit is not None
-    limit = judged.limit
     below = sum(connection.goodput < limit for connection in counted)
     # On a link with two levels, a connection on the lower one is no suspicion.
     suspected = decision.below > 0 if decision.levels else below > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
@@ -16,11 +15,11 @@ def most_specific(limits: Iterable[Limit], key: MetricKey, metric: Metric = Metr
     Limits of the command line and of a call apply to this run, so they override files and markers. Below them the most
     specific selectors win, then the marker over the lab file, then the limit that was written last.
     """
-    matching = [limit for limit in limits if limit.metric is metric and limit.matches(key)]
-    ranked = [
-        ((_tier(limit), limit.specificity, limit.origin, position), limit) for position, limit in enumerate(matching)
-    ]
-    return max(ranked, key=lambda entry: entry[0])[1] if ranked else None
+    matching = [limit for limit in limits if limit.metric is metric and limit.scope.matches(key)]
+    # Of equal limits, max returns the first.
+    return max(
+        reversed(matching), key=lambda limit: (_tier(limit), limit.scope.specificity, limit.origin), default=None
+    )
 
 
 def _tier(limit: Limit) -> Origin:
@@ -59,7 +58,7 @@ def goodput_limit(
         return max(minimum, tolerance, key=_tier)
 
     def threshold(limit: Limit) -> float:
-        rule = goodput_rule(limit, most, baseline)
-        return 0.0 if rule is None else rule.threshold
+        found = limit.threshold(most, baseline)
+        return 0.0 if found is None else found.number
 
     return max(minimum, tolerance, key=threshold)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from pytest_pinet.judge.baseline import Baseline, Reference, compare
+from pytest_pinet.judge.baseline import Baseline, compare
 from pytest_pinet.judge.circumstances import (
     Circumstances,
     excused,
@@ -24,11 +24,10 @@ from pytest_pinet.judge.connections import (
 from pytest_pinet.judge.extras import STRICT_REASON, judged_extras
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.flows import judge_evenness
-from pytest_pinet.judge.gate import Ruling, gating, rule_on
+from pytest_pinet.judge.gate import GatePlan, Ruling, gating, rule_on
 from pytest_pinet.judge.limits import goodput_limit, most_specific
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import Profile, confirm
-from pytest_pinet.judge.sequential import ERROR_RATE
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import (
     BaselineDifference,
@@ -46,25 +45,6 @@ from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 
 _HELD = (Verdict.PASS, Verdict.MARGINAL)
-
-
-@dataclass(frozen=True)
-class GatePlan:
-    """How a measurement is judged: limits, profile, and earlier knowledge.
-
-    ``references`` has the earlier knowledge of each direction. ``link_ups``: a suspicion may take the link of the
-    device under test down and up again. ``strict``: what would be marginal fails.
-    """
-
-    limits: Sequence[Limit]
-    profile: Profile
-    references: Mapping[Direction, Reference] = field(default_factory=dict)
-    link_ups: bool = True
-    error_rate: float = ERROR_RATE
-    strict: bool = False
-
-    def reference(self, way: Direction) -> Reference:
-        return self.references.get(way, Reference())
 
 
 def fitted(profile: Profile, connection_s: int) -> Profile:
@@ -212,11 +192,9 @@ class _Judging:
         key = self._key(way)
         limits: Sequence[Limit] = (self._plan.reference(way).tolerance, *self._plan.limits)
         if end:
-            limits = [
-                limit if limit.origin is Origin.LAB_FILE else replace(limit, board="*", nic="*")
-                for limit in limits
-                if limit.origin is Origin.LAB_FILE or limit.matches(key)
-            ]
+            filed = [limit for limit in limits if limit.origin is Origin.LAB_FILE]
+            others = [limit for limit in limits if limit.origin is not Origin.LAB_FILE and limit.scope.matches(key)]
+            limits = [*filed, *(replace(one, scope=replace(one.scope, board="*", nic="*")) for one in others)]
             here = self._link.ends[end]
             key = replace(key, combination=replace(key.combination, board=here.board, nic=here.nic))
         return limits, key
@@ -269,12 +247,9 @@ class _Judging:
             else least_since_start([[one.flows[index].flow for index in chosen] for one in self._shown]),
             oracle,
             limit,
-            self._plan.reference(way).noise,
-            self._plan.profile,
+            self._plan,
+            replace(self._plan.reference(way), baseline=baseline),
             self._bounds.offered[way] if len(chosen) == 1 else None,
-            self._plan.link_ups,
-            baseline,
-            self._plan.error_rate,
         )
         if self._catching_up:
             wrong = replace(ruling.judgement, verdict=Verdict.INVALID, reason=self._catching_up)
@@ -346,7 +321,7 @@ class _Judging:
         judged = self._rule([index], measured.way, oracle, limit)
         if self._topology.shared and judged.verdict is Verdict.PASS:
             part = judged.goodput.bps / fair.bps
-            judged = replace(judged, limit=None, rule=None, reason=f"{part * 100:.1f} % of its fair rate {fair}")
+            judged = replace(judged, limit=None, reason=f"{part * 100:.1f} % of its fair rate {fair}")
         return FlowJudgement(
             str(ends[measured.sender]),
             str(ends[measured.receiver]),

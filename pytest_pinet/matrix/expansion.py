@@ -48,10 +48,8 @@ class Request:
         def narrow(globs: tuple[str, ...], value: str) -> str:
             return "*" if any(set(glob) & set("*?[") for glob in globs) else value
 
-        return tuple(
-            replace(limit, board=narrow(self.boards, combination.board), nic=narrow(self.nics, combination.nic))
-            for limit in self.limits
-        )
+        board, nic = narrow(self.boards, combination.board), narrow(self.nics, combination.nic)
+        return tuple(replace(limit, scope=replace(limit.scope, board=board, nic=nic)) for limit in self.limits)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.bottleneck import full_all_the_time, kernel_notes, limited_by
 from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances, Excuse
+from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.limits import drops_limit
-from pytest_pinet.judge.measurement import GatePlan, figures, strictly
+from pytest_pinet.judge.measurement import figures, strictly
 from pytest_pinet.judge.preconditions import (
     failed_requests,
     ineffective_settings,

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+from pytest_pinet.model.quantities import GROWTH_FORM, Growth, parse_text
 from pytest_pinet.model.traffic import Direction
 
+# The word of limits on instructions. Only exact gates count these.
+INSTRUCTIONS = "instructions"
 # Instructions outside of all functions of the kernel: the traffic program, and code at unknown addresses.
 USER, UNKNOWN = "[user]", "[unknown]"
 # The size of a kernel's pages that ids do not name.
@@ -251,3 +254,46 @@ def first_difference(a: ExactBoot, b: ExactBoot) -> NotExact | None:
             if counts[0] != counts[1]:
                 return NotExact(f"{one.name}: instructions of {function}", str(counts[0]), str(counts[1]))
     return None
+
+
+@dataclass(frozen=True)
+class InstructionLimit:
+    """How much the instructions for each packet may grow in an exact gate.
+
+    ``function`` is a glob of names of functions, each of which has this limit; empty: the limit holds for the sum of
+    all functions. ``source`` says where the limit was written.
+    """
+
+    bound: Growth
+    source: str
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.bound} ({self.source})"
+
+
+def parse_instructions(value: object, source: str) -> list[InstructionLimit]:
+    """Limits on instructions: one growth for the sum, or a mapping from globs of functions to growths.
+
+    Raises ValueError, one sentence that starts with the argument's name.
+    """
+    written = value if isinstance(value, Mapping) else {"": value}
+    try:
+        return [
+            InstructionLimit(Growth.parse(parse_text(bound, GROWTH_FORM)), source, _function(name))
+            for name, bound in written.items()
+        ]
+    except ValueError as error:
+        raise ValueError(f"{INSTRUCTIONS}: {error}") from None
+
+
+def parse_written_instructions(text: str, source: str) -> list[InstructionLimit]:
+    """Limits of the command line: ``GROWTH``, or ``FUNCTION=GROWTH``. Raises ValueError."""
+    function, equals, growth = text.rpartition("=")
+    return parse_instructions({function.strip(): growth.strip()} if equals else growth.strip(), source)
+
+
+def _function(name: object) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"{name!r} is no name of a function; expected a name or glob such as 'gem_rx' or 'gem_*'")
+    return name

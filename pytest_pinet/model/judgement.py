@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_pinet.model.connection import Connection, Fresh
-from pytest_pinet.model.limits import Metric
+from pytest_pinet.model.limits import Threshold
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
@@ -15,13 +15,12 @@ from pytest_pinet.model.verdict import Verdict
 
 @dataclass(frozen=True)
 class ExtraJudgement:
-    """A limit on a cost of the traffic: ``retransmits``, ``loss``, ``latency`` or ``cpu``.
+    """The judgement on a cost of the traffic (retransmits, loss, latency, processor time) by its limit.
 
     The verdict is ``skipped`` if the value is not known.
     """
 
-    metric: Metric
-    rule: str
+    limit: Threshold
     verdict: Verdict
     reason: str
 
@@ -59,8 +58,7 @@ class DirectionJudgement:
     oracle: Bitrate
     because: str
     error_rate: float
-    limit: Bitrate | None = None
-    rule: str | None = None
+    limit: Threshold | None = None
     interval: tuple[float, float] | None = None
     stopped: str = ""
     state: str = ""
@@ -95,7 +93,7 @@ class EvennessJudgement:
     least_share: float
     least_flow: str
     jain: float
-    rule: str | None
+    limits: tuple[Threshold, ...]
     verdict: Verdict
     reason: str
 

@@ -1,8 +1,10 @@
-"""The verdicts of a result, and the verdicts on a change from one build to another."""
+"""The verdicts, and what a gate of two builds says of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Verdict(StrEnum):
@@ -38,21 +40,43 @@ def worst(verdicts: list[Verdict]) -> Verdict:
     return min(verdicts, key=SEVERITY.index, default=Verdict.SKIPPED)
 
 
-class MetricOutcome(StrEnum):
-    """The outcome of one metric, the worst first."""
+class GateWords(NamedTuple):
+    """What a gate of two builds says of a verdict: of one metric, of the whole change, and its exit code."""
 
-    REGRESSION = "regression"
-    FINDING = "finding"  # the build does not boot, breaks, or brings its NIC up wrongly
-    LAB_ERROR = "lab error"
-    UNDECIDED = "undecided"
-    IMPROVED = "improved"
-    UNCHANGED = "unchanged"
+    metric: str
+    change: str
+    exit: int
 
 
-class ChangeVerdict(StrEnum):
-    """Whether the change may be merged."""
+# A gate has only these verdicts. A FAIL of a build that does not boot, breaks, or brings its NIC up wrongly has the
+# kind of this finding as its word.
+GATE: dict[Verdict, GateWords] = {
+    Verdict.FAIL: GateWords("regression", "regression", 1),
+    Verdict.ERROR: GateWords("lab error", "lab error", 2),
+    Verdict.INCONCLUSIVE: GateWords("undecided", "undecided", 3),
+    Verdict.IMPROVED: GateWords("improved", "pass", 0),
+    Verdict.PASS: GateWords("unchanged", "pass", 0),
+}
 
-    PASS = "pass"
-    REGRESSION = "regression"
-    LAB_ERROR = "lab error"
-    UNDECIDED = "undecided"
+
+# For `git bisect run` this exit code means "this commit cannot be tested".
+SKIP = 125
+# This exit code ends `git bisect run`: no commit can be judged on this machine.
+STOP = 131
+
+
+def gated(verdict: Verdict) -> Verdict:
+    """Return the verdict of GATE with the same meaning for a change."""
+    if verdict is Verdict.MARGINAL:
+        return Verdict.PASS
+    return verdict if verdict in GATE else Verdict.INCONCLUSIVE
+
+
+def change_verdict(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict on a change from the verdicts on its metrics: PASS, FAIL, ERROR or INCONCLUSIVE.
+
+    PASS: it may be merged. A certain regression counts, whatever else went wrong. Without a metric, the change is
+    undecided.
+    """
+    found = gated(worst(list(verdicts)))
+    return Verdict.PASS if found in GOOD else found

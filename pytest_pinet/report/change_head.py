@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.judge.change_verdict import STOP, MetricSummary, answer, bisect_code, exit_code
-from pytest_pinet.judge.difference import Relation
+from pytest_pinet.judge.difference import VERDICTS, Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.judge.exact_functions import explaining
 from pytest_pinet.model.exact import FunctionChange
@@ -20,28 +19,12 @@ from pytest_pinet.model.record.change import (
 )
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome, Verdict
+from pytest_pinet.model.verdict import GATE, SEVERITY, SKIP, STOP, Verdict, change_verdict, gated
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once
 from pytest_pinet.report.text_wrap import first_paragraph
 
-_OF_RESULT = {
-    Relation.SLOWER: MetricOutcome.REGRESSION,
-    Relation.FASTER: MetricOutcome.IMPROVED,
-    Relation.SAME: MetricOutcome.UNCHANGED,
-    Relation.INCONCLUSIVE: MetricOutcome.UNDECIDED,
-    Relation.GO_ON: MetricOutcome.UNDECIDED,
-}
-_OF_VERDICT = {
-    Verdict.PASS: MetricOutcome.UNCHANGED,
-    Verdict.MARGINAL: MetricOutcome.UNCHANGED,
-    Verdict.IMPROVED: MetricOutcome.IMPROVED,
-    Verdict.FAIL: MetricOutcome.REGRESSION,
-    Verdict.ERROR: MetricOutcome.LAB_ERROR,
-    Verdict.INVALID: MetricOutcome.UNDECIDED,
-    Verdict.INCONCLUSIVE: MetricOutcome.UNDECIDED,
-    Verdict.SKIPPED: MetricOutcome.UNDECIDED,
-}
-_ORDER = list(MetricOutcome)
+# A build with these findings comes up and moves packets, so a bisection can judge it. Other builds are skipped.
+MEASURABLE = ("slow link", "link drops", "no traffic")
 # The finding when the kernel broke during traffic, without a more specific kind.
 KERNEL = "kernel"
 # The keys of ethtool -i, and how reports name them.
@@ -58,22 +41,20 @@ def change_head(
     interrupted: bool = False,
     exact: bool = False,
 ) -> ChangeHeadRecord:
-    """Return the outcome of each direction, the worst first, and the answer on the whole change.
+    """Return the verdict on each direction, the worst first, and the verdict on the whole change.
 
     The change does not pass, but is undecided, if ``failed`` tests failed, if a test died or if the run was
     ``interrupted``: an unmeasured combination might be slower. ``exact``: the builds were compared on exact boards.
     """
     entries = sorted(
         (entry for result in results if not result.died for entry in _entries(result, accepted)),
-        key=lambda entry: (_ORDER.index(entry.outcome), entry.change or 0.0, entry.id),
+        key=lambda entry: (SEVERITY.index(entry.verdict), entry.finding != "", entry.change or 0.0, entry.id),
     )
     interrupted = interrupted or any(result.not_begun for result in results)
     failed = failed or (0 if interrupted else sum(bool(result.died) for result in results))
-    came = [MetricSummary(entry.outcome, entry.finding) for entry in entries]
-    found = answer(came)
-    if found is ChangeVerdict.PASS and (failed or interrupted):
-        came.append(MetricSummary(MetricOutcome.UNDECIDED))
-        found = answer(came)
+    found = change_verdict(entry.verdict for entry in entries)
+    if found is Verdict.PASS and (failed or interrupted):
+        found = Verdict.INCONCLUSIVE
         tests = "1 test" if failed == 1 else f"{failed} tests"
         but = f"{tests} failed for another reason" if failed else "the run was interrupted"
         sentence = f"No decision on {b.name}: no metric is slower, but {but}."
@@ -87,9 +68,9 @@ def change_head(
         a=a,
         b=b,
         baseline="accepted" if accepted else EXACT if exact else "interleaved",
-        answer=str(found),
-        exit=exit_code(found),
-        bisect_exit=bisect_code(came, exact),
+        verdict=found,
+        exit=GATE[found].exit,
+        bisect_exit=bisect_code(found, entries, exact),
         sentence=sentence,
         turns=turns,
         entries=tuple(entries),
@@ -97,6 +78,19 @@ def change_head(
         changed=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.changed)),
         not_proved=tuple(once(f"{side}: {text}" for side, ran in _ran(results) for text in ran.not_proved)),
     )
+
+
+def bisect_code(found: Verdict, entries: Sequence[ChangeEntryRecord], exact: bool = False) -> int:
+    """Return the code for ``git bisect run``: 0 good, 1 bad, 125 if this commit cannot be judged.
+
+    ``exact``: the values are of exact boards. Such a board breaks for a reason that no commit changes (two boots of the
+    known-good build differ), so 131 ends the bisection, which would skip one commit after the other.
+    """
+    if found is Verdict.PASS:
+        return 0
+    if any(one.verdict is Verdict.FAIL and one.finding in ("", *MEASURABLE) for one in entries):
+        return 1
+    return STOP if exact and any(one.verdict is Verdict.ERROR for one in entries) else SKIP
 
 
 def with_note(head: ChangeHeadRecord, note: str) -> ChangeHeadRecord:
@@ -109,7 +103,7 @@ def with_note(head: ChangeHeadRecord, note: str) -> ChangeHeadRecord:
     head = head.replace(note=note)
     if head.a.key != head.b.key:
         return head.replace(sentence=f"{head.sentence[:-1]}; {note}.")
-    if head.answer != ChangeVerdict.UNDECIDED:
+    if head.verdict is not Verdict.INCONCLUSIVE:
         return head
     # The next commit cannot be judged, either.
     return head.replace(sentence=f"No decision: {note}.", bisect_exit=STOP)
@@ -133,9 +127,8 @@ def _nic(result: ResultRecord) -> str:
 def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord]:
     if not result.directions:
         broke = result.verdict is Verdict.FAIL and not result.has_no_rate
-        outcome = MetricOutcome.FINDING if broke else _OF_VERDICT[result.verdict]
         finding = result.finding or KERNEL if broke else ""
-        yield _entry(result, "", outcome, first_paragraph(result.message)).replace(finding=finding)
+        yield _entry(result, "", result.verdict, first_paragraph(result.message)).replace(finding=finding)
     for way, direction in result.directions.items():
         if result.change is not None:
             yield _of_change(result, way, result.change)
@@ -144,10 +137,11 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
 
 
 def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEntryRecord:
-    """Return the outcome of build B against build A."""
+    """Return the verdict on build B against build A."""
     one = change.directions[way]
-    differs = Relation(one.result) in (Relation.SLOWER, Relation.FASTER)
-    return _entry(result, way, _OF_RESULT[Relation(one.result)], one.why).replace(
+    verdict = VERDICTS[Relation(one.result)]
+    differs = verdict in (Verdict.FAIL, Verdict.IMPROVED)
+    return _entry(result, way, verdict, one.why).replace(
         a_bps=one.a_bps or None,
         b_bps=one.b_bps or None,
         change=one.change,
@@ -156,15 +150,15 @@ def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEn
 
 
 def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> ChangeEntryRecord:
-    """Return the outcome against an accepted baseline. Without a gating baseline it is undecided, unless it fails."""
-    outcome, why = _OF_VERDICT[direction.verdict], direction.reason
+    """Return the verdict against an accepted baseline. Without a gating baseline it is undecided, unless it fails."""
+    verdict, why = gated(direction.verdict), direction.reason
     baseline, limited = direction.baseline, result.limited_by
-    if outcome is MetricOutcome.UNCHANGED and (baseline is None or baseline.change == "not gated"):
+    if verdict is Verdict.PASS and (baseline is None or baseline.change == "not gated"):
         known = "no baseline is accepted" if baseline is None else baseline.text
-        outcome, why = MetricOutcome.UNDECIDED, f"{known}: run the test with the known-good build, then pinet accept"
+        verdict, why = Verdict.INCONCLUSIVE, f"{known}: run the test with the known-good build, then pinet accept"
     a_bps = None if baseline is None else baseline.figure_bps
-    slower = outcome is MetricOutcome.REGRESSION and limited is not None
-    return _entry(result, way, outcome, why).replace(
+    slower = verdict is Verdict.FAIL and limited is not None
+    return _entry(result, way, verdict, why).replace(
         a_bps=a_bps,
         b_bps=direction.goodput_bps,
         change=direction.goodput_bps / a_bps - 1 if a_bps is not None and a_bps > 0 else None,
@@ -172,35 +166,37 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
     )
 
 
-def _entry(result: ResultRecord, way: str, outcome: MetricOutcome, text: str) -> ChangeEntryRecord:
-    return ChangeEntryRecord(id=result.id, direction=way, outcome=outcome, text=text, lab=result.lab)
+def _entry(result: ResultRecord, way: str, verdict: Verdict, text: str) -> ChangeEntryRecord:
+    return ChangeEntryRecord(id=result.id, direction=way, verdict=gated(verdict), text=text, lab=result.lab)
 
 
-def _sentence(found: ChangeVerdict, entries: Sequence[ChangeEntryRecord], against: str, b: str, is_alone: bool) -> str:
+def _sentence(found: Verdict, entries: Sequence[ChangeEntryRecord], against: str, b: str, is_alone: bool) -> str:
     if not entries:
         return f"No decision on {b}: nothing was measured."
-    of = {outcome: [entry for entry in entries if entry.outcome == outcome] for outcome in MetricOutcome}
-    if found is ChangeVerdict.REGRESSION:
-        parts = [_worst(of[MetricOutcome.REGRESSION], len(entries))] if of[MetricOutcome.REGRESSION] else []
-        kinds = list(dict.fromkeys(entry.finding for entry in of[MetricOutcome.FINDING]))
-        parts += [f"{', '.join(kinds)} ({len(of[MetricOutcome.FINDING])} of {len(entries)} results)"] if kinds else []
+    of = {verdict: [entry for entry in entries if entry.verdict is verdict] for verdict in GATE}
+    if found is Verdict.FAIL:
+        slower = [entry for entry in of[found] if not entry.finding]
+        findings = [entry.finding for entry in of[found] if entry.finding]
+        parts = [_worst(slower, len(entries))] if slower else []
+        kinds = ", ".join(dict.fromkeys(findings))
+        parts += [f"{kinds} ({len(findings)} of {len(entries)} results)"] if findings else []
         # The name of A says nothing if A is the same build.
         return f"{b} must not be merged: {'; '.join(parts)}{'' if is_alone else f', against {against}'}."
-    if found is ChangeVerdict.LAB_ERROR:
-        return f"No decision on {b}: the lab broke {len(of[MetricOutcome.LAB_ERROR])} of {len(entries)} results."
-    if found is ChangeVerdict.UNDECIDED:
-        return f"No decision on {b}: {len(of[MetricOutcome.UNDECIDED])} of {len(entries)} metrics are undecided."
-    faster = len(of[MetricOutcome.IMPROVED])
+    if found is Verdict.ERROR:
+        return f"No decision on {b}: the lab broke {len(of[found])} of {len(entries)} results."
+    if found is Verdict.INCONCLUSIVE:
+        return f"No decision on {b}: {len(of[found])} of {len(entries)} metrics are undecided."
+    faster = len(of[Verdict.IMPROVED])
     more = f", {faster} of them faster" if faster else ""
     none = f"none of {len(entries)} metrics is" if len(entries) > 1 else "the metric is not"
     return f"{b} may be merged: {none} slower than with {against}{more}."
 
 
-def _functions(found: ChangeVerdict, results: Sequence[ResultRecord]) -> str:
+def _functions(found: Verdict, results: Sequence[ResultRecord]) -> str:
     """Return the function that explains most of a regression, or else the first of all that changed; or empty text."""
-    judged = [one for one in results if found is not ChangeVerdict.REGRESSION or one.verdict is Verdict.FAIL]
+    judged = [one for one in results if found is not Verdict.FAIL or one.verdict is Verdict.FAIL]
     grown = [one.exact for one in judged if one.exact is not None and one.exact.functions]
-    if found is ChangeVerdict.REGRESSION and grown:
+    if found is Verdict.FAIL and grown:
         worst = max(grown, key=lambda one: (one.change_of_sum or 0.0) / (one.a.instructions or 1.0))
         missed = [one for one in worst.functions if one.missed]
         (first, *_) = missed or explaining(worst.functions, worst.shift, Relation.SLOWER)

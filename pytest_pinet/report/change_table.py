@@ -1,4 +1,4 @@
-"""Formats the answer on a change for a terminal of 80 columns, and has the words that all reports of a change share."""
+"""Formats the verdict on a change for a terminal of 80 columns, and has the words that its reports share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, BuildSourceRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
-from pytest_pinet.model.verdict import MetricOutcome, Verdict
+from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.exact_text import (
     MARK,
     METRIC_COLUMNS,
@@ -38,17 +38,6 @@ _GITHUB = re.compile(r"https://(?:www\.)?github\.com/")
 _HEADER = ("metric", "A", "B", "change", "outcome")
 # What A is if it has no build, by the baseline of the run.
 _OWN = {"accepted": "the accepted baselines", EXACT: "the stock kernel of the exact boards"}
-# The verdict with the same meaning: outcomes have its colour and its mark.
-VERDICTS = {
-    MetricOutcome.REGRESSION: Verdict.FAIL,
-    MetricOutcome.FINDING: Verdict.FAIL,
-    MetricOutcome.LAB_ERROR: Verdict.ERROR,
-    MetricOutcome.UNDECIDED: Verdict.INCONCLUSIVE,
-    MetricOutcome.IMPROVED: Verdict.IMPROVED,
-    MetricOutcome.UNCHANGED: Verdict.PASS,
-}
-# All others are in capitals, so that they are visible without colours.
-GOOD = (MetricOutcome.IMPROVED, MetricOutcome.UNCHANGED)
 
 
 def kernel_words(source: BuildSourceRecord | None) -> str:
@@ -149,15 +138,17 @@ def _build(name: str, build: BuildRecord, head: ChangeHeadRecord) -> str:
     return f"{name}: {build.name} ({build.key}{release}{of_files}{f', {source}' if source else ''})"
 
 
-def counts_text(gate: StoredGate, *of: MetricOutcome) -> str:
-    """Return how many metrics have each of these outcomes (default: all), worst first: ``1 regression, 2 unchanged``.
+def counts_text(gate: StoredGate, *of: Verdict) -> str:
+    """Return how many metrics have each of these verdicts (default: all), worst first: ``1 regression, 2 unchanged``.
 
-    ``not slower`` is counted apart.
+    ``not slower`` is counted apart, and findings of all kinds together.
     """
-    kinds = ((one.outcome, one) for one in gate.entries)
-    found = Counter((kind, gate.word(one) if kind is MetricOutcome.UNCHANGED else kind.value) for kind, one in kinds)
-    order = sorted(found, key=lambda one: (list(MetricOutcome).index(one[0]), one[1]))
-    return ", ".join(f"{found[kind, word]} {word}" for kind, word in order if not of or kind in of)
+    found = Counter(
+        (SEVERITY.index(one.verdict), one.finding != "", "finding" if one.finding else gate.word(one))
+        for one in gate.entries
+        if not of or one.verdict in of
+    )
+    return ", ".join(f"{count} {word}" for (*_, word), count in sorted(found.items()))
 
 
 def _table(entries: Sequence[ChangeEntryRecord], words: Sequence[str], width: int, color: bool) -> list[str]:
@@ -166,7 +157,7 @@ def _table(entries: Sequence[ChangeEntryRecord], words: Sequence[str], width: in
     cells: list[tuple[str, ...]] = [_HEADER]
     for entry, word in zip(entries, words, strict=True):
         cells.append((gated_figure(entry), *side_cells(entry.a_bps, entry.b_bps, entry.change), _loud(entry, word)))
-    colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in entries]
+    colors = [COLORS[entry.verdict] if color else None for entry in entries]
     return text_table(cells, SIDES, width, colors, [_notes(entry, width) for entry in entries])
 
 
@@ -189,7 +180,7 @@ def _exact_table(
             exact = found.get(entry.result_key)
             window = window_of(entry.id) or "all traffic"
             cells.append((window, *exact_cells(entry, exact), _loud(entry, word)))
-        colors = [COLORS[VERDICTS[entry.outcome]] if color else None for entry in own_entries]
+        colors = [COLORS[entry.verdict] if color else None for entry in own_entries]
         notes = without_repeats([_notes(entry, width) for entry in own_entries], [])
         lines += ["", *text_table(cells, METRIC_COLUMNS, width, colors, notes, whole=True)]
     for nic, of_nic in by_nic(results).items():
@@ -219,11 +210,11 @@ def turns_text(head: ChangeHeadRecord | StoredGate) -> str:
 
 
 def _loud(entry: ChangeEntryRecord, word: str) -> str:
-    return word if entry.outcome in GOOD else plain(word).upper()
+    return word if entry.verdict in GOOD else plain(word).upper()
 
 
 def _notes(entry: ChangeEntryRecord, width: int) -> list[str]:
-    said = entry.outcome not in GOOD or "left out" in entry.text
+    said = entry.verdict not in GOOD or "left out" in entry.text
     lines = wrap(entry.text, indent="    ", width=width, lines=4) if said else []
     if entry.suspect:
         lines += wrap(f"look first at: {entry.suspect}", indent="    ", width=width, lines=3)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from pytest_pinet.judge.difference import VERDICTS
+from pytest_pinet.judge.difference import VERDICTS, limit_below
 from pytest_pinet.judge.exact import ExactChange, WindowChange
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, ExactIdentity, Function
 from pytest_pinet.model.judgement import DirectionJudgement
@@ -76,8 +76,7 @@ def _record(
         Bitrate(0.0),
         _NO_LIMIT,
         error_rate=0.0,
-        limit=Bitrate(a_bps * (1 - one.tolerance)),
-        rule=f"{one.tolerance * 100:.3g}% below {names[0]}, in virtual time",
+        limit=limit_below(Bitrate(a_bps), one.tolerance, f"{names[0]}, in virtual time"),
         interval=(b_bps, b_bps),
     )
     interval = one.change, one.change

@@ -12,7 +12,7 @@ from statistics import median
 
 from pytest_pinet.model.connection import Fresh
 from pytest_pinet.model.diagnosis import Cause
-from pytest_pinet.model.judgement import ExtraJudgement
+from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
 from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -88,7 +88,7 @@ def _value_blocks(result: ResultRecord) -> list[_Block]:
     bad += [(one.name, one) for one in result.flows if one.verdict not in GOOD]
     heads = [_headline(name, direction) for name, direction in bad]
     if even is not None and even.verdict not in GOOD:
-        heads.insert(0, wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED))
+        heads.insert(0, _uneven(even))
     if not heads:
         return _message_blocks(result)
     first, *others = heads
@@ -197,7 +197,7 @@ def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
     alternated = _alternated(result)
     even = result.evenness
     if even is not None and even.verdict not in GOOD:
-        lines += wrap(f"{even.reason} ({even.rule})", hanging=CONTINUED)
+        lines += _uneven(even)
     bad = [(name, one) for name, one in sorted(result.directions.items(), key=_severity) if one.verdict not in GOOD]
     for name, direction in bad:
         lines += _headline(name, direction)
@@ -242,34 +242,31 @@ def _message(result: ResultRecord) -> list[str]:
     ]
 
 
+def _uneven(even: EvennessJudgement) -> list[str]:
+    return wrap(f"{even.reason} ({'; '.join(limit.source for limit in even.limits)})", hanging=CONTINUED)
+
+
 def _severity(item: tuple[str, DirectionRecord]) -> tuple[int, str]:
     return SEVERITY.index(item[1].verdict), item[0]
 
 
 def _headline(name: str, direction: DirectionRecord) -> list[str]:
-    limit = direction.limit_bps
-    missed = [extra for extra in direction.extras if extra.verdict in (Verdict.FAIL, Verdict.INVALID)]
-    costs = [line for extra in missed for line in wrap(f"{name} {_extra(extra)}", hanging=CONTINUED)]
-    if missed and (not limit or direction.goodput_bps >= limit):
-        return [*costs, *wrap(f"{name} {direction.reason}", hanging=CONTINUED)]
+    limit = direction.limit
     # A direction can also fail at a good goodput, such as by failed requests.
-    if direction.verdict != Verdict.FAIL or not limit or direction.goodput_bps >= limit:
-        return wrap(f"{name} {direction.reason}", hanging=CONTINUED)
-    below = (1 - direction.goodput_bps / limit) * 100
+    met = limit is None or not limit.number or direction.goodput_bps >= limit.number
+    missed = [extra for extra in direction.extras if extra.verdict in (Verdict.FAIL, Verdict.INVALID)]
+    texts = [f"{name} {extra.reason} ({extra.limit.source})" for extra in missed]
+    costs = [line for text in texts for line in wrap(text, hanging=CONTINUED)]
+    if limit is None or met or direction.verdict != Verdict.FAIL:
+        return [*(costs if met else []), *wrap(f"{name} {direction.reason}", hanging=CONTINUED)]
+    below = (1 - direction.goodput_bps / limit.number) * 100
     # A deviation of 0.003 % must not print as "0.0 %".
     percent = f"{below:.1f}" if below >= 0.05 else f"{below:.1g}"
-    first = f"{name} {rate(direction.goodput_bps)} is {percent} % below the limit {rate(limit)}"
-    rule = direction.rule or "no rule"
-    rest = rule.removeprefix(rate(limit)).strip() if rule.startswith(rate(limit)) else f"= {rule}"
+    first = f"{name} {rate(direction.goodput_bps)} is {percent} % below the limit {rate(limit.number)}"
+    rest = f"({limit.source})" if limit.words == rate(limit.number) else f"= {limit}"
     if len(plain(first)) + 1 + len(plain(rest)) <= WIDTH:
         return [*wrap(f"{first} {rest}"), *costs]
     return [*wrap(first, hanging=CONTINUED), *wrap(rest, indent=CONTINUED), *costs]
-
-
-def _extra(extra: ExtraJudgement) -> str:
-    """Return the reason, and where its limit is written: the reason already says the limit."""
-    where = extra.rule.partition(" (")[2].removesuffix(")") if extra.rule else ""
-    return f"{extra.reason} ({where})" if where else f"{extra.reason} ({extra.rule})"
 
 
 def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:

@@ -114,7 +114,7 @@ def _figures(direction: DirectionRecord) -> list[Property]:
         ("verdict", direction.verdict.value),
         ("goodput_bps", round(direction.goodput_bps)),
         ("limit_bps", None if limit is None else round(limit)),
-        ("rule", direction.rule),
+        ("rule", direction.limit_text),
         # An exact board has no physical limit.
         ("oracle_bps", round(direction.oracle_bps) or None),
         ("attempts", len(direction.attempts)),

@@ -10,9 +10,8 @@ from pytest_pinet.history.gates import gate_of, gated_figure
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import GOOD, MetricOutcome, Verdict
+from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.change_table import (
-    VERDICTS,
     build_parts,
     change_in_words,
     counts_text,
@@ -200,8 +199,8 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     """Return the whole page, at most ``most`` characters long. Unchanged directions are folded."""
     gate = gate_of(head, run.results)
     rows = [(entry, gate.word(one)) for entry, one in zip(head.entries, gate.entries, strict=True)]
-    bad = [row for row in rows if row[0].outcome != MetricOutcome.UNCHANGED]
-    same = [row for row in rows if row[0].outcome == MetricOutcome.UNCHANGED]
+    bad = [row for row in rows if row[0].verdict is not Verdict.PASS]
+    same = [row for row in rows if row[0].verdict is Verdict.PASS]
     parts = [f"## {escaped(change_in_words(run, head))}", ""]
     if run.meaning is not None and (meant := emulated_sentence(run)):
         parts += [escaped(meant), ""]
@@ -211,7 +210,7 @@ def _change_markdown(run: RunRecord, head: ChangeHeadRecord, most: int, losses: 
     parts += _causes([entry for entry, _ in bad])
     if same:
         table = _metrics(same, run.results, exact)
-        parts += ["", *_details(counts_text(gate, MetricOutcome.UNCHANGED), table)]
+        parts += ["", *_details(counts_text(gate, Verdict.PASS), table)]
     parts += _functions(run.results) if exact else []
     parts += _skipped(run)
     parts += [_build(name, build) for name, build in (("A", head.a), ("B", head.b))]
@@ -264,7 +263,7 @@ def _metrics(rows: Sequence[_Row], results: Sequence[ResultRecord], exact: bool)
             if exact
             else side_cells(entry.a_bps, entry.b_bps, entry.change, digits=2)
         )
-        outcome = f"{_MARKS[VERDICTS[entry.outcome]]} {escaped(word)}"
+        outcome = f"{_MARKS[entry.verdict]} {escaped(word)}"
         cells.append((escaped(name), *(one.replace("%", " %") for one in values), outcome))
     return markdown_table(cells, METRIC_COLUMNS if exact else SIDES)
 

@@ -27,14 +27,12 @@ from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, Chan
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import SCHEMA_VERSION, MergedRunRecord, RunRecord
-from pytest_pinet.model.verdict import GOOD, ChangeVerdict, Verdict, worst
+from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict, worst
 from pytest_pinet.report.change_head import change_head, with_note
 from pytest_pinet.version import __version__
 
 # A sum of rounded error rates may exceed the whole by this.
 _ROUNDING = 1e-9
-# The order in which answers of shards count.
-_WORST_FIRST = (ChangeVerdict.REGRESSION, ChangeVerdict.LAB_ERROR, ChangeVerdict.UNDECIDED, ChangeVerdict.PASS)
 
 
 @dataclass(frozen=True)
@@ -188,11 +186,11 @@ def _head(runs: Sequence[RunRecord], results: Sequence[ResultRecord], wanted: in
     head = with_note(
         change_head(first.a, first.b, results, first.baseline == "accepted", turns, exact=exact), first.note
     )
-    if head.answer != ChangeVerdict.PASS:
+    if head.verdict is not Verdict.PASS:
         return head
-    # A shard can lack an answer although all its metrics are good: a test failed for another reason.
-    bad = min(heads, key=lambda one: _WORST_FIRST.index(one.answer))
-    if bad.answer not in (ChangeVerdict.PASS, ChangeVerdict.REGRESSION):
+    # A shard can lack a verdict although all its metrics are good: a test failed for another reason.
+    bad = min(heads, key=lambda one: SEVERITY.index(one.verdict))
+    if bad.verdict not in (Verdict.PASS, Verdict.FAIL):
         return _answered(head, bad, bad.sentence)
     if len(runs) < wanted or not all(run.complete for run in runs):
         what = f"only {len(runs)} of {wanted} shards were merged" if len(runs) < wanted else "a run was interrupted"
@@ -202,4 +200,4 @@ def _head(runs: Sequence[RunRecord], results: Sequence[ResultRecord], wanted: in
 
 
 def _answered(head: ChangeHeadRecord, like: ChangeHeadRecord, sentence: str) -> ChangeHeadRecord:
-    return head.replace(answer=like.answer, exit=like.exit, bisect_exit=like.bisect_exit, sentence=sentence)
+    return head.replace(verdict=like.verdict, exit=like.exit, bisect_exit=like.bisect_exit, sentence=sentence)

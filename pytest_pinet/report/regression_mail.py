@@ -19,7 +19,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
+from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.change_table import kernel_words
 from pytest_pinet.report.text_wrap import count, rate
 
@@ -76,7 +76,7 @@ def check_reportable(run: RunRecord) -> ChangeHeadRecord:
     if run.figures == "emulated":
         message = f"run {run.run} has emulated values, which are no reason to write to kernel developers"
         raise ConfigError(f"{message}; measure the change on boards")
-    if head is None or head.answer != ChangeVerdict.REGRESSION or not slower(head):
+    if head is None or head.verdict is not Verdict.FAIL or not slower(head):
         raise ConfigError(f"run {run.run} found no slower metric of a build, so there is nothing to report")
     if head.baseline == "accepted":
         message = f"run {run.run} compared with accepted baselines, so other things than the kernel may have changed"
@@ -92,7 +92,7 @@ def check_reportable(run: RunRecord) -> ChangeHeadRecord:
 
 def slower(head: ChangeHeadRecord) -> list[ChangeEntryRecord]:
     """Return the slower metrics, the worst first."""
-    found = [one for one in head.entries if one.outcome == MetricOutcome.REGRESSION and one.change is not None]
+    found = [one for one in head.entries if one.verdict is Verdict.FAIL and one.change is not None]
     return sorted(found, key=lambda one: one.change or 0.0)
 
 
@@ -192,7 +192,7 @@ def _values(run: RunRecord, head: ChangeHeadRecord) -> str:
         lines.append(f"      {entry.id}, at the receiver{f' in lab {entry.lab}' if entry.lab else ''}")
     rest = len(found) - _MOST
     lines += [f"  and {count(rest, 'more slower metric')}"] if rest > 0 else []
-    same = sum(one.outcome in (MetricOutcome.UNCHANGED, MetricOutcome.IMPROVED) for one in head.entries)
+    same = sum(one.verdict in GOOD for one in head.entries)
     lines += [f"\n{count(same, 'other metric')} {'is' if same == 1 else 'are'} not slower."] if same else []
     return "\n".join(lines)
 

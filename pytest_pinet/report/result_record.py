@@ -146,7 +146,6 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
         judged,
         goodput_bps=judged.goodput.bps,
         interval_bps=judged.interval,
-        limit_bps=None if judged.limit is None else judged.limit.bps,
         oracle_bps=judged.oracle.bps,
         oracle=judged.because,
         attempts=[

@@ -164,7 +164,7 @@ def _point(result: ResultRecord, way: str, figure: str, emulated: bool) -> Point
     one = result.directions[way]
     return Point(
         THIS_RUN, datetime.fromisoformat(result.started), "", figure, result.combination.id, way,
-        one.goodput_bps, one.verdict, one.interval_bps, one.limit_bps, one.rule, one.oracle_bps, one.reason,
+        one.goodput_bps, one.verdict, one.interval_bps, one.limit_bps, False, one.oracle_bps, one.reason,
         result.build, emulated=emulated, limited_by=limited_by_text(result), scale=result.scale or 1.0,
     )  # fmt: skip
 

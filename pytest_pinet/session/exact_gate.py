@@ -12,14 +12,9 @@ import pytest
 from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.exact import ExactLimits
+from pytest_pinet.model.exact import INSTRUCTIONS, InstructionLimit, parse_instructions, parse_written_instructions
 from pytest_pinet.model.gate_results import ExactResult
-from pytest_pinet.model.limit_parser import (
-    INSTRUCTIONS,
-    parse_arguments,
-    parse_instructions,
-    parse_written_instructions,
-)
-from pytest_pinet.model.limits import InstructionLimit, Limit, Metric, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin, parse_arguments
 from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import Direction

@@ -23,8 +23,7 @@ from pytest_pinet.model.gate_results import (
     TrafficResult,
 )
 from pytest_pinet.model.kselftest import USUAL_TIMEOUT_S, Kselftest
-from pytest_pinet.model.limit_parser import WORDS, parse_arguments
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
@@ -40,8 +39,15 @@ from pytest_pinet.session.settings import settings
 from pytest_pinet.traffic import http, iperf3_values
 from pytest_pinet.traffic import ping as ping_tool
 
+
+def _seconds(name: str, value: Duration | None) -> float | None:
+    return None if value is None else gate_arguments.parse_seconds(name, value)
+
+
 # Readers of the arguments that are not used as they are.
 _READERS: dict[str, Callable[[str, Any], Any]] = {
+    "duration": _seconds,
+    "warmup": _seconds,
     "window": gate_arguments.parse_octets,
     "mss": gate_arguments.parse_octets,
     "length": gate_arguments.parse_octets,
@@ -129,6 +135,9 @@ class Gate:
         ConfigError.
         """
         values = {
+            "direction": direction,
+            "duration": duration,
+            "warmup": warmup,
             "streams": streams,
             "window": window,
             "mss": mss,
@@ -139,7 +148,7 @@ class Gate:
             "congestion": congestion,
             "affinity": affinity,
         }
-        return self._measure(link, "tcp", Traffic, direction, duration, warmup, profile, limits, values)
+        return self._measure(link, "tcp", profile, limits, values)
 
     def udp(
         self,
@@ -161,8 +170,17 @@ class Gate:
         """
         if bitrate is None:
             raise ConfigError(f"{self._item.nodeid}: udp: needs bitrate=, such as bitrate='400M' (per stream)")
-        values = {"udp": True, "streams": streams, "window": window, "bitrate": bitrate, "length": length}
-        return self._measure(link, "udp", Traffic, direction, duration, warmup, profile, limits, values)
+        values = {
+            "udp": True,
+            "direction": direction,
+            "duration": duration,
+            "warmup": warmup,
+            "streams": streams,
+            "window": window,
+            "bitrate": bitrate,
+            "length": length,
+        }
+        return self._measure(link, "udp", profile, limits, values)
 
     def udp_ladder(
         self,
@@ -183,8 +201,16 @@ class Gate:
         measurement, and a rate that the sender does not reach ends it, too. ``min`` and other limits judge the goodput
         at the highest good rate. Fails the test if no rate is good. Other arguments as for ``udp``.
         """
-        values = {"udp": True, "streams": streams, "length": length, "rates": rates, "loss": loss}
-        found = self._run(link, "udp_ladder", LadderTraffic, direction, duration, None, profile, limits, values)
+        values = {
+            "udp": True,
+            "direction": direction,
+            "duration": duration,
+            "streams": streams,
+            "length": length,
+            "rates": rates,
+            "loss": loss,
+        }
+        found = self._run(link, "udp_ladder", profile, limits, values, LadderTraffic)
         return LadderResult(**self._end(found), knee=Bitrate(_of(found.ladder).knee_bps or 0.0))
 
     def http(
@@ -208,8 +234,8 @@ class Gate:
         topology = link.combination.topology.name
         if topology not in ("pair", "chain"):
             raise ConfigError(f"{self._item.nodeid}: http: topology {topology!r}: expected 'pair' or 'chain'")
-        values = {"streams": connections, "size": size}
-        found = self._run(link, "http", HttpTraffic, direction, duration, 0, profile, limits, values, requests)
+        values = {"direction": direction, "duration": duration, "warmup": 0, "streams": connections, "size": size}
+        found = self._run(link, "http", profile, limits, values, HttpTraffic, requests)
         return HttpResult(**self._end(found), requests_per_s=_of(found.http).requests_per_s)
 
     def ping(
@@ -331,41 +357,36 @@ class Gate:
         self,
         link: Link,
         what: str,
-        kind: type[Traffic],
-        direction: str | None,
-        duration: Duration | None,
-        warmup: Duration | None,
         profile: str | None,
-        given: Mapping[str, object],
+        limits: Mapping[str, object],
         values: Mapping[str, Any],
+        kind: type[Traffic] = Traffic,
         requests: str | None = None,
     ) -> ResultRecord:
-        """Measure and record. ``values`` are the fields of the traffic as the test wrote them."""
+        """Measure and record. ``values`` are the arguments of the call that describe the traffic."""
         try:
             spending = self._session.profile(self._item, profile)
-            usual_s = spending.connection_s - _warmup_cap_s(link)
             read = {name: _READERS[name](name, value) if name in _READERS else value for name, value in values.items()}
             if "rates" in read:
                 read["bitrate"] = read["rates"][-1]
-            traffic = kind(
-                self._direction(link, direction),
-                duration_s=usual_s if duration is None else gate_arguments.parse_seconds("duration", duration),
-                warmup_s=None if warmup is None else gate_arguments.parse_seconds("warmup", warmup),
-                **read,
-            )
+            duration_s, warmup_s = read.pop("duration"), read.pop("warmup", None)
+            if duration_s is None:
+                duration_s = spending.connection_s - _warmup_cap_s(link)
+            way = self._direction(link, read.pop("direction"))
+            traffic = kind(way, duration_s=duration_s, warmup_s=warmup_s, **read)
             check(traffic)
-            limits = self._limits(link, given)
+            own = self._limits(link, limits)
             if requests is not None and isinstance(traffic, HttpTraffic):
                 case = case_of(self._item)
                 marked = case.request.limits_for(link.combination) if case is not None else ()
                 key = MetricKey(link.combination.identity, traffic, traffic.direction)
-                limits = gate_arguments.with_requests(limits, marked, requests, traffic.size, key)
+                own = gate_arguments.with_requests(own, marked, requests, traffic.size, key)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{self._item.nodeid}: {what}: {error}") from None
-        return self._session.measure(GateCall(self._item, link, spending, limits), traffic)
+        return self._session.measure(GateCall(self._item, link, spending, own), traffic)
 
-    def _measure(self, link: Link, *arguments: Any) -> TrafficResult:
-        result = self._run(link, *arguments)
+    def _measure(self, link: Link, what: str, *arguments: Any) -> TrafficResult:
+        result = self._run(link, what, *arguments)
         return TrafficResult(
             **self._end(result),
             flows=MappingProxyType({flow.name: Bitrate(flow.goodput_bps) for flow in result.flows}),
@@ -405,4 +426,4 @@ class Gate:
             if word not in WORDS:
                 raise ConfigError(unknown("argument", word, WORDS))
         here = link.combination
-        return tuple(parse_arguments(given, Origin.CALL, here.board, here.nic, here.topology.name))
+        return tuple(parse_arguments(given, Origin.CALL, Scope(here.board, here.nic, here.topology.name)))

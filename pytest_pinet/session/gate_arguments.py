@@ -7,8 +7,7 @@ from typing import TypedDict
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import Limit, Origin, Scope, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, Share, parse_duration, parse_size
 
@@ -116,4 +115,4 @@ def with_requests(
             return limits
     here = key.combination
     source = f"requests={written!r} of the call, {size} bytes each"
-    return (*limits, Limit(rate, Origin.CALL, source, here.board, here.nic, here.topology, key.direction))
+    return (*limits, Limit(rate, Origin.CALL, source, Scope(here.board, here.nic, here.topology, key.direction)))

@@ -10,8 +10,7 @@ from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.profile import OTHER_WORDS, PROFILES
 from pytest_pinet.matrix.expansion import Request
-from pytest_pinet.model.limit_parser import WORDS, parse_arguments
-from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.limits import WORDS, Origin, parse_arguments
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.tuning.registry import read_tunings
 

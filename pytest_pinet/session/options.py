@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import Lab, names_of
-from pytest_pinet.model.limit_parser import parse_limit
-from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin
+from pytest_pinet.model.limits import WAYS, Limit, Metric, Origin, Scope, parse_limit
 from pytest_pinet.model.topology import KINDS, all_names
 from pytest_pinet.model.tuning import UNTUNED
 from pytest_pinet.tuning.registry import names
@@ -40,29 +39,29 @@ def _limit(text: str, lab: Lab | None, metric: Metric, option: str) -> Limit:
         raise ConfigError(f"{option} {text!r}: expected {_FORMS[metric]}")
     board, _, rest = (selectors[0] if selectors else "*").partition(":")
     nic, _, topology = rest.partition("/")
-    given = (board or "*", nic or "*", topology or "*", selectors[1] if len(selectors) == 2 else None)
     with mistake_in(f"{option} {text!r}"):
-        limit = parse_limit(metric, written, Origin.COMMAND_LINE, f"{option} {text}", *given)
+        scope = Scope(board or "*", nic or "*", topology or "*").facing(selectors[1] if len(selectors) == 2 else None)
+        limit = parse_limit(metric, written, Origin.COMMAND_LINE, f"{option} {text}", scope)
     return limit if lab is None else _of_lab(limit, lab, f"{option} {text!r}")
 
 
 def _of_lab(limit: Limit, lab: Lab, option: str) -> Limit:
     """Return the limit with the label of the NIC in place of any other name of the NIC. Raises ConfigError."""
     boards = {node.board.name for node in lab.nodes.values()}
-    if not any(fnmatchcase(board, limit.board) for board in boards):
-        raise ConfigError(f"{option}: {unknown('board of this lab', limit.board, boards)}")
-    there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, limit.board)]
-    labels = {i.label for i in there if any(fnmatchcase(name, limit.nic) for name in names_of(i))}
+    if not any(fnmatchcase(board, limit.scope.board) for board in boards):
+        raise ConfigError(f"{option}: {unknown('board of this lab', limit.scope.board, boards)}")
+    there = [i for i in lab.interfaces() if fnmatchcase(lab.nodes[i.node].board.name, limit.scope.board)]
+    labels = {i.label for i in there if any(fnmatchcase(name, limit.scope.nic) for name in names_of(i))}
     if not labels:
         names = sorted({name for i in there for name in names_of(i)})
-        raise ConfigError(f"{option}: {unknown('NIC of these boards', limit.nic, names)}")
-    if not any(fnmatchcase(topology, limit.topology) for topology in all_names()):
-        raise ConfigError(f"{option}: {unknown('topology', limit.topology, KINDS)}")
-    if all(fnmatchcase(label, limit.nic) for label in labels):
+        raise ConfigError(f"{option}: {unknown('NIC of these boards', limit.scope.nic, names)}")
+    if not any(fnmatchcase(topology, limit.scope.topology) for topology in all_names()):
+        raise ConfigError(f"{option}: {unknown('topology', limit.scope.topology, KINDS)}")
+    if all(fnmatchcase(label, limit.scope.nic) for label in labels):
         return limit
     if len(labels) > 1:
-        raise ConfigError(f"{option}: {limit.nic!r} means several NICs here: write {' or '.join(sorted(labels))}")
-    return replace(limit, nic=labels.pop())
+        raise ConfigError(f"{option}: {limit.scope.nic!r} means several NICs here: write {' or '.join(sorted(labels))}")
+    return replace(limit, scope=replace(limit.scope, nic=labels.pop()))
 
 
 def check_axes(axes: Mapping[str, Sequence[str]], lab: Lab, origin: Callable[[str], str]) -> None:

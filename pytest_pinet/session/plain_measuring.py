@@ -13,8 +13,9 @@ import pytest
 from pytest_pinet.config.reference_data import ReferenceData
 from pytest_pinet.errors import DroppedLink
 from pytest_pinet.history.settings import Settings
+from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.interleaved import Side
-from pytest_pinet.judge.measurement import GatePlan, fitted
+from pytest_pinet.judge.measurement import fitted
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase

@@ -60,6 +60,11 @@ def _of_shard(head: ChangeHeadRecord, shards: int) -> ChangeHeadRecord:
     return head.replace(sentence=f"{head.sentence[:-1]}; one of {shards} shards, which 'pinet merge' joins.")
 
 
+# Returns the verdict on a build under test from all results, the number of failed tests, and whether Ctrl-C ended the
+# run.
+JudgeChange = Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord]
+
+
 class RunRecorder:
     """Collects the results of all workers, writes each at once, and prints the summary."""
 
@@ -79,14 +84,17 @@ class RunRecorder:
         self._folder: RunFolder | None = None
         self._interrupted = False
         self._boards: BoardMemory | None = None
-        # Returns the answer on a build under test.
-        self.head: Callable[[Sequence[ResultRecord], int, bool], ChangeHeadRecord] | None = None
+        self._judge_change: JudgeChange | None = None
         # The whole run, after its end.
         self.record: RunRecord | None = None
         # Why the run cannot be kept.
         self.unwritten: ConfigError | None = None
         if dry_run is not None and self._is_controller:
             raise ConfigError("--pinet-dry-run plans in one process: remove -n")
+
+    def judge_change_by(self, judge: JudgeChange) -> None:
+        """Use this at the end of the run to judge the build under test."""
+        self._judge_change = judge
 
     @property
     def _is_controller(self) -> bool:
@@ -276,7 +284,8 @@ class RunRecorder:
         if not self._results and self._folder is None:
             return
         shards = self.config.getoption("--pinet-shards")
-        head = self.head and self.head(self._results, session.testsfailed, self._interrupted)
+        judge = self._judge_change
+        head = None if judge is None else judge(self._results, session.testsfailed, self._interrupted)
         self.record = run = self._begun(self.folder.run).replace(
             finished=datetime.now(UTC).isoformat(),
             complete=not self._interrupted,

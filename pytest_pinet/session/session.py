@@ -158,6 +158,14 @@ class PinetSession:
         tolerances = [limit for limit in self.limits if limit.metric is Metric.TOLERANCE]
         self._exact_limits = exact_limits(found["instructions"], found.origin("instructions"), tolerances)
 
+    def measure_by(self, mode: MeasuringMode) -> None:
+        """Measure in this mode from now on."""
+        self.mode = mode
+
+    def judge_exactly(self, exact: ExactMode) -> None:
+        """Judge exact gates in this mode."""
+        self.exact = exact
+
     def _register_header(self, lab: LabOfFile) -> None:
         """Register what prints the header: here, or in the controller of workers."""
         config, runs = self.config, self.recorder

@@ -75,6 +75,8 @@ def test_exactly_what_runs_over_a_degraded_nic_fails(
     ]
     # A link that is slower than the degraded NIC (the AX88179 sends 730 Mbit/s) does not notice.
     rate = shaped(gate_lab, target, direction)
-    noticed = {what(result) for result in over if next(iter(result["directions"].values()))["limit_bps"] > 0.9 * rate}
+    noticed = {
+        what(result) for result in over if next(iter(result["directions"].values()))["limit"]["number"] > 0.9 * rate
+    }
     assert (id_, direction) in noticed
     assert failed == noticed

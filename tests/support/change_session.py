@@ -303,14 +303,14 @@ class Bench:
 
     @property
     def head(self) -> dict[str, Any]:
-        """Return the answer on the whole change."""
+        """Return the verdict on the whole change."""
         found: dict[str, Any] = self.record["change"]
         return found
 
     @property
-    def outcomes(self) -> list[str]:
-        """Return the outcome of each value."""
-        return [entry["outcome"] for entry in self.head["entries"]]
+    def verdicts(self) -> list[str]:
+        """Return the verdict on each value."""
+        return [entry["verdict"] for entry in self.head["entries"]]
 
     @property
     def log(self) -> list[str]:

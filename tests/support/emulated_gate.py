@@ -96,12 +96,12 @@ class EmulatedGate:
 
     @property
     def came(self) -> Mapping[str, str]:
-        """Return the outcome of ``rx``, ``tx`` and ``udp``: ``regression``, ``unchanged`` and so on.
+        """Return the verdict on ``rx``, ``tx`` and ``udp``: ``fail``, ``pass`` and so on.
 
         ``text`` has the errors.
         """
         tests = {result["id"]: result["test"].partition("::test_")[2].partition("[")[0] for result in self._results}
-        return {tests[entry["id"]]: entry["outcome"] for entry in self.head["entries"] if entry["id"] in tests}
+        return {tests[entry["id"]]: entry["verdict"] for entry in self.head["entries"] if entry["id"] in tests}
 
     @property
     def changes(self) -> Mapping[str, float]:

@@ -26,14 +26,14 @@ def build(name: str, key: str = "") -> BuildRecord:
     return BuildRecord(name=name, key=key, release="6.12.41-v8+" if key else None, files=files, **settings)
 
 
-def gated_run(number: int = 1, answer: str = "regression", lab: str = "virtual") -> RunRecord:
+def gated_run(number: int = 1, verdict: str = "fail", lab: str = "virtual") -> RunRecord:
     """Return the run of a gate on the day ``number``: rx is 5 % slower with a regression, else unchanged."""
-    rx = -0.05 if answer == "regression" else 0.001
+    rx = -0.05 if verdict == "fail" else 0.001
     entries = tuple(
         ChangeEntryRecord(
             id=figure,
             direction=way,
-            outcome="regression" if change < -0.01 else "unchanged",
+            verdict="fail" if change < -0.01 else "pass",
             text="certain after 4 turns",
             a_bps=941e6,
             b_bps=941e6 * (1 + change),
@@ -46,9 +46,9 @@ def gated_run(number: int = 1, answer: str = "regression", lab: str = "virtual")
         a=build("running"),
         b=build("new", "1f449c713387"),
         baseline="interleaved",
-        answer=answer,
-        exit=int(answer == "regression"),
-        bisect_exit=int(answer == "regression"),
+        verdict=verdict,
+        exit=int(verdict == "fail"),
+        bisect_exit=int(verdict == "fail"),
         sentence="new must not be merged: 1 of 2 metrics slower." if rx < 0 else "new may be merged.",
         turns=4,
         entries=entries,

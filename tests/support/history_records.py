@@ -12,6 +12,7 @@ from typing import Any
 from pytest_pinet.history.points import Point, PointList, StoredRun
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.limits import Threshold
 from pytest_pinet.model.record.run import RunRecord
 from tests.support.report_records import direction, result, run_record
 
@@ -25,11 +26,12 @@ def day(
     verdict: str = "pass",
     uname: str = "Linux 6.12.25-v8+ #1 SMP aarch64",
     combination: str = "pi4b:onboard/pair",
+    limit: float | Threshold = 885e6,
     **more: Any,
 ) -> RunRecord:
     """Return the run of one night. ``more`` goes into its direction."""
     started = (BEGINS + timedelta(days=number)).isoformat()
-    one = result(combination, {"tx": direction(mbps * 1e6, 885e6, verdict, **more)}).replace(
+    one = result(combination, {"tx": direction(mbps * 1e6, limit, verdict, **more)}).replace(
         build={"uname": uname, "driver": "bcmgenet", "firmware": None}, started=started, parameters="0123456789ab"
     )
     return run_record([one], run=f"night-{number}", started=started, session=f"{number:032x}")

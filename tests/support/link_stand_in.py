@@ -17,6 +17,7 @@ from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.lab import Lab
+from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.link_facts import LinkEnd, LinkFacts
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
 from pytest_pinet.model.metric_key import CombinationId, MetricKey
@@ -143,5 +144,5 @@ def judged(goodput: float, limit: float | None = None, verdict: Verdict = Verdic
         Bitrate(941_482_445.0),
         "1000 Mbit/s link, MTU 1500, TCP timestamps",
         0.01,
-        None if limit is None else Bitrate(limit),
+        None if limit is None else Threshold(Metric.GOODPUT, limit, str(Bitrate(limit)), "the test's"),
     )

@@ -37,6 +37,7 @@ from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, Chang
 from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.losses import loss_lines, losses_sentence
@@ -47,7 +48,7 @@ from tests.support.console_blocks import DOCS, PAGES, ROOT
 from tests.support.exact_records import of_boots, recorded, run_of
 from tests.support.init_machines import direct, machine
 from tests.support.loss_levels import TODAY, losses
-from tests.support.report_records import direction, result
+from tests.support.report_records import direction, limit_of, result
 from tools.site import written_by_hand
 
 _BLOCK = re.compile(
@@ -56,7 +57,6 @@ _BLOCK = re.compile(
 MEANING = (
     "lab emulated counts instructions, not seconds: values show the code path of a packet, not the speed of a board"
 )
-REGRESSION, UNDECIDED, UNCHANGED = "regression", "undecided", "unchanged"
 
 
 class OutputBlock(NamedTuple):
@@ -107,11 +107,11 @@ def _build(name: str, key: str = "", release: str | None = None, files: int = 0)
 
 
 def _entry(
-    name: str, outcome: str, a: float, b: float, change: float, text: str = "", suspect: str = ""
+    name: str, verdict: Verdict, a: float, b: float, change: float, text: str = "", suspect: str = ""
 ) -> ChangeEntryRecord:
     way = name.rpartition("-")[2]
     return ChangeEntryRecord(
-        id=name, direction=way, outcome=outcome, text=text, a_bps=a * 1e6, b_bps=b * 1e6, change=change, suspect=suspect
+        id=name, direction=way, verdict=verdict, text=text, a_bps=a * 1e6, b_bps=b * 1e6, change=change, suspect=suspect
     )
 
 
@@ -119,7 +119,7 @@ def _head(
     a: BuildRecord, b: BuildRecord, sentence: str, turns: int, entries: Sequence[ChangeEntryRecord]
 ) -> ChangeHeadRecord:
     return ChangeHeadRecord(
-        a=a, b=b, baseline="interleaved", answer=REGRESSION, exit=1, bisect_exit=1, sentence=sentence, turns=turns,
+        a=a, b=b, baseline="interleaved", verdict=Verdict.FAIL, exit=1, bisect_exit=1, sentence=sentence, turns=turns,
         entries=tuple(entries),
     )  # fmt: skip
 
@@ -146,16 +146,16 @@ TWO_KERNELS = _head(
     "virt:virtio/pair/tcp-P1-rx, against the boards' own build.",
     16,
     [
-        _entry("virt:virtio/pair/tcp-P1-rx", REGRESSION, 704.194599, 617.621498, -0.1155875,
+        _entry("virt:virtio/pair/tcp-P1-rx", Verdict.FAIL, 704.194599, 617.621498, -0.1155875,
                _slower(6, "-11.56", "-13.22", "-9.86")),
-        _entry("virt:e1000e/pair/tcp-P1-rx", REGRESSION, 224.6, 219.6, -0.0218,
+        _entry("virt:e1000e/pair/tcp-P1-rx", Verdict.FAIL, 224.6, 219.6, -0.0218,
                _slower(11, "-2.18", "-2.98", "-1.37"), _FEWER_ACKS),
-        _entry("virt:virtio/pair/tcp-P4-tx", UNDECIDED, 681.6, 635.2, -0.0766,
+        _entry("virt:virtio/pair/tcp-P4-tx", Verdict.INCONCLUSIVE, 681.6, 635.2, -0.0766,
                _undecided(16, "-7.66", "-11.44", "-3.73", "3.6")),
-        _entry("virt:e1000e/pair/tcp-P4-tx", UNDECIDED, 625.0, 620.5, -0.0046,
+        _entry("virt:e1000e/pair/tcp-P4-tx", Verdict.INCONCLUSIVE, 625.0, 620.5, -0.0046,
                _undecided(10, "-0.46", "-4.47", "+3.72", "2.8")),
-        _entry("virt:virtio/pair/udp-P1-b900M-l1400-tx", UNCHANGED, 58.2, 59.8, 0.0220),
-        _entry("virt:e1000e/pair/udp-P1-b900M-l1400-tx", UNCHANGED, 55.8, 57.1, 0.0228),
+        _entry("virt:virtio/pair/udp-P1-b900M-l1400-tx", Verdict.PASS, 58.2, 59.8, 0.0220),
+        _entry("virt:e1000e/pair/udp-P1-b900M-l1400-tx", Verdict.PASS, 55.8, 57.1, 0.0228),
     ],
 )  # fmt: skip
 REAL_TIME = _head(
@@ -164,9 +164,9 @@ REAL_TIME = _head(
     "",
     4,
     [
-        _entry("virt:e1000e/pair/udp-P1-b900M-l1400-tx", REGRESSION, 55.9, 19.7, -0.6470,
+        _entry("virt:e1000e/pair/udp-P1-b900M-l1400-tx", Verdict.FAIL, 55.9, 19.7, -0.6470,
                _slower(4, "-64.70", "-65.07", "-64.34"), "NET_TX softirqs per Gbit: 89343 -> 10.1 (-100 %)"),
-        _entry("virt:e1000e/pair/tcp-P1-rx", REGRESSION, 224.4, 177.0, -0.2112,
+        _entry("virt:e1000e/pair/tcp-P1-rx", Verdict.FAIL, 224.4, 177.0, -0.2112,
                _slower(4, "-21.12", "-22.38", "-19.84"), "NET_TX softirqs per Gbit: 969 -> 1.13 (-100 %)"),
     ],
 )  # fmt: skip
@@ -179,10 +179,10 @@ NO_OFFLOAD = _head(
     "new must not be merged: 1 of 3 metrics slower, by 2.1 % in pi4b:ax88179/pair/tcp-P1-tx, against good.",
     7,
     [
-        _entry("pi4b:ax88179/pair/tcp-P1-tx", REGRESSION, 940.5, 921.2, -0.0205,
+        _entry("pi4b:ax88179/pair/tcp-P1-tx", Verdict.FAIL, 940.5, 921.2, -0.0205,
                _slower(7, "-2.05", "-2.55", "-1.56"), "tcp-segmentation-offload: on -> off"),
-        _entry("pi4b:onboard/pair/tcp-P1-tx", UNCHANGED, 940.7, 939.6, -0.0010),
-        _entry("pi4b:onboard/pair/tcp-P1-rx", UNCHANGED, 940.5, 940.4, -0.0001),
+        _entry("pi4b:onboard/pair/tcp-P1-tx", Verdict.PASS, 940.7, 939.6, -0.0010),
+        _entry("pi4b:onboard/pair/tcp-P1-rx", Verdict.PASS, 940.5, 940.4, -0.0001),
     ],
 )  # fmt: skip
 
@@ -212,10 +212,9 @@ def _failure() -> list[str]:
     attempt = {"goodput_bps": goodput.bps, "seconds": 2.9, "warmup_s": 0.1, "events": [], "excluded": ""}
     tx = direction(
         goodput.bps,
-        wire.bps * 0.94,
+        limit_of(wire.bps * 0.94, "94% of 94.1 Mbit/s", "min='94%' of the marker"),
         "fail",
         wire.bps,
-        rule="94% of 94.1 Mbit/s (min='94%' of the marker)",
         interval_bps=(84.0e6, 85.5e6),
         stopped="below the limit in 3 of 3 connections (9 s): 4.3 % below the limit on average, noise 0.39 %",
         attempts=[attempt | {"fresh": fresh} for fresh in ("connection", "connection", "link-up")],

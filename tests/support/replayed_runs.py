@@ -12,7 +12,7 @@ import pytest
 
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.judge.measurement import GatePlan
+from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure import measurement
@@ -21,8 +21,7 @@ from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection, MeasuredFlow
 from pytest_pinet.model.evidence import EndEvidence
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.limits import Origin, parse_arguments
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.traffic.iperf3 import Iperf3
 from tests.support.link_stand_in import TX, flow, link, one_connection

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
@@ -26,16 +27,22 @@ def samples(bps: float, spread: float = 0.01) -> list[SampleRecord]:
     ]
 
 
+def limit_of(bps: float, words: str = "", source: str = "lab/virtual.yaml:88") -> Threshold:
+    return Threshold(Metric.GOODPUT, bps, words or str(Bitrate(bps)), source)
+
+
 def direction(
-    goodput: float, limit: float | None = None, verdict: str = "pass", oracle: float = ONE_GIGABIT, **more: Any
+    goodput: float,
+    limit: float | Threshold | None = None,
+    verdict: str = "pass",
+    oracle: float = ONE_GIGABIT,
+    **more: Any,
 ) -> DirectionRecord:
-    limit_text = None if limit is None else f"{Bitrate(limit)} (lab/virtual.yaml:88)"
     record = {
         "goodput_bps": goodput,
         "interval_bps": None,
         "error_rate": 0.01,
-        "limit_bps": limit,
-        "rule": limit_text,
+        "limit": limit_of(limit) if isinstance(limit, float) else limit,
         "oracle_bps": oracle,
         "oracle": BECAUSE,
         "verdict": verdict,

@@ -85,7 +85,7 @@ def install() -> None:
 
 
 def set_mode(config: pytest.Config) -> None:
-    pinet_session(config).mode = NamedVerdicts()
+    pinet_session(config).measure_by(NamedVerdicts())
 
 
 def remove() -> None:

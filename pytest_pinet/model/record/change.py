@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pytest_pinet.model.diagnosis import Suspect
 from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
-from pytest_pinet.model.verdict import ChangeVerdict, MetricOutcome
+from pytest_pinet.model.verdict import Verdict
 
 # The baseline of a gate on exact boards, and the name of such a board in ids.
 EXACT = "exact"
@@ -144,7 +144,7 @@ class ChangeRecord(Record):
 
 
 class ChangeEntryRecord(SparseRecord):
-    """The outcome of one metric: ``outcome`` is one word, ``text`` one sentence.
+    """The verdict on one metric in build B; ``text`` is one sentence. Reports say ``regression`` for ``fail``.
 
     ``finding`` is the kind of a failure of the build itself (``panic``, ``no driver`` and so on); empty without one.
     ``lab`` is that of the result, if runs of several labs were merged.
@@ -152,7 +152,7 @@ class ChangeEntryRecord(SparseRecord):
 
     id: str
     direction: str
-    outcome: MetricOutcome
+    verdict: Verdict
     text: str
     a_bps: float | None = None
     b_bps: float | None = None
@@ -168,8 +168,9 @@ class ChangeEntryRecord(SparseRecord):
 
 
 class ChangeHeadRecord(Record):
-    """The answer on the whole change, and the exit codes of ``pinet gate`` without and with ``--bisect``.
+    """The verdict on the whole change, and the exit codes of ``pinet gate`` without and with ``--bisect``.
 
+    ``verdict`` is ``pass`` (it may be merged), ``fail``, ``error`` (the lab broke) or ``inconclusive``.
     ``baseline`` is ``interleaved`` (A was measured in the same run), ``exact`` (on exact boards) or ``accepted``.
     ``turns`` is the number of all turns. ``nics``, ``changed`` and ``not_proved`` are sentences on what ran on all
     boards. ``note`` is a sentence of an exact gate on both builds: the whole kernel differs, or nothing is judged.
@@ -178,7 +179,7 @@ class ChangeHeadRecord(Record):
     a: BuildRecord
     b: BuildRecord
     baseline: str
-    answer: ChangeVerdict
+    verdict: Verdict
     exit: int
     bisect_exit: int
     sentence: str

@@ -6,6 +6,7 @@ Rates are bit/s, durations seconds. A value is null if it was not measured; null
 from __future__ import annotations
 
 from pytest_pinet.model.judgement import ExtraJudgement
+from pytest_pinet.model.limits import Threshold
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.record.traffic import SocketsRecord
 from pytest_pinet.model.verdict import Verdict
@@ -67,18 +68,17 @@ class DirectionRecord(SparseRecord):
     """One direction of one measurement and its verdict.
 
     ``goodput_bps`` is the goodput of all attempts that count. ``interval_bps`` is its interval at the error rate, with
-    the noise between connections (null if no limit needed it). ``rule`` is the limit as it was written and, in
-    brackets, where (``94% of 941.5 Mbit/s (lab/virtual.yaml:88)``). ``oracle`` says in words what sets the physical
-    limit ``oracle_bps``. ``stopped`` is the reason why the measurement stopped. ``state`` is the outcome of a suspected
-    regression: ``confirmed``, ``cleared``, ``undecided``, or empty without one. Counts (``retransmits`` and so on) are
-    totals of all attempts. ``sockets`` is what the kernels reported of the connections of a single TCP flow.
+    the noise between connections (null if no limit needed it). ``limit`` is the limit that applied, in bit/s.
+    ``oracle`` says in words what sets the physical limit ``oracle_bps``. ``stopped`` is the reason why the measurement
+    stopped. ``state`` is the outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty
+    without one. Counts (``retransmits`` and so on) are totals of all attempts. ``sockets`` is what the kernels reported
+    of the connections of a single TCP flow.
     """
 
     goodput_bps: float
     interval_bps: tuple[float, float] | None = None
     error_rate: float = 0.01
-    limit_bps: float | None = None
-    rule: str | None = None
+    limit: Threshold | None = None
     oracle_bps: float
     oracle: str = ""
     verdict: Verdict
@@ -95,6 +95,16 @@ class DirectionRecord(SparseRecord):
     streams_bps: tuple[float, ...] = ()
     samples: tuple[SampleRecord, ...] = ()
     sockets: Rare[SocketsRecord] = None
+
+    @property
+    def limit_text(self) -> str | None:
+        """The limit as it was written and, in brackets, where; None without a limit."""
+        return None if self.limit is None else str(self.limit)
+
+    @property
+    def limit_bps(self) -> float | None:
+        """The least goodput that meets the limit; None without a limit."""
+        return None if self.limit is None else self.limit.number
 
 
 class FlowRecord(DirectionRecord):

@@ -17,7 +17,6 @@ from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
-from pytest_pinet.report.change_table import VERDICTS
 from pytest_pinet.report.exact_text import rate_text, window_of
 from pytest_pinet.report.text_wrap import first_paragraph, rate
 
@@ -121,16 +120,16 @@ def _of_result(result: ResultRecord) -> Iterator[Case]:
 
 
 def _answered(case: Case, entries: Mapping[tuple[str | None, str, str], ChangeEntryRecord]) -> Case:
-    """Return the case with its outcome in a gate of a build, which can be stricter than its limit."""
+    """Return the case with its verdict in a gate of a build, which can be stricter than its limit."""
     if case.result.died:
         return case
     way = next((way for way, one in case.result.directions.items() if one is case.direction), "")
     entry = entries.get((*case.result.key, way)) if case.direction is not None or not case.result.directions else None
     if entry is None:
         return case
-    verdict = VERDICTS[entry.outcome]
     # An undecided metric keeps its own reason, such as an invalid measurement.
-    verdict = case.verdict if verdict is Verdict.INCONCLUSIVE and case.verdict is Verdict.INVALID else verdict
+    undecided = entry.verdict is Verdict.INCONCLUSIVE and case.verdict is Verdict.INVALID
+    verdict = case.verdict if undecided else entry.verdict
     return replace(case, verdict=verdict, text=_line(": ".join(filter(None, [entry.finding, entry.text]))))
 
 

@@ -1,4 +1,4 @@
-"""The page section on the newest change: its answer, a forest plot of all metrics, and the builds."""
+"""The page section on the newest change: its verdict, a forest plot of all metrics, and the builds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from pytest_pinet.history.text import gate_text
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.change_table import (
-    GOOD,
-    VERDICTS,
     build_parts,
     emulated_sentence,
     ran_sentences,
@@ -45,7 +43,6 @@ from pytest_pinet.report.text_wrap import rate_or, signed_percent
 
 # An earlier exact gate: the history has no rates in virtual time, only their changes.
 GATE_HEADS = ("metric", "A instr.", "B instr.", "change", "change of the rate", "outcome")
-_ANSWERS = {"pass": Verdict.PASS, "regression": Verdict.FAIL, "lab error": Verdict.ERROR}
 
 
 @dataclass(frozen=True)
@@ -102,18 +99,17 @@ def _forest(metrics: Sequence[GatedMetric]) -> Forest:
 
 
 def _row(one: GatedMetric, word: str, text: str, forest: Forest, turns: str = "") -> ChangeRow:
-    """Return a metric as the template shows it. ``text`` explains an outcome that is not good."""
-    outcome = one.outcome
+    """Return a metric as the template shows it. ``text`` explains a verdict that is not good."""
     interval = "" if one.interval is None else " to ".join(map(_percent, one.interval))
-    lines = [text] if text and outcome not in GOOD else []
+    lines = [text] if text and one.verdict not in GOOD else []
     lines += [f"Look first at: {one.suspect}"] if one.suspect else []
     return ChangeRow(
         one.figure,
         (rate_or(one.a_bps), rate_or(one.b_bps), _percent(one.change), interval),
-        VERDICTS[outcome],
+        one.verdict,
         word,
         lines,
-        forest.row((one.change, one.interval), VERDICTS[outcome], one.tolerance),
+        forest.row((one.change, one.interval), one.verdict, one.tolerance),
         turns,
     )
 
@@ -146,7 +142,7 @@ def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
     place = "on exact boards" if exact else f"in lab {run.lab}"
     return {
         "title": f"{moment(run.started):%Y-%m-%d %H:%M} {gate_text(gate)}",
-        "verdict": _ANSWERS.get(gate.answer, Verdict.INCONCLUSIVE),
+        "verdict": gate.verdict,
         "sentence": gate.sentence,
         "facts": f"Run {run.id} {place}, {run_when_text(run)}, {turns_text(gate)}, pytest-pinet {run.pinet}.",
         "exact": exact,
@@ -163,8 +159,8 @@ def _gate(run: StoredRun, gate: StoredGate) -> dict[str, object]:
 def _exact_row(one: GatedMetric, word: str, values: Sequence[str], text: str = "") -> ChangeRow:
     """Return a metric of an exact gate. ``values`` are its cells on instructions and on rates in virtual time."""
     cells = [cell.replace("%", " %") for cell in values]
-    notes = [text] if text and one.outcome not in GOOD else []
-    return ChangeRow(exact_label(one.figure), cells, VERDICTS[one.outcome], word, notes)
+    notes = [text] if text and one.verdict not in GOOD else []
+    return ChangeRow(exact_label(one.figure), cells, one.verdict, word, notes)
 
 
 def _functions(nic: str, results: Sequence[ResultRecord]) -> dict[str, object]:

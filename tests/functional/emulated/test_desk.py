@@ -109,7 +109,7 @@ def test_a_build_that_makes_the_driver_slower_fails(desk: EmulatedDesk, file: Pa
     code, text = desk.gate("slow.yaml", file, "--yes")
     assert code == 1, text
     (entry,) = desk.project.results["change"]["entries"]
-    assert entry["outcome"] == "regression"
+    assert entry["verdict"] == "fail"
     assert is_as_found(desk.lab, BOARD)
 
 

@@ -118,7 +118,7 @@ def test_a_broken_build_is_a_finding_and_the_board_runs_its_known_good_build_aga
     found, text = gate(project, build, *words)
     assert found == code, text
     change = project.results["change"]
-    assert [(entry["outcome"], entry["finding"]) for entry in change["entries"]] == [("finding", kind)]
+    assert [(entry["verdict"], entry["finding"]) for entry in change["entries"]] == [("fail", kind)]
     assert (change["exit"], change["bisect_exit"]) == (1, 125)
     assert sentence in " ".join(text.split())
     assert kind.upper() in text

@@ -153,7 +153,7 @@ def test_a_login_is_enough_for_a_lab_a_measurement_and_gates(
         code, text = desk.gate("slow.yaml", file)
         assert code == 1, text
         (entry,) = desk.project.results["change"]["entries"]
-        assert entry["outcome"] == "regression"
+        assert entry["verdict"] == "fail"
         assert buffers(desk, name) == before
 
 

@@ -106,6 +106,6 @@ def test_a_gate_without_root_login(tmp_path_factory: pytest.TempPathFactory) -> 
         assert gate.project.lab.execute(OTHER, "id", "-un").strip() == "pi"
         code = gate.run("name: as it is, reloaded\noptions: {e1000e: {InterruptThrottleRate: 3}}\n", "-k", "rx")
         assert code == 0, gate.text
-        assert gate.came == {"rx": "unchanged"}, gate.text
+        assert gate.came == {"rx": "pass"}, gate.text
     finally:
         gates.close()  # type: ignore[attr-defined]

@@ -57,8 +57,8 @@ def test_a_build_against_itself_passes(project: Project) -> None:
     code, text = gate(project, "same.yaml", "--against=good.yaml")
     assert code == 0, text
     head = project.results["change"]
-    assert head["answer"] == "pass"
-    assert {entry["outcome"] for entry in head["entries"]} == {"unchanged"}
+    assert head["verdict"] == "pass"
+    assert {entry["verdict"] for entry in head["entries"]} == {"pass"}
     for result in project.results["results"]:
         assert [turn["side"] for turn in result["change"]["turns"]][:4] == ["A", "B", "B", "A"]
 
@@ -99,7 +99,7 @@ def test_two_workers_measure_a_board_each_and_give_one_answer(new_project: NewPr
     head = project.results["change"]
     assert code == head["exit"], text
     # On a busy host the result may stay undecided, but never slower.
-    assert {entry["outcome"] for entry in head["entries"]} <= {"unchanged", "undecided"}
+    assert {entry["verdict"] for entry in head["entries"]} <= {"pass", "inconclusive"}
     turns = {result["combination"]["dut"]: result["change"]["turns"] for result in project.results["results"]}
     assert turns.keys() == {"pi3b-1:onboard", "pi5-1:onboard"}
     assert head["turns"] == sum(len(some) for some in turns.values())

@@ -65,23 +65,25 @@ def test_the_lab_file_holds_where_nothing_else_is_said(
     run: tuple[Project, pytest.RunResult], gate_lab: GateLab
 ) -> None:
     line = next(n for n, t in enumerate(LAB_FILE.read_text().splitlines(), 1) if "{min: 94%}" in t)
-    assert directions(run, "test_lab_file")["tx"]["rule"] == f"94% of 94.1 Mbit/s ({gate_lab.file}:{line})"
+    limit = directions(run, "test_lab_file")["tx"]["limit"]
+    assert (limit["words"], limit["source"]) == ("94% of 94.1 Mbit/s", f"{gate_lab.file}:{line}")
 
 
 @pytest.mark.parametrize(
-    ("test", "direction", "verdict", "rule"),
+    ("test", "direction", "verdict", "words", "source"),
     [
-        ("test_marker", "tx", "pass", "10.0 Mbit/s (min='10 Mbit/s' of the marker)"),
-        ("test_call", "tx", "pass", "15.0 Mbit/s (min='15 Mbit/s' of the call)"),
-        ("test_command_line", "rx", "fail", "60.0 Mbit/s (--pinet-min pi3b:onboard=rx=60 Mbit/s)"),
+        ("test_marker", "tx", "pass", "10.0 Mbit/s", "min='10 Mbit/s' of the marker"),
+        ("test_call", "tx", "pass", "15.0 Mbit/s", "min='15 Mbit/s' of the call"),
+        ("test_command_line", "rx", "fail", "60.0 Mbit/s", "--pinet-min pi3b:onboard=rx=60 Mbit/s"),
     ],
 )
-def test_the_rule_that_won_is_named(
-    run: tuple[Project, pytest.RunResult], test: str, direction: str, verdict: str, rule: str
+def test_the_limit_that_won_is_named(
+    run: tuple[Project, pytest.RunResult], test: str, direction: str, verdict: str, words: str, source: str
 ) -> None:
     figures = directions(run, test)[direction]
-    assert (figures["verdict"], figures["rule"]) == (verdict, rule)
-    assert figures["limit_bps"] == float(rule.split()[0]) * 1e6
+    limit = figures["limit"]
+    assert (figures["verdict"], limit["words"], limit["source"]) == (verdict, words, source)
+    assert limit["number"] == float(words.split()[0]) * 1e6
 
 
 def test_only_the_figure_below_its_limit_fails(run: tuple[Project, pytest.RunResult]) -> None:
@@ -99,7 +101,7 @@ def test_a_bidirectional_run_gives_both_directions(run: tuple[Project, pytest.Ru
     assert sorted(figures) == ["rx", "tx"]
     for direction in figures.values():
         assert direction["goodput_bps"] == pytest.approx(20e6, rel=0.2)
-        assert direction["rule"] == "10.0 Mbit/s (min={'bidir': '10 Mbit/s'} of the marker)"
+        assert direction["limit"]["source"] == "min={'bidir': '10 Mbit/s'} of the marker"
 
 
 def test_what_failed_ends_a_run_that_is_to_end_and_can_be_repeated_alone(run: tuple[Project, pytest.RunResult]) -> None:

@@ -131,9 +131,10 @@ def test_a_result_holds_figures_limit_rule_and_build(run: Run, direction: str) -
     assert list(result["directions"]) == [direction]
     figures = result["directions"][direction]
     # Between the limit and the wire's capacity.
-    assert figures["limit_bps"] < figures["goodput_bps"] < 1.005 * figures["oracle_bps"]
-    assert figures["limit_bps"] == pytest.approx(0.5 * 94.15e6, rel=0.001)
-    assert figures["rule"] == "50% of 94.1 Mbit/s (min='50%' of the marker)"
+    assert figures["limit"]["number"] < figures["goodput_bps"] < 1.005 * figures["oracle_bps"]
+    assert figures["limit"]["number"] == pytest.approx(0.5 * 94.15e6, rel=0.001)
+    words, source = figures["limit"]["words"], figures["limit"]["source"]
+    assert (words, source) == ("50% of 94.1 Mbit/s", "min='50%' of the marker")
     assert isinstance(figures["retransmits"], int)
     counted = [sample for sample in figures["samples"] if not sample["warmup"]]
     # One second of traffic. The part of the warm-up second that was not needed counts, too. Without the argument it

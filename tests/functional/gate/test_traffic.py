@@ -98,7 +98,7 @@ def test_a_capped_peer_and_a_free_device_each_by_a_process_of_its_own(run: Run) 
     result = run.passed("capped")
     assert result["id"] == "pi3b:onboard/pair/tcp-P2-pb10M-bidir"
     # 80 % of the sent rate, not of the wire.
-    assert result["directions"]["rx"]["limit_bps"] == pytest.approx(0.8 * 20e6)
+    assert result["directions"]["rx"]["limit"]["number"] == pytest.approx(0.8 * 20e6)
     assert result["directions"]["rx"]["goodput_bps"] == pytest.approx(20e6, rel=0.2)
     assert result["directions"]["tx"]["goodput_bps"] > 2 * result["directions"]["rx"]["goodput_bps"]
     assert result["windows"][0]["seconds"] > 0
@@ -159,7 +159,7 @@ def test_small_packets_take_what_is_around_them(run: Run) -> None:
     direction = result["directions"]["rx"]
     # 64 of 64 + 28 + 38 bytes on the wire.
     assert direction["oracle_bps"] == pytest.approx(100e6 * 64 / 130, rel=0.001)
-    assert direction["limit_bps"] == pytest.approx(2.5e6)
+    assert direction["limit"]["number"] == pytest.approx(2.5e6)
     assert direction["goodput_bps"] == pytest.approx(5e6, rel=0.2)
 
 
@@ -169,9 +169,9 @@ def test_http_counts_requests(run: Run) -> None:
     assert result["id"] == "pi4b:onboard/pair/http-c8-s102400-tx"
     direction = result["directions"]["tx"]
     # 500 requests of 102400 bytes are more than 400 Mbit/s.
-    assert direction["limit_bps"] == pytest.approx(409.6e6)
-    assert "requests='500/s' of the call" in direction["rule"]
-    assert direction["limit_bps"] < direction["goodput_bps"] < 1.005 * GIGABIT
+    assert direction["limit"]["number"] == pytest.approx(409.6e6)
+    assert "requests='500/s' of the call" in direction["limit"]["source"]
+    assert direction["limit"]["number"] < direction["goodput_bps"] < 1.005 * GIGABIT
     assert result["http"]["requests_per_s"] == pytest.approx(direction["goodput_bps"] / 8 / 102_400)
     assert result["http"]["failed"] == {}
     assert result["versions"]["dut"].startswith("nginx")

@@ -135,7 +135,7 @@ def test_a_slower_link_fails_after_three_connections_one_of_them_a_fresh_link_up
     # If other work disturbs the measurement, there may be more attempts.
     assert [attempt["fresh"] for attempt in figures["attempts"]][:3] == ["connection", "connection", "link-up"]
     low, high = figures["interval_bps"]
-    assert low < figures["goodput_bps"] < high < figures["limit_bps"]
+    assert low < figures["goodput_bps"] < high < figures["limit"]["number"]
     (details,) = project.path.glob(".pinet/runs/*/raw/*/failure.txt")
     text = pytest.LineMatcher(details.read_text().splitlines())
     text.fnmatch_lines(["  attempts   * (fresh link-up)*", "  stopped    * of * connections*"])
@@ -253,8 +253,8 @@ def test_a_link_below_its_baseline_fails_by_its_tolerance(project: Project, full
         full_rate_lab.restore()
     output.assert_outcomes(failed=1)
     figures = only_result(project)["directions"]["tx"]
-    assert figures["limit_bps"] == pytest.approx(0.97 * 94.12e6)
-    assert figures["rule"].startswith("3% below the baseline 94.1 Mbit/s")
+    assert figures["limit"]["number"] == pytest.approx(0.97 * 94.12e6)
+    assert figures["limit"]["words"].startswith("3% below the baseline 94.1 Mbit/s")
     assert figures["baseline"]["change"] == "slower"
     assert figures["baseline"]["difference"] == pytest.approx(-0.4, abs=0.1)
     output.stdout.fnmatch_lines(["  baseline   slower: -*"])
@@ -318,7 +318,7 @@ def test_two_states_are_measured_in_turn_and_the_slower_one_fails(new_project: N
     output.assert_outcomes(failed=1)
     (slower,) = project.results["results"]
     figures = slower["directions"]["tx"]
-    assert figures["goodput_bps"] < 0.8 * figures["limit_bps"]
+    assert figures["goodput_bps"] < 0.8 * figures["limit"]["number"]
     assert slower["comparison"]["directions"]["tx"]["change"] == pytest.approx(-0.4, abs=0.1)
     assert "".join(run["side"] for run in slower["comparison"]["runs"]).startswith("ABBABA")
     output.stdout.fnmatch_lines(["tx ??.? Mbit/s is *.? % below the limit *.? Mbit/s", "*3% below as it is*"])

@@ -75,7 +75,7 @@ def test_each_query_runs_and_finds_the_values(answers: dict[str, tuple[list[str]
     assert len({row[0] for row in rows}) == len(rows)
     assert all(row[5] for row in rows)
     columns, rows = answers["Gates of changes A"]
-    assert columns == ["time", "answer", "A", "B", "turns", "sentence", "run"]
+    assert columns == ["time", "verdict", "A", "B", "turns", "sentence", "run"]
     # The newest first, of the chosen lab.
     assert [row[1:6] for row in rows] == [
         ("pass", "running", "new", 4, "new may be merged."),

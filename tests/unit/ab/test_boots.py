@@ -48,7 +48,7 @@ def test_a_known_good_build_that_does_not_boot_is_a_lab_error(bench: Bench) -> N
     result = bench.run()
     result.assert_outcomes(errors=1)
     assert bench.boots == "A"
-    assert (bench.head["answer"], bench.head["exit"], bench.head["bisect_exit"]) == ("lab error", 2, 125)
+    assert (bench.head["verdict"], bench.head["exit"], bench.head["bisect_exit"]) == ("error", 2, 125)
     printed(result, "the known-good build good: no login on one", "name another build with --against")
 
 
@@ -77,20 +77,20 @@ def test_a_link_that_fails_with_the_known_good_build_too_is_a_lab_error(bench: B
     result = bench.run()
     result.assert_outcomes(errors=1)
     assert bench.boots == "A"
-    assert bench.head["answer"] == "lab error"
+    assert bench.head["verdict"] == "error"
 
 
 def test_a_link_that_fails_in_all_boots_after_the_first_is_a_lab_error(bench: Bench) -> None:
     bench.plan('PLAN = Plan(opening=lambda side, boot: LinkError("no link on one:onboard", "x") if boot > 1 else None)')
     bench.run()
     assert bench.boots == "ABBA"
-    assert bench.head["answer"] == "lab error"
+    assert bench.head["verdict"] == "error"
 
 
 def test_after_one_bad_boot_of_the_new_build_its_other_boots_are_judged(bench: Bench) -> None:
     bench.plan('PLAN = Plan(opening=lambda side, boot: LinkError("no link", "x") if boot == 2 else None)')
     bench.run().assert_outcomes(passed=1)
-    assert bench.outcomes == ["unchanged"]
+    assert bench.verdicts == ["pass"]
 
 
 def test_a_kernel_that_breaks_under_traffic_is_a_finding_at_once(bench: Bench) -> None:
@@ -136,7 +136,7 @@ def test_a_build_whose_files_change_during_the_run_ends_the_run(bench: Bench, wh
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert bench.boots == "ABB"
     assert bench.head["sentence"] == f"No decision on new: {sentence}."
-    assert bench.outcomes == ["undecided"]
+    assert bench.verdicts == ["inconclusive"]
 
 
 def test_a_regression_stays_certain_if_the_build_changes_after_it(bench: Bench, pytester: pytest.Pytester) -> None:
@@ -146,7 +146,7 @@ def test_a_regression_stays_certain_if_the_build_changes_after_it(bench: Bench, 
         " if boot > 4 else None)"
     )
     assert bench.run().ret == pytest.ExitCode.USAGE_ERROR
-    assert bench.outcomes == ["regression"]
+    assert bench.verdicts == ["fail"]
     assert bench.head["sentence"].startswith("new must not be merged: 1 of 1 metrics slower")
     assert bench.head["sentence"].endswith(". The run ended early: /x/Image changed.")
 
@@ -155,7 +155,7 @@ def test_a_board_that_does_not_answer_after_a_boot_is_a_lab_error_at_once(bench:
     bench.plan('PLAN = Plan(start=lambda side, boot: SshError("one does not answer", "x") if boot == 2 else None)')
     bench.run().assert_outcomes(errors=1)
     assert bench.boots == "AB"
-    assert bench.head["answer"] == "lab error"
+    assert bench.head["verdict"] == "error"
 
 
 @pytest.mark.parametrize(("fresh", "boots"), [(True, "BBGBGGB"), (False, "GBBGBGGB")])

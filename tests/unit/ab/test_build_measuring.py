@@ -35,12 +35,12 @@ def test_a_slower_build_fails_only_the_slower_tests_and_names_the_suspected_caus
     result = bench.run()
     result.assert_outcomes(passed=3, failed=1)
     found = bench.head
-    assert (found["answer"], found["exit"], found["bisect_exit"]) == ("regression", 1, 1)
+    assert (found["verdict"], found["exit"], found["bisect_exit"]) == ("fail", 1, 1)
     first, *rest = found["entries"]
     assert (first["id"], first["direction"]) == ("pi4b:ax88179/pair/tcp-P1-tx", "tx")
     assert first["change"] == pytest.approx(-0.02, abs=0.004)
     assert first["suspect"] == "tcp-segmentation-offload: on -> off"
-    assert {entry["outcome"] for entry in rest} == {"unchanged"}
+    assert {entry["verdict"] for entry in rest} == {"pass"}
     printed(
         result,
         "below the limit 931.* Mbit/s",
@@ -100,7 +100,7 @@ def test_boots_that_differ_too_much_leave_the_comparison_undecided(bench: Bench)
     bench.plan("PLAN = Plan(boot_noise=0.03)")
     result = bench.run()
     assert result.ret == 1
-    assert (bench.head["answer"], bench.head["exit"], bench.head["bisect_exit"]) == ("undecided", 3, 125)
+    assert (bench.head["verdict"], bench.head["exit"], bench.head["bisect_exit"]) == ("inconclusive", 3, 125)
     printed(result, "No decision on new: 1 of 1 metrics are undecided.")
 
 
@@ -108,7 +108,7 @@ def test_there_are_at_most_as_many_boots_as_allowed(bench: Bench) -> None:
     bench.plan("PLAN = Plan(boot_noise=0.006, seed=3)")
     bench.run("--pinet-boots=4")
     assert bench.boots == "ABBA"
-    assert bench.outcomes == ["undecided"]
+    assert bench.verdicts == ["inconclusive"]
 
 
 def test_bidirectional_traffic_and_several_gate_calls_of_one_test(bench: Bench, pytester: pytest.Pytester) -> None:
@@ -151,7 +151,7 @@ def test_against_accepted_baselines_a_link_that_both_builds_lack_is_a_lab_error(
     bench.plan('PLAN = Plan(opening=lambda side, boot: LinkError("no link", "x"))')
     bench.run(builds=ACCEPTED).assert_outcomes(errors=1)
     assert bench.boots == "BG"
-    assert bench.head["answer"] == "lab error"
+    assert bench.head["verdict"] == "error"
 
 
 def test_pings_that_only_the_new_build_loses_fail_with_one_message(

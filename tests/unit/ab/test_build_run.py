@@ -35,7 +35,7 @@ def test_after_ctrl_c_the_results_of_earlier_boots_are_kept(bench: Bench) -> Non
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert bench.boots == "ABB"
     # The results of earlier turns are not lost.
-    assert bench.outcomes == ["undecided"]
+    assert bench.verdicts == ["inconclusive"]
     (entry,) = bench.head["entries"]
     assert (entry["a_bps"], entry["b_bps"]) == (pytest.approx(940e6, rel=0.01), pytest.approx(940e6, rel=0.01))
     assert [one["side"] for one in bench.record["results"][0]["change"]["connections"]] == ["A", "B"]
@@ -58,8 +58,8 @@ PLAN = Plan(start=stop)
     bench.plan(plan)
     result = bench.run()
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert bench.outcomes == ["unchanged"]
-    assert (bench.head["answer"], bench.record["complete"]) == ("undecided", False)
+    assert bench.verdicts == ["pass"]
+    assert (bench.head["verdict"], bench.record["complete"]) == ("inconclusive", False)
     printed(result, "No decision on new: no metric is slower, but the run was interrupted.")
 
 
@@ -78,5 +78,5 @@ PLAN = Plan(traffic=stop)
 """
     bench.plan(plan)
     assert bench.run().ret == pytest.ExitCode.INTERRUPTED
-    assert sorted(bench.outcomes) == ["finding", "undecided", "undecided"]
-    assert (bench.head["answer"], bench.head["entries"][0]["text"]) == ("regression", "kernel oops on one")
+    assert sorted(bench.verdicts) == ["fail", "inconclusive", "inconclusive"]
+    assert (bench.head["verdict"], bench.head["entries"][0]["text"]) == ("fail", "kernel oops on one")

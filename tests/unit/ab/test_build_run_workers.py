@@ -68,8 +68,8 @@ def test_each_worker_boots_boards_that_share_no_node_and_the_regression_is_one_a
     assert sorted(sorted(set(words.split())) for words in boots.values()) == [["one"], ["three"]]
     found = pairs.head
     assert found["turns"] == sum(len(words.split()) for words in boots.values())
-    assert found["answer"] == "regression"
-    assert [entry["outcome"] for entry in found["entries"]] == ["regression"] * 4
+    assert found["verdict"] == "fail"
+    assert [entry["verdict"] for entry in found["entries"]] == ["fail"] * 4
     result.stdout.fnmatch_lines(["new must not be merged: 4 of 4 metrics slower*"])
 
 

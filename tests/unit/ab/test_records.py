@@ -54,7 +54,7 @@ def test_the_history_keeps_the_gate_and_allure_asks_the_history_for_losses(
     assert gates == [run]
     gate, head = run.change, bench.head
     assert gate is not None
-    assert (gate.answer, gate.turns, gate.sentence) == (head["answer"], head["turns"], head["sentence"])
+    assert (gate.verdict, gate.turns, gate.sentence) == (head["verdict"], head["turns"], head["sentence"])
     assert [one.figure for one in gate.entries] == [entry["id"] for entry in head["entries"]]
     for one in gate.entries:
         assert one.interval is not None

@@ -30,9 +30,9 @@ def test_an_unchanged_build_passes_and_each_boot_serves_all_tests_of_the_board(
         "open pi4b:onboard/pair", "measure pi4b:onboard/pair rx A",
     ]  # fmt: skip
     found = bench.head
-    assert (found["answer"], found["exit"], found["bisect_exit"]) == ("pass", 0, 0)
+    assert (found["verdict"], found["exit"], found["bisect_exit"]) == ("pass", 0, 0)
     assert found["turns"] == len(bench.boots)
-    assert bench.outcomes == ["unchanged"] * 3
+    assert bench.verdicts == ["pass"] * 3
     printed(result, "new may be merged: none of 3 metrics is slower than with good.")
 
 
@@ -40,7 +40,7 @@ def test_an_assertion_of_the_test_counts_once_the_values_are_final(bench: Bench,
     pytester.makepyfile(test_it=ONE_TEST.replace('direction="tx")', 'direction="tx")\n    assert not "really"'))
     result = bench.run()
     result.assert_outcomes(failed=1)
-    assert bench.outcomes == ["unchanged"]
+    assert bench.verdicts == ["pass"]
     assert (bench.head["exit"], bench.head["bisect_exit"]) == (3, 125)
     printed(result, "No decision on new: no metric is slower, but 1 test failed for another reason.")
 
@@ -62,7 +62,7 @@ def test_skips_and_tests_without_a_measurement_cost_one_boot(bench: Bench, pytes
     result = bench.run()
     result.assert_outcomes(passed=1, skipped=2)
     assert bench.boots == "A"
-    assert (bench.head["answer"], bench.head["exit"]) == ("undecided", 3)
+    assert (bench.head["verdict"], bench.head["exit"]) == ("inconclusive", 3)
     printed(result, "No decision on new: nothing was measured.")
 
 

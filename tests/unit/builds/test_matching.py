@@ -322,7 +322,7 @@ def test_a_wrong_architecture_is_a_finding_and_no_board_is_used(bench: Bench, ba
     result = bench.run(builds=("Image", baseline))
     result.assert_outcomes(failed=1)
     head = bench.record["change"]
-    assert [(entry["outcome"], entry["finding"]) for entry in head["entries"]] == [("finding", "wrong architecture")]
+    assert [(entry["verdict"], entry["finding"]) for entry in head["entries"]] == [("fail", "wrong architecture")]
     assert (head["exit"], head["bisect_exit"]) == (1, 125)
     assert bench.log == []
     result.stdout.fnmatch_lines(["*WRONG ARCHITECTURE*", "*build Image is for x86, but a Raspberry Pi has an arm64*"])

@@ -134,8 +134,12 @@ def test_a_kernel_of_its_own_release_is_measured_and_not_judged(
     assert len(re.findall(r"^ +not judged, since no known-good build is named$", out, re.MULTILINE)) == 1
     assert "A: the same build as B\n" in out
     found = results()
-    assert (found["change"]["answer"], found["change"]["exit"], found["change"]["bisect_exit"]) == ("undecided", 3, 131)
-    assert {one["outcome"] for one in found["change"]["entries"]} == {"undecided"}
+    assert (found["change"]["verdict"], found["change"]["exit"], found["change"]["bisect_exit"]) == (
+        "inconclusive",
+        3,
+        131,
+    )
+    assert {one["verdict"] for one in found["change"]["entries"]} == {"inconclusive"}
     assert all(one["exact"]["b"]["instructions"] > 1000 for one in found["results"])
     # The reason stands once in a merge request and on the page, too.
     assert run(["summary", "--format=md"]) == 0

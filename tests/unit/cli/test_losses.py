@@ -6,12 +6,14 @@ import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.trends import series_with
 from tests.support.commands import mistake, run
@@ -25,7 +27,7 @@ TODAY = datetime.now(UTC).date()
 KNOWN = ("--owner", "Ann", "--until", str(TODAY + timedelta(days=30)), "--link", LINK)
 
 
-def slower(at: int = 20, count: int = 40, mbps: float = 890, verdict: str = "pass", **more: str) -> list[RunRecord]:
+def slower(at: int = 20, count: int = 40, mbps: float = 890, verdict: str = "pass", **more: Any) -> list[RunRecord]:
     chance = random.Random(1)
     return [
         day(
@@ -153,8 +155,8 @@ def test_accept_makes_the_lower_level_the_new_normal(history: Path) -> None:
 
 
 def test_a_lower_level_that_fails_its_baseline_is_accepted_on_request(bench: Path) -> None:
-    rule = "3% below the baseline 940.0 Mbit/s (lab.yaml:7)"
-    keep(slower(verdict="fail", rule=rule))
+    limit = Threshold(Metric.TOLERANCE, 911.8e6, "3% below the baseline 940.0 Mbit/s", "lab.yaml:7", baseline=940e6)
+    keep(slower(verdict="fail", limit=limit))
     refused = run("accept", "--reason", "new normal")
     assert refused.exit_code == 1
     assert "left out: 20 before the last level change, 20 below the baseline" in refused.stderr

@@ -21,8 +21,7 @@ from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.noise import UNKNOWN
-from pytest_pinet.model.limit_parser import parse_limit
-from pytest_pinet.model.limits import Metric, Origin
+from pytest_pinet.model.limits import Metric, Origin, parse_limit
 from pytest_pinet.model.quantities import Share
 from tests.support.link_stand_in import key
 from tests.support.two_boards import two_boards

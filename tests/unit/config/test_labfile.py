@@ -13,7 +13,6 @@ from pytest_pinet.config.yaml_lines import substitute
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.judge.oracle import highest_limit
-from pytest_pinet.judge.rules import goodput_rule
 from pytest_pinet.model.forms import Template
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab, PortRef
@@ -79,9 +78,9 @@ def test_every_interface_of_the_virtual_lab_has_a_limit_for_each_direction(virtu
         for direction in (Direction.TX, Direction.RX):
             limit = most_specific(virtual.limits, key(board, interface.label, direction))
             assert limit is not None
-            rule = goodput_rule(limit, bound, None)
-            assert rule is not None
-            assert 0 < rule.threshold < bound.bps
+            found = limit.threshold(bound)
+            assert found is not None
+            assert 0 < found.number < bound.bps
 
 
 # Healthy published goodput (at most the physical limit with TCP timestamps), and how far below it the limit is.
@@ -181,7 +180,7 @@ def test_the_source_of_a_limit_is_its_file_and_line(tmp_path: Path) -> None:
     limits = "  limits:\n    - {min: 90%}\n    - {nic: ugreen-ax88179, min: 50 Mbit/s, direction: tx}\n"
     general, special = lab_of(tmp_path, SMALL + limits).limits
     assert general.minimum == Share(0.9)
-    assert (special.nic, special.direction) == ("ax88179", Direction.TX)
+    assert (special.scope.nic, special.scope.direction) == ("ax88179", Direction.TX)
     assert special.source == f"{tmp_path / 'small.yaml'}:13"
 
 
@@ -312,7 +311,7 @@ def test_an_entry_may_hold_several_limits_with_one_band(tmp_path: Path) -> None:
         (Metric.CPU, CpuCost(140.0), None),
     ]
     assert {limit.source for limit in found[2:]} == {f"{tmp_path / 'small.yaml'}:13"}
-    assert {limit.direction for limit in found[2:]} == {Direction.RX}
+    assert {limit.scope.direction for limit in found[2:]} == {Direction.RX}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from pytest_pinet.history.store import HistoryStore
+from pytest_pinet.model.verdict import GATE
 from tests.support import build_files
 from tests.support.change_session import LAB_FILE, Bench, bench_with
 from tests.support.console_blocks import DOCS, ROOT
@@ -215,7 +216,7 @@ class Runner:
         """Return the answers of all gates that the history outside the clone has."""
         assert not (self.work / ".pinet" / "history.db").exists()
         with HistoryStore.open(str(self.folder / "pinet" / "history.db")) as store:
-            return [one.change.answer for one in store.gates() if one.change is not None]
+            return [GATE[one.change.verdict].change for one in store.gates() if one.change is not None]
 
     def kept(self, paths: Sequence[str], into: Path) -> None:
         """Copy artifacts of the present clone as GitLab's runner does: a symbolic link stays one."""

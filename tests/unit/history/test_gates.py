@@ -1,4 +1,4 @@
-"""Gates in the history: builds, answer, metrics and turns come back as they were stored, and every reader sees them."""
+"""Gates in the history: builds, verdicts, metrics and turns come back as they were stored, to every reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import import_lines, lines_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import MetricOutcome
+from pytest_pinet.model.verdict import Verdict
 from tests.support.commands import run
 from tests.support.gate_records import IMAGE, RX, TX, gated_run
 from tests.support.history_records import day, kept
@@ -39,12 +39,12 @@ def test_a_gate_has_its_builds_metrics_and_turns() -> None:
     assert (gate.a.name, gate.a.key, gate.b.name, gate.b.key) == ("running", "", "new", "1f449c713387")
     assert (gate.b.release, gate.b.files) == ("6.12.41-v8+", (IMAGE,))
     assert gate.b.settings == ("net.ipv4.tcp_sack=0",)
-    assert (gate.answer, gate.exit, gate.turns, gate.baseline) == ("regression", 1, 4, "interleaved")
+    assert (gate.verdict, gate.exit, gate.turns, gate.baseline) == ("fail", 1, 4, "interleaved")
     slower, same = gate.entries
     assert slower == GatedMetric(
         id=RX,
         direction="rx",
-        outcome=MetricOutcome.REGRESSION,
+        verdict=Verdict.FAIL,
         text="certain after 4 turns",
         a_bps=941e6,
         b_bps=941e6 * 0.95,
@@ -59,7 +59,7 @@ def test_a_gate_has_its_builds_metrics_and_turns() -> None:
             GateTurn(number=3, side="B", trouble="no carrier"),
         ),
     )
-    assert (same.figure, same.outcome) == (TX, "unchanged")
+    assert (same.figure, same.verdict) == (TX, "pass")
     ((run_without, _),) = kept([day(1)])
     assert run_without.change is None
 
@@ -73,7 +73,7 @@ def test_what_goes_in_comes_out(url: str) -> None:
             gate_in(gated_run(3)),
         ]
         assert [run.id.partition("-2")[0] for run in store.gates(lab="bench")] == [found[2].id.partition("-2")[0]]
-        assert [run.change.answer for run in store.gates(1, "virtual") if run.change] == ["pass"]
+        assert [run.change.verdict for run in store.gates(1, "virtual") if run.change] == ["pass"]
         assert [run.change is not None for run in store.runs()] == [False, True, True, True]
         # The values of B are no trend.
         assert [figure.points for figure in store.figures()] == [1]
@@ -102,7 +102,7 @@ def test_pinet_history_and_status_show_gates(url: str, tmp_path: Path, monkeypat
     )
     assert "gate of new against running: pass" in run("history", "--history", url, "--runs").stdout
     printed = json.loads(run("history", "--history", url, "--gates", "--json").stdout)
-    assert [one["change"]["answer"] for one in printed] == ["regression", "pass", "regression"]
+    assert [one["change"]["verdict"] for one in printed] == ["fail", "pass", "fail"]
     assert printed[0]["change"]["entries"][0]["interval"] == [-0.052, -0.048]
     status = run("losses", "--history", url, "--lab", "virtual")
     assert status.exit_code == 0

@@ -10,7 +10,8 @@ import pytest
 
 from pytest_pinet.judge.baseline import Baseline, Reference, compare
 from pytest_pinet.judge.difference import Relation
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.traffic import Direction

@@ -8,12 +8,12 @@ import pytest
 
 from pytest_pinet.judge.busy import disturbed, excuses, noticed, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad, Program
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.limits import Origin, parse_arguments
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in
 from tests.support.link_stand_in import TX, flow, one_connection

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from pytest_pinet.judge.circumstances import Circumstances, Excuse, excused
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
@@ -25,7 +25,7 @@ FAST = PROFILES["fast"]
 
 
 def least(mbps: float, way: Direction, metric: Metric = Metric.GOODPUT) -> Limit:
-    return Limit(Bitrate.mbps(mbps), Origin.MARKER, "the test's", direction=way, metric=metric)
+    return Limit(Bitrate.mbps(mbps), Origin.MARKER, "the test's", Scope(direction=way), metric)
 
 
 def pair(tx: float, rx: float, *limits: Limit, **more: object) -> MeasurementJudgement:

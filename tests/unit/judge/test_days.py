@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, RunPlace
+from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, Reference, RunPlace
 from pytest_pinet.judge.days import PRIOR_SD, day_spread, days_for_tolerance, missing_days
-from pytest_pinet.judge.gate import rule_on
+from pytest_pinet.judge.gate import GatePlan, rule_on
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
@@ -21,7 +21,7 @@ from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_connections import steady
 
-STANDARD = PROFILES["standard"]
+PLAN = GatePlan([], PROFILES["standard"], link_ups=False)
 THREE = Tolerance(Share(0.03))
 
 
@@ -39,7 +39,7 @@ def gate(own: Baseline, mbps: float, limit: Limit = ANY_TOLERANCE, noise: Noise 
     while True:
         connections.append(steady(mbps))
         goodput, oracle = Bitrate.mbps(mbps), Oracle(Bitrate.mbps(1e5), "none")
-        ruling = rule_on(connections, goodput, goodput, oracle, limit, noise, STANDARD, baseline=own)
+        ruling = rule_on(connections, goodput, goodput, oracle, limit, PLAN, Reference(noise, own))
         if ruling.wanted is None:
             return ruling.judgement
 

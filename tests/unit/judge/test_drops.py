@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from pytest_pinet.judge.drops import DropRule
+from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.limits import drops_limit
-from pytest_pinet.judge.measurement import GatePlan, figures, strictly
+from pytest_pinet.judge.measurement import figures, strictly
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.connection import Connection
-from pytest_pinet.model.limit_parser import parse_arguments, parse_limit
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin, parse_arguments, parse_limit
 from pytest_pinet.model.measurement import Event, EventKind
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict

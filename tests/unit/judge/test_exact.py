@@ -6,8 +6,7 @@ import pytest
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import ExactLimits, WindowChange, changed_modules, differs_beside_build, judge_exact
-from pytest_pinet.model.exact import Comparison, ExactBoot, Function
-from pytest_pinet.model.limit_parser import parse_instructions
+from pytest_pinet.model.exact import Comparison, ExactBoot, Function, parse_instructions
 from pytest_pinet.model.traffic import Direction
 from tests.support.exact_boots import FOUR_NOPS, IDENTITY, KNOWN_GOOD, RECEIVE, boot, window, with_module
 

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import MOST_BOOTS, ExactLimits, WindowChange, judge_exact
-from pytest_pinet.model.exact import ExactBoot
-from pytest_pinet.model.limit_parser import parse_instructions
+from pytest_pinet.model.exact import ExactBoot, parse_instructions
 from tests.support.exact_boots import RECEIVE, boot, window, with_module
 from tests.support.exact_records import recorded
 

@@ -10,8 +10,7 @@ from pytest_pinet.judge.extras import Extras, cpu_per_gbps, judge_extras, judged
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Bound, Limit, Metric, Origin
+from pytest_pinet.model.limits import EVERYWHERE, Bound, Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
@@ -38,15 +37,15 @@ def judged(
 
 def test_each_limit_gives_a_judgement_with_its_metric_rule_and_source() -> None:
     found = judged(GOOD, ALL)
-    assert [str(one.metric) for one in found] == ["retransmits", "loss", "latency", "cpu"]
+    assert [str(one.limit.metric) for one in found] == ["retransmits", "loss", "latency", "cpu"]
     assert [one.verdict for one in found] == [Verdict.PASS] * 4
-    assert found[0].rule == "at most 0.1% of segments retransmitted (retransmits='0.1%' of the marker)"
+    assert str(found[0].limit) == "at most 0.1% of segments retransmitted (retransmits='0.1%' of the marker)"
     assert found[2].reason == "mean round-trip time 0.8 ms meets the limit 5 ms"
 
 
 def test_a_metric_without_a_limit_is_not_judged() -> None:
     assert judged({Metric.LOSS: 1.0}, []) == []
-    assert [one.metric for one in judged({Metric.LOSS: 1.0}, limits(cpu="40%", min="94%"))] == [Metric.CPU]
+    assert [one.limit.metric for one in judged({Metric.LOSS: 1.0}, limits(cpu="40%", min="94%"))] == [Metric.CPU]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_a_metric_without_a_limit_is_not_judged() -> None:
     ],
 )
 def test_only_costs_above_their_limit_fail(word: str, bad: Extras) -> None:
-    found = {str(one.metric): one.verdict for one in judged(bad, ALL)}
+    found = {str(one.limit.metric): one.verdict for one in judged(bad, ALL)}
     assert found.pop(word) is Verdict.FAIL
     assert set(found.values()) == {Verdict.SKIPPED}
 
@@ -90,7 +89,7 @@ def test_the_most_specific_limit_of_a_cost_applies() -> None:
     call = parse_arguments({"cpu": "90%"}, Origin.CALL)
     (found,) = judged(GOOD, [*call, *general])
     assert found.verdict is Verdict.PASS
-    assert found.rule == "at most 90% of a core per Gbit/s (cpu='90%' of the call)"
+    assert str(found.limit) == "at most 90% of a core per Gbit/s (cpu='90%' of the call)"
 
 
 def test_rates_are_relative_to_everything_sent() -> None:
@@ -121,8 +120,8 @@ def link() -> LinkFacts:
     return link_stand_in.facts()
 
 
-def most(metric: Metric, bound: Bound, **selectors: str) -> Limit:
-    return Limit(bound, Origin.MARKER, "the test's", metric=metric, **selectors)  # type: ignore[arg-type]
+def most(metric: Metric, bound: Bound, scope: Scope = EVERYWHERE) -> Limit:
+    return Limit(bound, Origin.MARKER, "the test's", scope, metric)
 
 
 Judged = tuple[tuple[ExtraJudgement, ...], bool]
@@ -150,7 +149,7 @@ def verdicts(found: Judged) -> tuple[list[str], bool]:
 
 
 def test_tries_without_a_limit_on_costs_are_not_judged(link: LinkFacts) -> None:
-    elsewhere = most(Metric.RETRANSMITS, Share(0.01), board="cm4")
+    elsewhere = most(Metric.RETRANSMITS, Share(0.01), Scope("cm4"))
     assert (
         judged_connections(link, retransmitting(500))
         == judged_connections(link, retransmitting(500), elsewhere)
@@ -180,9 +179,9 @@ def test_a_miss_in_one_connection_must_be_confirmed_by_others(
 
 def test_a_judgement_names_the_difference_and_the_source_of_the_limit(link: LinkFacts) -> None:
     ((record,), _) = judged_connections(link, retransmitting(0, 250, 250), RETRANSMITS)
-    assert record.metric == "retransmits"
+    assert record.limit.metric == "retransmits"
     assert "20%" in record.reason
-    assert "1%" in record.rule
+    assert "1%" in record.limit.words
 
 
 def test_excluded_tries_are_not_counted(link: LinkFacts) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from pytest_pinet.judge.bottleneck import full_all_the_time
 from pytest_pinet.judge.circumstances import Circumstances, Excuse
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad, Program
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Origin
+from pytest_pinet.model.limits import Origin, parse_arguments
 from pytest_pinet.model.measurement import Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction

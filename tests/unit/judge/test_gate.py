@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.gate import Ruling, rule_on
-from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.baseline import Reference
+from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES, confirm
 from pytest_pinet.model.connection import Connection, Fresh
@@ -32,7 +32,7 @@ def connection(mbps: float, seconds: float = 3.0, excluded: str = "") -> Connect
 def ruled(connections: Sequence[Connection], limit: Limit | None = LIMIT, oracle: Oracle = WIRE) -> Ruling:
     counted = [one for one in connections if not one.excluded]
     goodput = Bitrate(sum(one.goodput.bps for one in counted) / len(counted) if counted else 0.0)
-    return rule_on(connections, goodput, goodput, oracle, limit, UNKNOWN, STANDARD)
+    return rule_on(connections, goodput, goodput, oracle, limit, GatePlan([], STANDARD, link_ups=False), Reference())
 
 
 def test_connections_that_differ_only_inside_are_told_apart() -> None:

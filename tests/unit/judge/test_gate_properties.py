@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.judge.gate import Ruling, rule_on
+from pytest_pinet.judge.baseline import Reference
+from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
 from pytest_pinet.judge.noise import UNKNOWN, Noise
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
@@ -34,7 +35,9 @@ def ruled(connections: Sequence[Connection], noise: Noise = UNKNOWN, fresh_link:
     counted = [one for one in connections if not one.excluded]
     seconds = sum(one.seconds for one in counted)
     goodput = Bitrate(sum(one.goodput.bps * one.seconds for one in counted) / seconds if counted else 0.0)
-    return rule_on(connections, goodput, goodput, FAST, LIMIT, noise, STANDARD, fresh_link=fresh_link)
+    return rule_on(
+        connections, goodput, goodput, FAST, LIMIT, GatePlan([], STANDARD, link_ups=fresh_link), Reference(noise)
+    )
 
 
 def to_the_end(level: float, noise_mbps: float, seed: int, scale: float = 1.0) -> tuple[list[Connection], Ruling]:

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.judge.limits import goodput_limit, most_specific
-from pytest_pinet.model.limit_parser import parse_limit
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin, Scope, parse_limit
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction
 from tests.support.link_stand_in import key
@@ -19,7 +18,7 @@ def limit(
     origin: Origin = Origin.LAB_FILE,
     both_ways: bool | None = None,
 ) -> Limit:
-    return Limit(Share(0.9), origin, source, board, nic, topology, direction, both_ways)
+    return Limit(Share(0.9), origin, source, Scope(board, nic, topology, direction, both_ways))
 
 
 def winner(*limits: Limit, direction: Direction = Direction.TX, both_ways: bool = False) -> str | None:
@@ -94,7 +93,7 @@ def test_a_call_overrides_files_and_the_command_line_overrides_a_call() -> None:
 def bound(
     metric: Metric, value: str, source: str, origin: Origin = Origin.LAB_FILE, board: str = "*", nic: str = "*"
 ) -> Limit:
-    return parse_limit(metric, value, origin, source, board, nic)
+    return parse_limit(metric, value, origin, source, Scope(board, nic))
 
 
 def judging(*limits: Limit, baseline_mbps: float | None = 940, metrics: tuple[Metric, ...] = (Metric.GOODPUT,)) -> str:

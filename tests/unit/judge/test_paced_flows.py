@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.gate import judge
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan, judge
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.warmup import settle

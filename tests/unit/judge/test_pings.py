@@ -6,7 +6,7 @@ import pytest
 
 from pytest_pinet.judge.pings import judge_pings
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin, Scope
 from pytest_pinet.model.ping import PingReport
 from pytest_pinet.model.quantities import Bitrate, Duration, Share
 from pytest_pinet.model.verdict import Verdict
@@ -45,7 +45,7 @@ def test_with_strict_a_cleared_suspicion_fails_and_the_reason_names_the_option()
 
 
 @pytest.mark.parametrize(
-    "limits", [(), (Limit(Bitrate(9e8), Origin.MARKER, "it"),), (Limit(Share(0.1), Origin.MARKER, "it", board="pi5"),)]
+    "limits", [(), (Limit(Bitrate(9e8), Origin.MARKER, "it"),), (Limit(Share(0.1), Origin.MARKER, "it", Scope("pi5")),)]
 )
 def test_pings_without_a_limit_pass(limits: tuple[Limit, ...]) -> None:
     assert judged(50.0, limits=limits) == (Verdict.PASS, ())

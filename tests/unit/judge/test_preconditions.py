@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.gate import judge
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan, judge
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.preconditions import failed_requests, ineffective_settings, unseen
 from pytest_pinet.judge.profile import PROFILES

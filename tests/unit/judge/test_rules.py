@@ -1,4 +1,4 @@
-"""Each rule compares one value with one limit, in one direction, and prints itself."""
+"""Each threshold compares one value with one limit, in one direction, and prints itself."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from pytest_pinet.judge.flows import judge_evenness
 from pytest_pinet.judge.gate import judge
 from pytest_pinet.judge.oracle import Oracle
-from pytest_pinet.judge.rules import Rule, goodput_rule, part_rule
 from pytest_pinet.model.judgement import EvennessJudgement
-from pytest_pinet.model.limit_parser import parse_limit, parse_marginal
-from pytest_pinet.model.limits import MAXIMA, Limit, Metric, Origin
+from pytest_pinet.model.limits import MAXIMA, Limit, Metric, Origin, Threshold, parse_limit, parse_marginal
 from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.verdict import Verdict
 
@@ -29,17 +27,14 @@ def limit(metric: Metric, value: object, marginal: str | None = None) -> Limit:
     return parse_limit(metric, value, Origin.LAB_FILE, "lab.yaml:9", marginal=band)
 
 
-def rule(metric: Metric, value: object, marginal: str | None = None) -> Rule:
-    written = limit(metric, value, marginal)
-    if metric in (Metric.GOODPUT, Metric.SUM, Metric.TOLERANCE):
-        found = goodput_rule(written, MOST, BASELINE)
-        assert found is not None
-        return found
-    return part_rule(written)
+def threshold(metric: Metric, value: object, marginal: str | None = None) -> Threshold:
+    found = limit(metric, value, marginal).threshold(MOST, BASELINE)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
-    ("metric", "value", "text", "threshold"),
+    ("metric", "value", "text", "number"),
     [
         (Metric.GOODPUT, "690 Mbit/s", "690.0 Mbit/s", 690e6),
         (Metric.GOODPUT, "94%", "94% of 941.5 Mbit/s", 0.94 * 941.5e6),
@@ -53,10 +48,10 @@ def rule(metric: Metric, value: object, marginal: str | None = None) -> Rule:
         (Metric.CPU, "40%", "at most 40% of a core per Gbit/s", 40.0),
     ],
 )
-def test_a_rule_prints_itself_with_its_values(metric: Metric, value: object, text: str, threshold: float) -> None:
-    found = rule(metric, value)
+def test_a_threshold_prints_itself_with_its_values(metric: Metric, value: object, text: str, number: float) -> None:
+    found = threshold(metric, value)
     assert str(found) == f"{text} (lab.yaml:9)"
-    assert found.threshold == pytest.approx(threshold)
+    assert found.number == pytest.approx(number)
 
 
 @pytest.mark.parametrize(
@@ -84,17 +79,17 @@ def test_a_rule_prints_itself_with_its_values(metric: Metric, value: object, tex
         ),
     ],
 )
-def test_a_rule_judges_one_value(metric: Metric, value: object, good: float, bad: float, sentence: str) -> None:
-    found = rule(metric, value)
+def test_a_threshold_judges_one_value(metric: Metric, value: object, good: float, bad: float, sentence: str) -> None:
+    found = threshold(metric, value)
     assert found.judge(good)[0] is Verdict.PASS
     assert found.judge(bad) == (Verdict.FAIL, sentence)
 
 
 @pytest.mark.parametrize(("metric", "value"), [(m, "5 ms" if m is Metric.LATENCY else "10%") for m in RULED])
 def test_the_limit_itself_and_any_better_value_pass(metric: Metric, value: str) -> None:
-    found = rule(metric, value)
-    assert found.judge(found.threshold)[0] is Verdict.PASS
-    far = 0.0 if metric in MAXIMA else found.threshold * 1e6
+    found = threshold(metric, value)
+    assert found.judge(found.number)[0] is Verdict.PASS
+    far = 0.0 if metric in MAXIMA else found.number * 1e6
     assert found.judge(far)[0] is Verdict.PASS
 
 
@@ -109,23 +104,23 @@ def test_a_better_value_never_gets_a_worse_verdict(
     metric: Metric, bound: float, a: float, b: float, marginal: str | None
 ) -> None:
     text = f"{bound * 1000} ms" if metric is Metric.LATENCY else f"{bound * 100}%"
-    found = rule(metric, text, marginal)
+    found = threshold(metric, text, marginal)
     better, worse = (min(a, b), max(a, b)) if metric in MAXIMA else (max(a, b), min(a, b))
     order = [Verdict.PASS, Verdict.MARGINAL, Verdict.FAIL]
-    verdicts = [found.judge(value * found.threshold)[0] for value in (better, worse)]
+    verdicts = [found.judge(value * found.number)[0] for value in (better, worse)]
     assert order.index(verdicts[0]) <= order.index(verdicts[1])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("metric", RULED)
 def test_a_value_that_is_not_finite_is_a_measurement_error(metric: Metric, value: float) -> None:
-    verdict, reason = rule(metric, "5 ms" if metric is Metric.LATENCY else "10%").judge(value)
+    verdict, reason = threshold(metric, "5 ms" if metric is Metric.LATENCY else "10%").judge(value)
     assert verdict is Verdict.INVALID
     assert reason.endswith(f"{value} is not a finite number: a measurement error")
 
 
 def test_a_value_inside_the_band_above_a_minimum_is_marginal() -> None:
-    found = rule(Metric.GOODPUT, "900 Mbit/s", "2%")
+    found = threshold(Metric.GOODPUT, "900 Mbit/s", "2%")
     assert found.judge(900e6) == (
         Verdict.MARGINAL,
         "900.0 Mbit/s meets the limit 900.0 Mbit/s (+0.0 %), within the marginal band of 2%",
@@ -136,13 +131,13 @@ def test_a_value_inside_the_band_above_a_minimum_is_marginal() -> None:
 
 
 def test_the_band_of_a_maximum_lies_below_it() -> None:
-    found = rule(Metric.LOSS, "1%", "10%")
+    found = threshold(Metric.LOSS, "1%", "10%")
     verdicts = [found.judge(value)[0] for value in (0.0089, 0.0091, 0.01, 0.0101)]
     assert verdicts == [Verdict.PASS, Verdict.MARGINAL, Verdict.MARGINAL, Verdict.FAIL]
 
 
 def test_a_limit_of_zero_has_no_band() -> None:
-    found = rule(Metric.LOSS, "0%", "10%")
+    found = threshold(Metric.LOSS, "0%", "10%")
     assert [found.judge(value)[0] for value in (0.0, 1e-9)] == [Verdict.PASS, Verdict.FAIL]
 
 
@@ -179,15 +174,16 @@ def test_a_value_is_judged_against_its_baseline() -> None:
     tolerance = limit(Metric.TOLERANCE, "3%", "1%")
     judged = judge(Bitrate.mbps(900), oracle, tolerance, baseline=BASELINE)
     assert judged.verdict is Verdict.FAIL
-    assert judged.limit == Bitrate(0.97 * 940e6)
-    assert judged.rule == "3% below the baseline 940.0 Mbit/s (lab.yaml:9)"
+    assert judged.limit is not None
+    assert (judged.limit.number, judged.limit.baseline) == (0.97 * 940e6, 940e6)
+    assert str(judged.limit) == "3% below the baseline 940.0 Mbit/s (lab.yaml:9)"
     assert judge(Bitrate.mbps(913), oracle, tolerance, baseline=BASELINE).verdict is Verdict.MARGINAL
     assert judge(Bitrate.mbps(935), oracle, tolerance, baseline=BASELINE).verdict is Verdict.PASS
 
 
 def test_a_tolerance_without_a_baseline_is_ignored() -> None:
     judged = judge(Bitrate.mbps(1), Oracle(MOST, "link"), limit(Metric.TOLERANCE, "3%"))
-    assert (judged.verdict, judged.limit, judged.rule) == (Verdict.PASS, None, None)
+    assert (judged.verdict, judged.limit) == (Verdict.PASS, None)
     assert judged.reason == "no limit was set for this combination"
 
 
@@ -198,9 +194,11 @@ def test_a_baseline_above_the_physical_limit_makes_the_result_invalid() -> None:
     assert judged.reason == reason
 
 
-def test_a_rule_refuses_limits_of_another_kind() -> None:
-    with pytest.raises(TypeError, match="a limit of min is not a limit on a part"):
-        part_rule(limit(Metric.GOODPUT, "94%"))
+def test_a_bound_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match="a limit of min needs the physical limit"):
+        limit(Metric.GOODPUT, "94%").threshold()
+    with pytest.raises(TypeError, match="a limit of max_drops has no threshold 2"):
+        limit(Metric.MAX_DROPS, 2).threshold()
     with pytest.raises(TypeError, match="a limit of loss has no minimum"):
         _ = limit(Metric.LOSS, "1%").minimum
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, RunPlace
+from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, Reference, RunPlace
 from pytest_pinet.judge.events import find_events
-from pytest_pinet.judge.gate import Ruling, rule_on
-from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.gate import GatePlan, Ruling, rule_on
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.starts import shows_level, started
@@ -25,7 +24,7 @@ from tests.support.throughput_samples import series
 
 DAYS = tuple(RunPlace(f"2026-11-{day:02}") for day in range(1, 9))
 BASELINE = Baseline(Bitrate.mbps(940), (Bitrate.mbps(940),) * 8, places=DAYS)
-STANDARD = PROFILES["standard"]
+PLAN = GatePlan([], PROFILES["standard"], link_ups=False)
 
 
 def starting(mbps: float, start_s: float, seconds: int, source: random.Random, jump: bool = False) -> Connection:
@@ -43,18 +42,18 @@ def ruled(connections: Sequence[Connection], baseline: Baseline = BASELINE) -> R
     counted = [sample for connection in shown for sample in connection.counted]
     goodput = Bitrate(sum(s.bytes for s in counted) * 8 / sum(s.seconds for s in counted))
     oracle = Oracle(Bitrate.mbps(1e5), "none")
-    return rule_on(connections, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, STANDARD, baseline=baseline)
+    return rule_on(connections, goodput, goodput, oracle, ANY_TOLERANCE, PLAN, Reference(baseline=baseline))
 
 
 def gate(mbps: float, source: random.Random, jump: bool = False) -> tuple[Verdict, list[Connection]]:
     connections: list[Connection] = []
-    seconds = STANDARD.connection_s
+    seconds = PLAN.profile.connection_s
     while True:
         connections.append(starting(mbps, source.uniform(1.2, 4), seconds, source, jump))
         ruling = ruled(connections)
         if ruling.wanted is None:
             return ruling.judgement.verdict, connections
-        seconds = ruling.wanted_s or STANDARD.connection_s
+        seconds = ruling.wanted_s or PLAN.profile.connection_s
 
 
 @pytest.mark.parametrize("jump", [False, True], ids=["ramp", "jump"])

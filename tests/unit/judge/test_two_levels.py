@@ -10,10 +10,9 @@ from statistics import fmean
 
 import pytest
 
-from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, RunPlace
+from pytest_pinet.judge.baseline import ANY_TOLERANCE, Baseline, Reference, RunPlace
 from pytest_pinet.judge.days import days_for_tolerance
-from pytest_pinet.judge.gate import rule_on
-from pytest_pinet.judge.noise import UNKNOWN
+from pytest_pinet.judge.gate import GatePlan, rule_on
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.two_levels import Unit, explanations, is_other_share, two_levels
@@ -58,9 +57,8 @@ def gate(own: Baseline, draw: Draw, source: random.Random, slower: float = 0.0) 
         connections.append(steady(round(draw(source) * (1 - slower) * source.gauss(1, 0.001), 2), fresh=wanted))
         goodput = Bitrate(sum(connection.goodput.bps for connection in connections) / len(connections))
         oracle = Oracle(Bitrate.mbps(1e5), "none")
-        ruling = rule_on(
-            connections, goodput, goodput, oracle, ANY_TOLERANCE, UNKNOWN, PROFILES["standard"], None, True, own
-        )
+        plan = GatePlan([], PROFILES["standard"])
+        ruling = rule_on(connections, goodput, goodput, oracle, ANY_TOLERANCE, plan, Reference(baseline=own))
         wanted = ruling.wanted
     return ruling.judgement
 

@@ -29,15 +29,15 @@ def test_below_the_limit_fails_with_value_limit_and_difference() -> None:
     judged = judge(Bitrate.mbps(847), GIGABIT, limit("900 Mbit/s"))
     assert judged.verdict is Verdict.FAIL
     assert judged.reason == "847.0 Mbit/s is below the limit 900.0 Mbit/s (-5.9 %)"
-    assert judged.rule == "900.0 Mbit/s (lab.yaml:9)"
+    assert str(judged.limit) == "900.0 Mbit/s (lab.yaml:9)"
 
 
 def test_a_share_is_judged_against_the_physical_limit() -> None:
     judged = judge(Bitrate.mbps(880), GIGABIT, limit("94%"))
     assert judged.verdict is Verdict.FAIL
     assert judged.limit is not None
-    assert judged.limit.bps == pytest.approx(0.94 * 941.48e6, rel=1e-5)
-    assert judged.rule == "94% of 941.5 Mbit/s (lab.yaml:9)"
+    assert judged.limit.number == pytest.approx(0.94 * 941.48e6, rel=1e-5)
+    assert str(judged.limit) == "94% of 941.5 Mbit/s (lab.yaml:9)"
 
 
 @pytest.mark.parametrize("minimum", ["94%", "1 Mbit/s", None])
@@ -78,7 +78,7 @@ def test_the_worst_of_several_verdicts_counts() -> None:
 def test_a_share_refers_to_the_sent_rate_if_it_is_below_the_link_rate() -> None:
     judged = judge(Bitrate.mbps(99.9), GIGABIT, limit("94%"), offered=Bitrate.mbps(100))
     assert judged.verdict is Verdict.PASS
-    assert judged.rule == "94% of 100.0 Mbit/s (lab.yaml:9)"
+    assert str(judged.limit) == "94% of 100.0 Mbit/s (lab.yaml:9)"
     assert judge(Bitrate.mbps(90), GIGABIT, limit("94%"), offered=Bitrate.mbps(100)).verdict is Verdict.FAIL
 
 

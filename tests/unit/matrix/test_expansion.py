@@ -86,8 +86,8 @@ def test_a_limit_of_a_marker_is_for_its_board_and_nic(lab: Lab) -> None:
     request = read_marker("test_it", [pytest.mark.pinet(board="pi4b", nic=["genet", "ax88179"], min="94%").mark])
     (first, *_) = found(lab, request)
     (limit,) = request.limits_for(first)
-    assert (limit.board, limit.nic) == ("pi4b", "onboard")
-    assert limit.matches(key("pi4b", "onboard"))
+    assert (limit.scope.board, limit.scope.nic) == ("pi4b", "onboard")
+    assert limit.scope.matches(key("pi4b", "onboard"))
 
 
 def test_each_argument_comes_from_the_nearest_marker_that_has_it() -> None:

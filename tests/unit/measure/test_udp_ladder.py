@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.measure.udp_ladder import Ladder

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Limit, Origin
+from pytest_pinet.model.limits import Limit, Origin, parse_arguments
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic

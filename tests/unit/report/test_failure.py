@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
-from tests.support.report_records import BECAUSE, COMPARISON, NIGHT, direction, result
+from tests.support.report_records import BECAUSE, COMPARISON, NIGHT, direction, limit_of, result
 
 RUN = ".pinet/runs/20261121-000102"
 SURROUNDINGS = """\
@@ -35,8 +35,8 @@ def test_an_error_with_the_whole_text_of_a_measurement_is_shown_once() -> None:
 
 
 def test_a_share_shows_the_limit_as_a_rate_and_as_it_was_written() -> None:
-    rule = "94% of 941.5 Mbit/s (@pytest.mark.pinet(min=...))"
-    slow = result("pi4b:onboard/pair", {"tx": direction(700.2e6, 884.993e6, "fail", rule=rule)})
+    limit = limit_of(884.993e6, "94% of 941.5 Mbit/s", "@pytest.mark.pinet(min=...)")
+    slow = result("pi4b:onboard/pair", {"tx": direction(700.2e6, limit, "fail")})
 
     assert failure_text(slow).splitlines()[:2] == [
         "tx 700.2 Mbit/s is 20.9 % below the limit 885.0 Mbit/s",
@@ -165,7 +165,7 @@ def test_without_a_message_the_verdict_stands_for_it() -> None:
     st.text(),
 )
 def test_no_line_is_wider_than_80_columns(goodput: float, limit: float, verdict: str, text: str) -> None:
-    figures = direction(goodput, limit, verdict, reason=text, rule=text, oracle=limit)
+    figures = direction(goodput, limit_of(limit, text, text), verdict, reason=text, oracle=limit)
     one = result("a:b/pair", {"tx": figures}, message=text, notes=(text, text))
     one = one.replace(combination=one.combination.replace(dut=text, peer_port=text))
 

@@ -13,7 +13,7 @@ from pytest_pinet.judge.change import LOOKS
 from pytest_pinet.judge.statistics import certainty_threshold, least_error
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import GATE, Verdict
 from pytest_pinet.report.change_head import with_note
 from pytest_pinet.report.change_table import change_lines
 from pytest_pinet.report.export.cases import cases_of
@@ -49,7 +49,7 @@ def shard(*results: ResultRecord, of: int | None = 2, **more: Any) -> RunRecord:
 
 def answer(run: RunRecord) -> tuple[str, int]:
     assert run.change is not None
-    return run.change.answer, exit_code(run)
+    return GATE[run.change.verdict].change, exit_code(run)
 
 
 class TestAnswer:
@@ -82,7 +82,7 @@ class TestAnswer:
         odd = shard(SAME)
         assert odd.change is not None
         why = "No decision on new: no metric is slower, but 1 test failed for another reason."
-        odd = odd.replace(change=odd.change.replace(answer="undecided", exit=3, bisect_exit=125, sentence=why))
+        odd = odd.replace(change=odd.change.replace(verdict="inconclusive", exit=3, bisect_exit=125, sentence=why))
         run = merged(odd, shard(compared("pi5:onboard/pair", "tx", 0.0, "same")))
         assert answer(run) == ("undecided", 3)
         assert run.change is not None
@@ -189,7 +189,7 @@ class TestRecord:
         head, (first, second) = run.change, run.results
         assert head is not None
         assert first.id == second.id
-        assert [(one.lab, one.outcome) for one in head.entries] == [("bench", "regression"), ("annex", "unchanged")]
+        assert [(one.lab, one.verdict) for one in head.entries] == [("bench", "fail"), ("annex", "pass")]
         assert [one.verdict for one in cases_of(run)] == [Verdict.FAIL, Verdict.PASS]
         metric = "pi4b.onboard.pair.tcp-P1-rx"
         assert [one.name for one in cases_of(run)] == [f"bench.{metric}", f"annex.{metric}"]

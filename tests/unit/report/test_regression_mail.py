@@ -108,7 +108,7 @@ def test_no_mail_is_drafted_without_a_reason(run: RunRecord) -> None:
             "emulated values, which are no reason to write to kernel developers; measure",
         ),
         (run.replace(change=None), "found no slower metric of a build, so there is nothing to report"),
-        (run.replace(change=head.replace(answer="pass")), "found no slower metric"),
+        (run.replace(change=head.replace(verdict="pass")), "found no slower metric"),
         (run.replace(change=head.replace(baseline="accepted")), "other things than the kernel may have changed"),
         (run.replace(change=pi), "is built from raspberrypi/linux, whose regressions are reported as issues"),
         (run.replace(change=dirty), "has uncommitted changes (-dirty)"),

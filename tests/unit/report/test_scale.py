@@ -16,7 +16,8 @@ from pytest_pinet.history.points import PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import Baseline, Reference
-from pytest_pinet.judge.measurement import GatePlan, figures
+from pytest_pinet.judge.gate import GatePlan
+from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.measurement import _ungated
 from pytest_pinet.model.metric_key import CombinationId

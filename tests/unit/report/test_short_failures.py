@@ -16,7 +16,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
 from pytest_pinet.report.terminal import summary_table
 from tests.support.exact_records import records
-from tests.support.report_records import COMPARISON, direction, result
+from tests.support.report_records import COMPARISON, direction, limit_of, result
 from tests.support.traffic_results import ALL
 
 RUN = ".pinet/runs/20261121-000102"
@@ -37,7 +37,8 @@ NOTES = (BUSY, "pi3b-1 was 90 % busy with other work before the traffic", "the k
 
 def slow(verdict: str = "fail", reason: str = "", **more: object) -> ResultRecord:
     """Return a link below its limit, with all that can be known of it."""
-    one = direction(700.2e6, 885e6, verdict, reason=reason, rule="94% of 941.5 Mbit/s (min='94%' of the marker)")
+    limit = limit_of(885e6, "94% of 941.5 Mbit/s", "min='94%' of the marker")
+    one = direction(700.2e6, limit, verdict, reason=reason)
     one = one.replace(
         attempts=one.attempts * 5, interval_bps=(690e6, 710e6), stopped="below the limit in 5 of 5 connections (15 s)"
     )

@@ -10,8 +10,7 @@ from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.profile import DEFAULT_PROFILE
 from pytest_pinet.matrix.expansion import Request
-from pytest_pinet.model.limit_parser import parse_arguments
-from pytest_pinet.model.limits import Limit, Metric, Origin
+from pytest_pinet.model.limits import Limit, Metric, Origin, Scope, parse_arguments
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share, Tolerance
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.session.marker import read_marker, read_profile
@@ -57,15 +56,15 @@ def test_a_marker_can_limit_every_metric() -> None:
 def test_a_tolerance_with_two_parts_is_not_read_as_a_mapping_of_directions() -> None:
     both = {"relative": "3%", "absolute": "20 Mbit/s"}
     (limit,) = marked(tolerance=both).limits
-    assert (limit.bound, limit.direction) == (Tolerance(Share(0.03), Bitrate(20e6)), None)
+    assert (limit.bound, limit.scope.direction) == (Tolerance(Share(0.03), Bitrate(20e6)), None)
     tx, rx = marked(tolerance={"tx": both, "rx": "5%"}).limits
-    assert (tx.bound, tx.direction) == (Tolerance(Share(0.03), Bitrate(20e6)), Direction.TX)
-    assert (rx.bound, rx.direction) == (Tolerance(Share(0.05)), Direction.RX)
+    assert (tx.bound, tx.scope.direction) == (Tolerance(Share(0.03), Bitrate(20e6)), Direction.TX)
+    assert (rx.bound, rx.scope.direction) == (Tolerance(Share(0.05)), Direction.RX)
 
 
 def test_a_marker_without_other_limits() -> None:
     request = marked(min={"tx": "94%", "bidir": "90%"})
-    assert [(limit.direction, limit.both_ways, limit.marginal) for limit in request.limits] == [
+    assert [(limit.scope.direction, limit.scope.both_ways, limit.marginal) for limit in request.limits] == [
         (Direction.TX, None, None),
         (None, True, None),
     ]
@@ -134,11 +133,11 @@ def option(metric: Metric, text: str) -> Limit:
 def test_command_line_options_have_the_same_form() -> None:
     tolerance = option(Metric.TOLERANCE, "pi4b:genet/pair=tx=3% and 20 Mbit/s")
     assert tolerance.bound == Tolerance(Share(0.03), Bitrate(20e6))
-    assert (tolerance.board, tolerance.nic, tolerance.topology) == ("pi4b", "onboard", "pair")
-    assert (tolerance.direction, tolerance.metric) == (Direction.TX, Metric.TOLERANCE)
+    assert tolerance.metric is Metric.TOLERANCE
+    assert tolerance.scope == Scope("pi4b", "onboard", "pair", Direction.TX, False)
     assert tolerance.source == "--pinet-tolerance pi4b:genet/pair=tx=3% and 20 Mbit/s"
     received = option(Metric.GOODPUT, "rx=2 Mbit/s")
-    assert (received.bound, received.direction, received.both_ways) == (Bitrate.mbps(2), Direction.RX, False)
+    assert (received.bound, received.scope) == (Bitrate.mbps(2), Scope(direction=Direction.RX, both_ways=False))
     assert option(Metric.GOODPUT, "90%").source == "--pinet-min 90%"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_pinet.history.gates import GatedMetric, StoredGate
 from pytest_pinet.history.points import StoredRun
-from pytest_pinet.model.verdict import ChangeVerdict, Verdict
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.charts.change import Forest
 from pytest_pinet.report.page.page import page
 from tests.support.chart_series import series
@@ -18,17 +18,17 @@ NOW = datetime(2026, 8, 2, 12, 0, tzinfo=UTC)
 TX, RX = "pi4b:onboard/pair/tcp-P1-tx", "pi4b:onboard/pair/tcp-P1-rx"
 
 
-def metric(outcome: str, figure: str = TX, **values: object) -> GatedMetric:
-    entry = {"id": figure, "direction": "", "outcome": outcome, "text": "", "tolerance": 0.01}
+def metric(verdict: str, figure: str = TX, **values: object) -> GatedMetric:
+    entry = {"id": figure, "direction": "", "verdict": verdict, "text": "", "tolerance": 0.01}
     return GatedMetric.model_validate(entry | values)
 
 
 METRICS = (
-    metric("regression", a_bps=941e6, b_bps=894e6, change=-0.05, interval=(-0.06, -0.04), suspect="tso: off"),
-    metric("unchanged", RX, a_bps=941e6, b_bps=942e6, change=0.001, interval=(-0.005, 0.03)),
+    metric("fail", a_bps=941e6, b_bps=894e6, change=-0.05, interval=(-0.06, -0.04), suspect="tso: off"),
+    metric("pass", RX, a_bps=941e6, b_bps=942e6, change=0.001, interval=(-0.005, 0.03)),
 )
 GATE = StoredGate(
-    a=build("good", "k1"), b=build("new", "k2"), baseline="interleaved", answer=ChangeVerdict.REGRESSION, exit=1,
+    a=build("good", "k1"), b=build("new", "k2"), baseline="interleaved", verdict=Verdict.FAIL, exit=1,
     bisect_exit=1, turns=8, entries=METRICS,
     sentence="new must not be merged: 1 of 2 metrics slower, by 5.0 % in pi4b:onboard/pair/tcp-P1-tx, against good.",
 )  # fmt: skip
@@ -39,23 +39,23 @@ RUN = StoredRun(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "interval", "word"),
+    ("verdict", "interval", "word"),
     [
-        ("unchanged", (-0.005, 0.005), "unchanged"),
+        ("pass", (-0.005, 0.005), "unchanged"),
         # Whether it is faster is not known.
-        ("unchanged", (-0.005, 0.03), "not slower"),
-        ("unchanged", None, "not slower"),
+        ("pass", (-0.005, 0.03), "not slower"),
+        ("pass", None, "not slower"),
         ("improved", (0.02, 0.03), "improved"),
-        ("undecided", (-0.03, 0.03), "undecided"),
+        ("inconclusive", (-0.03, 0.03), "undecided"),
     ],
 )
 def test_unchanged_is_only_what_is_known_to_be_neither_slower_nor_faster(
-    outcome: str, interval: tuple[float, float] | None, word: str
+    verdict: str, interval: tuple[float, float] | None, word: str
 ) -> None:
-    one = metric(outcome, interval=interval)
+    one = metric(verdict, interval=interval)
     assert GATE.word(one) == word
     # Values of an exact gate have no noise, so no interval.
-    assert GATE.replace(baseline="exact").word(one) == outcome
+    assert GATE.replace(baseline="exact").word(one) == {"pass": "unchanged"}.get(verdict, word)
 
 
 def test_all_metrics_are_on_one_axis_with_interval_and_tolerated_band() -> None:

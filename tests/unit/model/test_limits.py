@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.config import labfile
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.limit_parser import parse_instructions, parse_written_instructions
+from pytest_pinet.model.exact import parse_instructions, parse_written_instructions
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.session.marker import read_marker
 from pytest_pinet.session.options import command_line_limits
