@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pytest_pinet.cli.command import PINET, PinetCommand, sections
+from pytest_pinet.cli.command import PINET, with_sections
 from pytest_pinet.cli.exit_codes import LAB_ERROR
 from pytest_pinet.cli.options import print_lines
 from pytest_pinet.cli.paint import echo
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@sections(
-    {
-        "A lab with a labgrid coordinator": [
-            *("--bench", "--coordinator", "--board", "--power", "--console"),
-            *("--switch", "--switch-address", "--switch-family", "--port"),
-        ]
-    }
+@click.command(
+    cls=with_sections(
+        {
+            "A lab with a labgrid coordinator": [
+                *("--bench", "--coordinator", "--board", "--power", "--console"),
+                *("--switch", "--switch-address", "--switch-family", "--port"),
+            ]
+        }
+    )
 )
-@click.command(cls=PinetCommand)
 @click.argument("logins", metavar="[LOGIN]...", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="The lab file to write; by default NAME.yaml. It must not exist.")
 @click.option("--name", metavar="NAME", help="The name of the lab. Default: desk, or bench with --bench.")
