@@ -30,6 +30,18 @@ class Step:
     steps: list[Step] = field(default_factory=list)
     left_out: int = 0
 
+    def add(self, step: Step) -> None:
+        """Keep a sub-step, or count it if there are too many."""
+        if len(self.steps) < MOST_BENEATH:
+            self.steps.append(step)
+        else:
+            self.left_out += 1
+
+    def end(self, error: str) -> None:
+        """End the step. The first error stays."""
+        self.ended = time.time()
+        self.error = self.error or error
+
 
 class Recorder:
     """Records the steps of the main thread from ``start`` to ``stop``. Only one recorder is active at a time."""
@@ -57,20 +69,15 @@ class Recorder:
         return step
 
     def add(self, step: Step) -> None:
-        above = self._open[-1] if self._open else None
-        if above is None:
-            self.steps.append(step)
-        elif len(above.steps) < MOST_BENEATH:
-            above.steps.append(step)
+        if self._open:
+            self._open[-1].add(step)
         else:
-            above.left_out += 1
+            self.steps.append(step)
 
     def end(self, step: Step, error: str = "") -> None:
         """End a step and all of its sub-steps that are still open."""
         while any(one is step for one in self._open):
-            last = self._open.pop()
-            last.ended = time.time()
-            last.error = last.error or error
+            self._open.pop().end(error)
 
 
 _recorder: Recorder | None = None

@@ -3,7 +3,7 @@
 labgrid has neither reservations of several places nor leases that expire. Here places are acquired in sorted order. If
 one is taken, all are given back before the next try, so no two runners can wait for each other. A place of a dead
 process on this host is taken back at once. A place of a dead process on another host is taken back when its heartbeat
-has stopped (``labgrid/heartbeat``, ``board_lock/locks``).
+has stopped (``labgrid/identity``, ``board_lock/locks``).
 """
 
 from __future__ import annotations

@@ -11,23 +11,21 @@ import gzip
 import lzma
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import yaml
 
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.execution.shell import Completed
-from pytest_pinet.lab.deploy.board import FeedingShell
 from pytest_pinet.lab.deploy.boot import Booted
 from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
 from pytest_pinet.lab.deploy.card import FIRST_UTS
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build
-from tests.support.local_shell import LocalShell
 
 FOLDER = Path(__file__).parents[1] / "data" / "cards"
 NODE = "pi-1"
@@ -189,22 +187,18 @@ def _make(path: Path, content: int | str | bytes) -> None:
         path.write_bytes(image(content) if isinstance(content, str) else content)
 
 
-class CardShell(LocalShell):
+class CardShell(SshShell):
     """Runs commands on this machine, with the mounts and the boot report of the board."""
 
-    fence = ""
-
     def __init__(self, setup: Setup, place: Path, folder: Path, cmdline: str) -> None:
-        super().__init__(NODE, {**os.environ, "PATH": f"{place / 'bin'}:{os.environ['PATH']}"})
+        super().__init__(NODE, ["env", f"PATH={place / 'bin'}:{os.environ['PATH']}", "sh", "-c"])
         self._mounts = f"{setup.root}\n{setup.mount.replace('FOLDER', str(folder))}\n"
         self._report = setup.report(cmdline)
 
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
         if "/proc/device-tree/chosen/bootloader" in command:
             return Completed(0, self._report, "")
-        # Not by LocalShell.run, which waits in steps of up to 50 ms.
-        whole = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=self._env, check=False)
-        done = Completed(whole.returncode, whole.stdout, whole.stderr)
+        done = super().run(command, timeout_s)
         if f"{MARK}mounts\n" in done.stdout:
             before, _, after = done.stdout.partition(f"{MARK}mounts\n")
             after = after[after.index(MARK) :]
@@ -212,13 +206,6 @@ class CardShell(LocalShell):
         if command.endswith("cat /proc/self/mounts"):
             return Completed(0, f"{done.stdout.partition(chr(10))[0]}\n{self._mounts}", "")
         return done
-
-    def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
-        done = subprocess.run(["sh", "-c", command], stdin=source, capture_output=True, env=self._env, check=False)
-        return Completed(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-    def fetch(self, command: str, timeout_s: float) -> bytes:
-        return subprocess.run(["sh", "-c", command], capture_output=True, env=self._env, check=True).stdout
 
 
 @dataclass
@@ -239,7 +226,7 @@ class CardOnDisk:
     record = None
 
     def __post_init__(self) -> None:
-        self.shell: FeedingShell = CardShell(self.setup, self.place, self.folder, self.cmdline)
+        self.shell: SshShell = CardShell(self.setup, self.place, self.folder, self.cmdline)
         self.model = self.setup.board.partition("/")[0]
         self.on_board: bool = self.setup.document.get("on_board", True)
 

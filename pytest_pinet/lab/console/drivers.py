@@ -172,13 +172,17 @@ class EchoedAnswers:
 
     def __init__(self) -> None:
         # Whether we sent a newline since the last output.
-        self.expected = False
+        self._expected = False
         self._usual: bytes | None = None
+
+    def expect(self) -> None:
+        """Note that we sent a newline."""
+        self._expected = True
 
     def explain(self, output: bytes, before: bytes) -> bool:
         """Return whether the new part of ``output`` is blank, or only answers a newline as the last answer did."""
         fresh = (output[len(before) :] if output.startswith(before) else output).strip()
-        expected, self.expected = self.expected, False
+        expected, self._expected = self._expected, False
         if not fresh:
             return True
         if expected and self._usual is None:
@@ -250,7 +254,7 @@ class PiShellDriver(ShellDriverWithHooks):
             elif before == last_before:
                 # No new output, so the console is idle: a newline makes it print its prompt.
                 self.console.sendline("")
-                answers.expected = True
+                answers.expect()
                 silence = min(2 * silence, LONGEST_SILENCE_S)
             elif not answers.explain(before, last_before) and not self._logged_in:
                 # The board still boots.

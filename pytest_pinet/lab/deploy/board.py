@@ -11,13 +11,14 @@ import shlex
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.counting import is_count
-from pytest_pinet.execution.shell import Completed, Shell, as_root, own_lines, reason
+from pytest_pinet.execution.shell import as_root, own_lines, reason
 from pytest_pinet.lab.console.record import ConsoleRecord
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build
 
 # Where a kernel can be booted instead; part of the messages of refusals.
@@ -29,21 +30,6 @@ class Refused(Exception):
 
     ``Deployment.check`` turns it into UnsupportedError.
     """
-
-
-class FeedingShell(Shell, Protocol):
-    """A shell that can also pass a file to the standard input of a command.
-
-    ``fence`` is the start of each of its command lines (``lab/board_lock/fence.py``).
-    """
-
-    fence: str
-
-    def feed(self, command: str, source: IO[bytes], timeout_s: float) -> Completed:
-        """Run a command like ``run``, with ``source`` as standard input. Raises SshError."""
-
-    def fetch(self, command: str, timeout_s: float) -> bytes:
-        """Return the standard output of a command. Raises LabError if the command fails, and SshError."""
 
 
 class DeployableBoard(Protocol):
@@ -73,7 +59,7 @@ class DeployableBoard(Protocol):
         """The record of what its console printed, or None if nothing records it."""
 
     @property
-    def shell(self) -> FeedingShell:
+    def shell(self) -> SshShell:
         """The board's shell; only while we are logged in."""
 
     def lock_for_trial(self) -> None:
@@ -149,7 +135,7 @@ def locked(command: str, fence: str) -> str:
     return as_root(f"exec 9>>{LOCK} && if command -v flock >/dev/null; then {wait}; fi && {{ {fence}{command}; }}")
 
 
-def run_as_root(shell: FeedingShell, command: str, what: str, timeout_s: float = COPY_TIMEOUT_S) -> None:
+def run_as_root(shell: SshShell, command: str, what: str, timeout_s: float = COPY_TIMEOUT_S) -> None:
     """Run the command as root under the lock. Raises LabError if the command fails, and SshError."""
     done = shell.run(locked(command, shell.fence), timeout_s=timeout_s)
     if done.returncode:
@@ -207,7 +193,7 @@ class DiskSpace:
         self._reserved.pop(build.key, None)
 
 
-def upload(shell: FeedingShell, folder: str, files: Mapping[str, Content]) -> None:
+def upload(shell: SshShell, folder: str, files: Mapping[str, Content]) -> None:
     """Put these files, by their path in it, into ``folder``, which is created. Each file is read back and verified.
 
     Raises ChangedBuildError if a file has changed since the build was read, LabError, SshError.

@@ -19,7 +19,7 @@ from pytest_pinet.builds.device_trees import TreeProof
 from pytest_pinet.builds.image import bootable
 from pytest_pinet.builds.initramfs import archive, early_firmware
 from pytest_pinet.builds.matching import require_processor, runs_on
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.lab.deploy.board import (
@@ -27,7 +27,6 @@ from pytest_pinet.lab.deploy.board import (
     Content,
     DeployableBoard,
     DiskSpace,
-    FeedingShell,
     Refused,
     run_as_root,
     upload,
@@ -56,6 +55,7 @@ from pytest_pinet.lab.deploy.known_good import (
 from pytest_pinet.lab.deploy.recovery import DISARM, DRAFT, journal_of, recover, root_undo, undo_script
 from pytest_pinet.lab.deploy.root_files import RootFiles
 from pytest_pinet.lab.deploy.trial_guard import TrialGuard, read_guard
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole
 from pytest_pinet.tuning.boot_lines import NO_LINES, BootLines
 from pytest_pinet.tuning.journal import JournalEntry
@@ -174,7 +174,7 @@ class Booted:
         parts = (self._board.name, card.uuid, card.folder, *kernel, *self._identity)
         return cache_folder().parent / "trial-boots" / hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
-    def _find_known_good(self, card: Card, shell: FeedingShell) -> KnownGood:
+    def _find_known_good(self, card: Card, shell: SshShell) -> KnownGood:
         name = self._board.name
         if not self._board.has_power:
             self._guard = read_guard(self._board.shell, self._board.boot_timeout_s)
@@ -285,7 +285,7 @@ class Booted:
                 files[tree_place(file, known)] = BuildSnapshot.of(file)
         return files
 
-    def _journal_undo(self, shell: FeedingShell, folder: str, card: Card, build: Build) -> None:
+    def _journal_undo(self, shell: SshShell, folder: str, card: Card, build: Build) -> None:
         """Write the undo script to the journal on the card itself, before any file of the build is there."""
         script = undo_script(card.folder, build)
         entry = JournalEntry.new(f"{build} on {self._board.name}", script, journal_of(folder))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_pinet.errors import LabError, first_line
-from pytest_pinet.lab.deploy.board import DeployableBoard, FeedingShell
+from pytest_pinet.lab.deploy.board import DeployableBoard
 from pytest_pinet.lab.ssh import SshShell
 
 MUX, STORAGE = "USBSDMuxDriver", "USBStorageDriver"
@@ -24,7 +24,7 @@ PLACES = ("/boot/firmware", "/boot", "/boot/efi", "/mnt/boot", "/media/mmcblk0p1
 class PartitionAccess:
     """A shell, and the ``folders`` from which the firmware may boot."""
 
-    shell: FeedingShell
+    shell: SshShell
     folders: tuple[str, ...] = PLACES
 
 

@@ -12,23 +12,23 @@ from pathlib import PurePosixPath
 
 from pydantic import TypeAdapter
 
-from pytest_pinet.builds.built_in import built_in_parameters
 from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.device_trees import FirmwareEdits, TreeProof, compare_device_trees
-from pytest_pinet.builds.image import read_image
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.image import built_in_parameters, read_image
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import has_parameter, no_parameter
 from pytest_pinet.errors import ConfigError, LabError, SshError
 from pytest_pinet.execution.shell import Shell, as_root, reason
-from pytest_pinet.lab.deploy.board import BASE_S, COPY_TIMEOUT_S, FeedingShell, Refused
+from pytest_pinet.lab.deploy.board import BASE_S, COPY_TIMEOUT_S, Refused
 from pytest_pinet.lab.deploy.known_good import KnownGood
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId
 
 # Succeeds for a module that this kernel can load. ``name`` has [-_] for each _.
 _LOADABLE = "grep -qE '(^|/){name}\\.ko' /lib/modules/{release}/modules.dep"
 
 
-def read_kernel(shell: FeedingShell, folder: str, name: str) -> KernelId:
+def read_kernel(shell: SshShell, folder: str, name: str) -> KernelId:
     """Return the identity of a kernel file. Raises Loader, Unreadable, Refused if it cannot be read, SshError."""
     path = f"{folder}/{name}"
     sha256 = _hash(shell, path)
@@ -43,7 +43,7 @@ def read_kernel(shell: FeedingShell, folder: str, name: str) -> KernelId:
     return read_once(sha256, "kernel-1.json", TypeAdapter(KernelId), read)
 
 
-def check_built_in_options(build: Build, board: Shell, shell: FeedingShell, path: str, release: str) -> None:
+def check_built_in_options(build: Build, board: Shell, shell: SshShell, path: str, release: str) -> None:
     """Check the options of code that is built into the known-good kernel, with which the build boots.
 
     ``shell`` is that of the machine with the kernel's file. Without the file's content, nothing is checked. Raises
@@ -62,7 +62,7 @@ def check_built_in_options(build: Build, board: Shell, shell: FeedingShell, path
             raise ConfigError(f"{build}: options: {no_parameter(module, parameter, has)}")
 
 
-def _hash(shell: FeedingShell, path: str) -> str:
+def _hash(shell: SshShell, path: str) -> str:
     done = shell.run(as_root(f"sha256sum < {shlex.quote(path)}"), timeout_s=COPY_TIMEOUT_S)
     digest = done.stdout.partition(" ")[0]
     if done.returncode or len(digest) != 64:
@@ -70,7 +70,7 @@ def _hash(shell: FeedingShell, path: str) -> str:
     return digest
 
 
-def _content(shell: FeedingShell, path: str) -> bytes:
+def _content(shell: SshShell, path: str) -> bytes:
     try:
         return shell.fetch(as_root(f"cat {shlex.quote(path)}"), COPY_TIMEOUT_S)
     except SshError:
@@ -92,7 +92,7 @@ class DeviceTreeProof:
     def __init__(self) -> None:
         self._edits = FirmwareEdits(unknown="the known-good build was not read")
 
-    def learn(self, board: FeedingShell, card: FeedingShell, folder: str, known: KnownGood) -> None:
+    def learn(self, board: SshShell, card: SshShell, folder: str, known: KnownGood) -> None:
         """Compare the known-good tree of the card with the running one. The known-good build must run.
 
         Raises LabError, SshError.
@@ -102,7 +102,7 @@ class DeviceTreeProof:
         file = None if name is None else card.fetch(as_root(f"cat {path} 2>/dev/null || true"), BASE_S)
         self._edits = FirmwareEdits.learn(file, board.fetch(as_root(_RUNNING), BASE_S))
 
-    def compare(self, build: Build, known: KnownGood, board: FeedingShell, more: Sequence[str] = ()) -> TreeProof:
+    def compare(self, build: Build, known: KnownGood, board: SshShell, more: Sequence[str] = ()) -> TreeProof:
         """Compare the tree of the build that runs. ``more`` are lines of config.txt of a boot tuning.
 
         Raises ChangedBuildError, LabError, SshError.

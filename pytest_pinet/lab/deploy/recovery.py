@@ -12,12 +12,13 @@ from pathlib import PurePosixPath
 from pytest_pinet.builds.config_txt import TRYBOOT
 from pytest_pinet.errors import SshError
 from pytest_pinet.execution.shell import as_root
-from pytest_pinet.lab.deploy.board import COPY_TIMEOUT_S, SUMS, FeedingShell, locked
+from pytest_pinet.lab.deploy.board import COPY_TIMEOUT_S, SUMS, locked
 from pytest_pinet.lab.deploy.boot_file_store import PLACES, PartitionAccess
 from pytest_pinet.lab.deploy.card import OURS
 from pytest_pinet.lab.deploy.known_good import COPY, HEADER, firmware_folder, folder_of
 from pytest_pinet.lab.deploy.root_files import config_undo, parked
 from pytest_pinet.lab.deploy.trial_guard import PATH, REMOVED
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import MARKER, Build
 from pytest_pinet.tuning.journal import replay
 
@@ -57,7 +58,7 @@ def root_undo(build: Build) -> str:
     return " && ".join(steps)
 
 
-def recover(shell: FeedingShell, folders: tuple[str, ...]) -> list[str]:
+def recover(shell: SshShell, folders: tuple[str, ...]) -> list[str]:
     """Undo what the journals in these folders contain; return what could not be undone. Raises SshError."""
     failed: list[str] = []
     for folder in folders:
@@ -100,7 +101,7 @@ class Leftover:
         ]
 
 
-def put_back(shell: FeedingShell, server: PartitionAccess | None = None) -> Leftover:
+def put_back(shell: SshShell, server: PartitionAccess | None = None) -> Leftover:
     """Remove the files of left-over builds. A build that still runs ends with the next boot. Raises SshError.
 
     ``server`` is the TFTP server that has the boot files of the board, if it boots from the network.

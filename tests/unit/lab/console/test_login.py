@@ -8,7 +8,7 @@ from pytest_pinet.lab.console.drivers import EchoedAnswers
 def test_a_prompt_that_we_do_not_know_is_no_sign_of_a_boot() -> None:
     answers, output = EchoedAnswers(), b""
     for _ in range(5):
-        answers.expected = True
+        answers.expect()
         before, output = output, output + b"\r\npi@pi1:~ $ "
         assert answers.explain(output, before)
 
@@ -21,9 +21,9 @@ def test_the_echo_of_a_newline_is_no_sign_of_a_boot() -> None:
 def test_lines_of_a_boot_are_no_answers() -> None:
     answers = EchoedAnswers()
     # The first line after a newline may be an answer.
-    answers.expected = True
+    answers.expect()
     assert answers.explain(b"[ OK ] one\r\n", b"")
-    answers.expected = True
+    answers.expect()
     assert not answers.explain(b"[ OK ] one\r\n[ OK ] two\r\n", b"[ OK ] one\r\n")
     # Without a newline of ours, no output is an answer.
     assert not EchoedAnswers().explain(b"[ OK ] one\r\n", b"")

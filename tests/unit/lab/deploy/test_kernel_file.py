@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,19 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.lab.deploy.board import Refused
 from pytest_pinet.lab.deploy.kernel_and_tree import check_built_in_options, read_kernel
+from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.model.build import Build
 from tests.support import build_files as made
-from tests.support.local_shell import LocalShell
 
 IMAGE = made.image() + b"\0e1000e.debug\0e1000e.WakeOnLan\0"
 WRONG = Build("wrong", options=(("e1000e", "NoSuchParameter", "1"),))
 
 
-class Board(LocalShell):
+class Board(SshShell):
     """A board with its modules below ``root``. By its console, it gives no file. ``fetched`` counts its files."""
 
-    fence = ""
-
     def __init__(self, root: Path) -> None:
-        super().__init__("pi")
+        super().__init__("pi", ["/bin/sh", "-c"])
         self.root = root
         self.by_console = False
         self.fetched = 0
@@ -34,14 +31,11 @@ class Board(LocalShell):
     def run(self, command: str, timeout_s: float = 10.0) -> Completed:
         return super().run(command.replace("/lib/modules/", f"{self.root}/modules/"), timeout_s)
 
-    def feed(self, command: str, source: object, timeout_s: float) -> Completed:
-        raise AssertionError("nothing is written")
-
     def fetch(self, command: str, timeout_s: float) -> bytes:
         if self.by_console:
             raise LabError("pi is reached by its serial console, which is too slow for a file of 9.0 MB", "")
         self.fetched += 1
-        return subprocess.run(["sh", "-c", command], capture_output=True, check=True).stdout
+        return super().fetch(command, timeout_s)
 
     def check(self, build: Build = WRONG) -> None:
         check_built_in_options(build, self, self, f"{self.root}/kernel8.img", made.RELEASE)
