@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from benchmarks.driver_changes.changes import DRIVERS, PATCHES, Change
-from pytest_pinet.ab.exact_machines import QemuMachines
-from pytest_pinet.ab.exact_series import ExactSeries
+from pytest_pinet.ab.exact_series import ExactSeries, QemuMachines
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.lab_boards import exact_boards

@@ -1,11 +1,13 @@
 """``python -m benchmarks.verdicts``: error rates and seconds of every rule on every link; writes its page.
 
-Each finished cell is kept in a file, so a run that was stopped goes on where it was.
+Each finished cell is kept in a file, so a run that was stopped goes on where it was. What is published stands in
+``counted.json``; ``--page`` makes the page from this file alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import subprocess
@@ -16,15 +18,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.verdicts.faults import shown
 from benchmarks.verdicts.harder_links import ALL, HARDER
 from benchmarks.verdicts.links import LINKS
-from benchmarks.verdicts.page import UNSEEN, page
-from benchmarks.verdicts.rivals import RIVALS, Ending
-from benchmarks.verdicts.store import FEWER, GATES, SEED, STORE, Part, as_cell, as_turns, count, gates_of, keep, kept
-from benchmarks.verdicts.trials import OURS, STALL, Cell, cases, ideal, trial
-from benchmarks.verdicts.unseen import UNSEEN as UNSEEN_LINKS
-from benchmarks.verdicts.unseen import WITHIN_PRIOR
+from benchmarks.verdicts.page import COUNTED, counted, page, text_of
+from benchmarks.verdicts.store import GATES, SEED, STORE, Part, as_cell, as_turns, count, gates_of, keep, kept
+from benchmarks.verdicts.trials import STALL, cases
+from benchmarks.verdicts.unseen import UNSEEN, WITHIN_PRIOR
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "error-rates.md"
 QUICK_GATES = 20
@@ -34,13 +33,14 @@ TURNED = (0, 1, 5)
 
 
 def parts() -> list[Part]:
-    """Return everything that the page shows."""
+    """Return everything that is counted."""
     found: list[Part] = [("cell", link, case, "pinet, 8 days") for link in ALL for case in ("0", "1", "5", "10")]
     found += [("cell", link, case, "pinet, 1 day") for link in ALL for case in ("0", "5", "10")]
     found += [("cell", link, case, "pinet, 2 days") for link in HARDER if "days" in link for case in ("0", "5")]
     found += [("cell", link, case, "pinet, 8 days") for link in LINKS for case in cases() if case not in "0 1 5 10"]
     found += [("cell", link, case, "soak, 8 days") for link in LINKS for case in ("0", "5", STALL)]
-    found += [("cell", link, case, rule) for link in LINKS for case in ("0", "1", "5", "10") for rule in RIVALS]
+    found += [("cell", link, case, "pinet, 1 day") for link in WITHIN_PRIOR for case in ("0", "5", "10")]
+    found += [("cell", link, case, "pinet, 8 days") for link in UNSEEN for case in ("0", "1", "5", "10")]
     found += [("flags", link, case, "soak") for link in FLAGGED_LINKS for case in ("0", STALL)]
     found += [("turns", link, str(by), known) for link in TURNED_LINKS for by in TURNED for known in ("yes", "no")]
     return found
@@ -55,50 +55,23 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--store", type=Path, default=STORE, help="file of finished cells (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_GATES} gates a cell, printed and not written")
-    parser.add_argument("--partial", action="store_true", help="write the page even if cells are missing")
-    parser.add_argument("--unseen", action="store_true", help="count the cells of the links of `unseen` instead")
+    parser.add_argument("--page", action="store_true", help=f"only write the page from {COUNTED.name}; count nothing")
     chosen = parser.parse_args()
     gates = QUICK_GATES if chosen.quick else chosen.gates
     if gates < 2:
         parser.error(f"--gates {gates} is too few; expected at least 2")
-    if chosen.unseen:
-        lines = _unseen(gates, chosen.seed, chosen.processes)
-        if not chosen.quick:
-            UNSEEN.write_text("\n".join(lines) + "\n")
-        return
-    found = _run(gates, chosen.seed, None if chosen.quick else chosen.store, chosen.seconds, chosen.processes)
-    if len(found) < len(parts()) and not chosen.partial:
-        print(f"{len(found)} of {len(parts())} parts are finished; run the same command again")
-        sys.exit(3)
-    text = _page(found, gates, chosen.seed)
-    if chosen.quick:
-        print(text)
-    else:
-        PAGE.write_text(text)
-        print(f"wrote {PAGE}")
-
-
-def _unseen(gates: int, seed: int, processes: int) -> list[str]:
-    """Count the cells of the unseen links. Return a line for each, and print it when it is there."""
-    cells = [(link, case, "pinet, 1 day") for link in WITHIN_PRIOR for case in ("0", "5", "10")]
-    cells += [(link, case, "pinet, 8 days") for link in UNSEEN_LINKS for case in ("0", "1", "5", "10")]
-    lines = [f"seed {seed}, {_made()}"]
-    with ProcessPoolExecutor(processes) as pool:
-        work = [(*cell, gates_of(("cell", *cell), gates), seed) for cell in cells]
-        for cell in pool.map(_unseen_cell, work):
-            low, high = cell.wrong_interval
-            known = ideal(cell.link, cell.case, OURS[cell.rule][1])
-            lines.append(
-                f"{cell.link:24} -{cell.case:2} %  {cell.rule:13}  wrong {cell.wrong:4.1f} % ({low:.1f} to {high:.1f})"
-                f"  inconclusive {cell.percent(Ending.INCONCLUSIVE):5.1f} % ({known:.0f})  median {cell.median_s:.0f} s"
-                f"  {cell.gates} gates"
-            )
-            print(lines[-1], flush=True)
-    return lines
-
-
-def _unseen_cell(work: tuple[str, str, str, int, int]) -> Cell:
-    return trial(*work)
+    if not chosen.page:
+        found = _run(gates, chosen.seed, None if chosen.quick else chosen.store, chosen.seconds, chosen.processes)
+        if len(found) < len(parts()):
+            print(f"{len(found)} of {len(parts())} parts are finished; run the same command again")
+            sys.exit(3)
+        published = _published(found, chosen.seed)
+        if chosen.quick:
+            print(page(published))
+            return
+        COUNTED.write_text(text_of(published))
+    PAGE.write_text(page(json.loads(COUNTED.read_text())))
+    print(f"wrote {PAGE}")
 
 
 def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: int) -> dict[Part, Any]:
@@ -117,14 +90,15 @@ def _run(gates: int, seed: int, store: Path | None, seconds: float, processes: i
     return found
 
 
-def _page(found: dict[Part, Any], gates: int, seed: int) -> str:
-    cells = [as_cell(one) for part, one in found.items() if part[0] == "cell"]
-    turned = [as_turns(one) for part, one in found.items() if part[0] == "turns"]
-    flagged = {(part[1], part[2]): one for part, one in found.items() if part[0] == "flags"}
+def _published(found: dict[Part, Any], seed: int) -> dict[str, Any]:
+    """Return the new content of ``counted.json``. What was counted by hand stays."""
     order = {part: index for index, part in enumerate(parts())}
-    cells.sort(key=lambda cell: order["cell", cell.link, cell.case, cell.rule])
-    missing = sum(part[0] == "cell" and part[3] in OURS and part not in found for part in parts())
-    return page(cells, turned, flagged, shown(seed), max(gates // FEWER, 2), seed, _made(), missing)
+    known = sorted(found, key=order.__getitem__)
+    cells = [as_cell(found[part]) for part in known if part[0] == "cell"]
+    turned = [as_turns(found[part]) for part in known if part[0] == "turns"]
+    flagged = {(part[1], part[2]): found[part] for part in known if part[0] == "flags"}
+    by_hand: dict[str, Any] = json.loads(COUNTED.read_text())
+    return by_hand | counted(cells, turned, flagged, seed, _made())
 
 
 def _made() -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from enum import StrEnum
 from itertools import groupby
 from statistics import fmean
 
 from benchmarks.verdicts.links import Session
 from benchmarks.verdicts.recorded import STEP_S
-from benchmarks.verdicts.rivals import LIMIT, Ending, Gate
 from pytest_pinet.judge.baseline import Baseline, Reference, RunPlace
 from pytest_pinet.judge.components import components
 from pytest_pinet.judge.difference import Relation
@@ -31,6 +31,27 @@ from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
 from pytest_pinet.model.verdict import Verdict
 from tests.support.judge_connections import single
+
+LIMIT = 0.97
+
+
+class Ending(StrEnum):
+    """The end of a gate. FLAGGED is a pass with a flag, IMPROVED a pass above the baseline."""
+
+    PASS = "pass"
+    IMPROVED = "improved"
+    FLAGGED = "flagged"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The end of one gate, and its seconds of traffic."""
+
+    ending: Ending
+    seconds: float
+
 
 ENDINGS = {
     Verdict.PASS: Ending.PASS,

@@ -11,7 +11,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.verdicts.rivals import RIVALS
 from benchmarks.verdicts.trials import Cell, Turns, flags, trial, turns
 from benchmarks.verdicts.unseen import EIGHT_DAYS
 from pytest_pinet.judge.difference import Relation
@@ -24,8 +23,6 @@ GATES = 600
 MORE_GATES = 1800
 MORE_CASES = ("0", "1", "5")
 DIFFERENT_DAYS = ("drift", "s3", "days 1 %", "days 2 %", "rough, days 1 %", *EIGHT_DAYS)
-# Rivals cost more and need less precision.
-FEWER = 10
 # Seeds 1 to 15 were used to choose thresholds, or for pages that were read between changes.
 SEED = 21
 # They show results, and have no influence on them.
@@ -56,8 +53,6 @@ def gates_of(part: Part, gates: int = GATES) -> int:
     kind, link, case, rule = part
     if kind == "turns":
         return max(gates // 4, 2)
-    if rule in RIVALS:
-        return max(gates // FEWER, 2)
     more = gates == GATES and kind == "cell" and link in DIFFERENT_DAYS and case in MORE_CASES and "8 days" in rule
     return MORE_GATES if more else gates
 

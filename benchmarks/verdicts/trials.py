@@ -13,7 +13,9 @@ from statistics import NormalDist, fmean, median
 from benchmarks.verdicts.harder_links import ALL as SHOWN
 from benchmarks.verdicts.links import LINKS, Session, Stalling
 from benchmarks.verdicts.ours import (
+    LIMIT,
     RUNS_OF_A_DAY,
+    Ending,
     baseline,
     calibrated,
     flagged_within,
@@ -22,9 +24,7 @@ from benchmarks.verdicts.ours import (
     without_sessions,
 )
 from benchmarks.verdicts.recorded import STEP_S
-from benchmarks.verdicts.rivals import LIMIT, RIVALS, Ending, Gate
 from benchmarks.verdicts.unseen import UNSEEN
-from pytest_pinet.judge.baseline import Baseline
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.noise import UNKNOWN
 from pytest_pinet.judge.sequential import ERROR_RATE
@@ -45,8 +45,6 @@ OURS: dict[str, tuple[str, int]] = {
     "pinet, 8 days": ("standard", 8),
     "soak, 8 days": ("soak", 8),
 }
-RULES = (*OURS, *RIVALS)
-RIVALS_DAYS = 8
 # Sessions and connections from which the ideal rule's knowledge of a link is computed: the levels of connections of
 # 3 s after the longest start. With 100 sessions, the ideal share of equal links differed by 12 points.
 IDEAL_SESSIONS, IDEAL_EACH = 2000, 2
@@ -118,23 +116,17 @@ def cases() -> list[str]:
 
 
 def trial(link: str, case: str, rule: str, gates: int, seed: int = 1) -> Cell:
-    """Run gates. With the same seed every rule gets the same kind of links, but not the same samples."""
+    """Run gates. With the same seed, every rule gets the same kind of links, but not the same samples."""
     source = random.Random(f"{seed}/{link}/{case}/{rule}")
-    found: list[Gate] = []
-    profile, days = OURS.get(rule, ("standard", RIVALS_DAYS))
+    found = []
+    profile, days = OURS[rule]
     for number in range(gates):
         if number % PER_BASELINE == 0:
             stored = baseline(lambda: ALL[link].session(0, source), days, profile)
-        found.append(_gate(rule, draw(link, case, source), stored))
-    seconds = [gate.seconds for gate in found]
-    endings = Counter(str(gate.ending) for gate in found)
+        found.append(gate(draw(link, case, source), stored, profile))
+    seconds = [one.seconds for one in found]
+    endings = Counter(str(one.ending) for one in found)
     return Cell(link, case, rule, gates, dict(endings), median(seconds), fmean(seconds))
-
-
-def _gate(rule: str, session: Session, stored: Baseline) -> Gate:
-    if rule in OURS:
-        return gate(session, stored, OURS[rule][0])
-    return RIVALS[rule](session, stored.figure.bps / 1e6)
 
 
 @cache

@@ -30,6 +30,7 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.model.build import Build, RunningBuild
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.record.change import TurnRecord
 from pytest_pinet.model.tuning import Tuning
 from pytest_pinet.tuning.registry import boot_part
 
@@ -45,22 +46,18 @@ class RefusedBuild(Exception):
         self.error = error
 
 
-@dataclass
+@dataclass(frozen=True)
 class MadeBoot:
-    """One boot of a board. ``started_s`` counts from the first boot of this board, ``build`` is what it reported."""
+    """One boot of a board: its record, and what the board reported; None if it reported nothing."""
 
     node: str
-    number: int
-    side: Side
-    started_s: float
-    seconds: float = 0.0
+    turn: TurnRecord
     build: RunningBuild | None = None
-    trouble: str = ""
 
     @property
-    def running(self) -> dict[str, str | None]:
-        """What the board reported, as text; empty if it reported nothing."""
-        return {} if self.build is None else self.build.record()
+    def side(self) -> Side:
+        """Which build was booted."""
+        return Side(self.turn.side)
 
 
 class BuildBooter:
@@ -91,6 +88,10 @@ class BuildBooter:
         # Why the run ends before all boots: a board cannot run the build, or the build was changed.
         self.refused: PinetError | None = None
         access.prepare_with(self.prepare)
+
+    def refuse(self, error: PinetError) -> None:
+        """End the run before all boots: another process found that a board cannot run the build, or its change."""
+        self.refused = error
 
     def next(self, side: Side) -> None:
         """Begin a turn: from now on, each device under test must be freshly booted with the build of this side."""
@@ -188,27 +189,34 @@ class BuildBooter:
 
     def _boot(self, node: str, session: NodeSession, build: Build | None, tuning: Tuning) -> None:
         clock = time.monotonic()
-        boot = MadeBoot(node, len(self.of(node)) + 1, self.side, clock - self._first_boot.setdefault(node, clock))
-        self.made.append(boot)
+        number, running, trouble = len(self.of(node)) + 1, None, ""
         name = self.options.name(self.side)
-        self._on_boot(f"{node}: turn {boot.number}, {self.side}: {name}")
+        self._on_boot(f"{node}: turn {number}, {self.side}: {name}")
         try:
             with doing(f"boot {node} with {name} ({self.side})"):
                 # A board that was just booted for this run with its own build needs no second boot.
                 known = session.deployment.known_good if build is None and session.fresh else None
                 # Another boot tuning is applied later, after its settings were read without any.
                 kept = tuning if session.deployment.tuning == tuning else Tuning()
-                boot.build = known or session.deployment.start(build, kept)
+                running = known or session.deployment.start(build, kept)
         except UnsupportedError as error:
-            boot.trouble = first_line(error)
+            trouble = first_line(error)
             raise RefusedBuild(error) from error
         except (BuildError, LabError) as error:
-            boot.trouble = first_line(error)
+            trouble = first_line(error)
             is_known_good = isinstance(error, BuildError) and self.side is Side.A
             self._failed[node] = known_good_error(error, name) if is_known_good else error
             raise self._failed[node] from error
         finally:
-            boot.seconds = time.monotonic() - clock
+            turn = TurnRecord(
+                number=number,
+                side=str(self.side),
+                started_s=clock - self._first_boot.setdefault(node, clock),
+                seconds=time.monotonic() - clock,
+                running={} if running is None else running.record(),
+                trouble=trouble,
+            )
+            self.made.append(MadeBoot(node, turn, running))
         self._up.add(node)
 
     def has_failed(self, error: BaseException) -> bool:

@@ -12,10 +12,8 @@ from queue import Empty, SimpleQueue
 import pytest
 
 from pytest_pinet.ab.boots import known_good_error
-from pytest_pinet.ab.exact_machines import QemuMachines
-from pytest_pinet.ab.exact_options import for_exact_boards
-from pytest_pinet.ab.exact_series import ExactSeries
-from pytest_pinet.ab.options import ABOptions, read_ab_options
+from pytest_pinet.ab.exact_series import ExactSeries, QemuMachines
+from pytest_pinet.ab.options import ABOptions, for_exact_boards, read_ab_options
 from pytest_pinet.builds.sources import find_functions, sources_of, sources_of_module
 from pytest_pinet.errors import (
     BuildError,

@@ -1,20 +1,21 @@
-"""The options of a build under test, read before any node is touched."""
+"""The options of a build under test, read before any node is touched; and which kernels an exact gate compares."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_pinet.builds.kernels import firmware_name
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.matching import require_any_pi
-from pytest_pinet.errors import BuildError, ConfigError
+from pytest_pinet.errors import BuildError, ConfigError, LabError
 from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.judge.change import LEAST_BOOTS, MOST_BOOTS
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build, BuildFileRole
-from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, BuildSourceRecord
+from pytest_pinet.model.record.change import BuildRecord
 from pytest_pinet.session.option_table import ACCEPTED, RUNNING
 
 BUILD = "--pinet-build"
@@ -100,30 +101,18 @@ class ABOptions:
             return BuildRecord(
                 name=self.name(side), key="", release=None, files=(), config=(), cmdline=(), options=(), sysctls=()
             )
-        files = tuple(
-            BuildFileRecord(role=str(file.role), name=file.name, sha256=file.sha256, size=file.size)
-            for file in build.files
-        )
-        return BuildRecord(
-            name=build.name,
-            key=build.key,
-            release=build.release,
-            files=files,
-            config=tuple(build.config),
-            cmdline=tuple(build.cmdline),
-            options=tuple(f"{module}.{parameter}={value}" for module, parameter, value in build.options),
-            sysctls=tuple(f"{name}={value}" for name, value in build.sysctls),
+        source = build.source
+        if source is not None and source.config:
+            source = replace(source, config=config_name(side))
+        return BuildRecord.of(
+            build,
+            options=build.option_words,
+            sysctls=[f"{name}={value}" for name, value in build.sysctls],
             rps=build.rps or None,
             irq=build.irq or None,
-            features=tuple(f"{name}={value}" for name, value in build.features) or None,
-            source=self._source(side, build),
+            features=[f"{name}={value}" for name, value in build.features] or None,
+            source=source,
         )
-
-    @staticmethod
-    def _source(side: Side, build: Build) -> BuildSourceRecord | None:
-        if build.source is None:
-            return None
-        return BuildSourceRecord.of(build.source, config=config_name(side) if build.source.config else "")
 
     def keep_configs(self, folder: Path) -> list[str]:
         """Copy the configurations of the kernels to the run folder. Return a warning for each that is gone."""
@@ -228,3 +217,62 @@ def _load(path: str, origin: str) -> Build:
         return load_build(path)
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
+
+
+def for_exact_boards(options: ABOptions, is_named: bool, stock_release: Callable[[], str]) -> ABOptions:
+    """Return the options with at most one kernel in each build.
+
+    A kernel of another release than the stock kernel is judged only if the known-good build ``is_named``: any two
+    releases differ. ``stock_release`` returns the release of the stock kernel, or raises LabError.
+    """
+    options = _with_one_kernel(options)
+    new, good = options.new, options.good
+    if new.release is None:
+        return options
+    try:
+        known = good.release if good is not None and good.release is not None else stock_release()
+    except LabError:
+        # An ordinary gate of the stock kernel says why it is not there.
+        known = ""
+    if known == new.release:
+        return options
+    if is_named:
+        differs = f"the whole kernel differs, {known} in A and {new.release} in B"
+        return replace(options, note=differs) if known else options
+    why = f"the stock kernel is {known}" if known else "the stock kernel is not there"
+    note = (
+        f"{new.name} is measured and not judged: its kernel is {new.release}, {why}, and no known-good build is "
+        "named. Name the build without the change: --against BASE"
+    )
+    return replace(options, good=new, note=note, is_judged=False)
+
+
+def _with_one_kernel(options: ABOptions) -> ABOptions:
+    """Return the options with one kernel of each build that has several: if possible, the same for both builds."""
+    new, good = options.new, options.good
+    of_new, of_good = _kernels(new), _kernels(good) if good is not None else {}
+    fitting = [name for name in of_new if name in of_good or not of_good]
+    remarks = []
+
+    def chosen(build: Build, kernels: Mapping[str, Build]) -> Build:
+        if len(kernels) < 2:
+            return build
+        release = next((module.release for module in new.modules.values()), "") if new.kernel is None else ""
+        of_module = [name for name, one in kernels.items() if one.release == release]
+        (name, *_) = [*of_module, *(name for name in fitting if name in kernels), *kernels]
+        remarks.append(
+            f"{build} has {' and '.join(kernels)}. {name} is gated; to gate another one, name only its files"
+        )
+        return replace(kernels[name], left_out=build.left_out)
+
+    new = chosen(new, of_new)
+    good = None if good is None else chosen(good, of_good)
+    return replace(options, new=new, good=good, remarks=(*options.remarks, *remarks))
+
+
+def _kernels(build: Build) -> Mapping[str, Build]:
+    """Return a build for each kernel, by the name that the kernel has on a card of Raspberry Pi OS."""
+    if build.variants or build.kernel is None:
+        return build.variants
+    (file,) = build.of(BuildFileRole.KERNEL)
+    return {firmware_name(Path(file.path).name, build.kernel): build}

@@ -31,7 +31,6 @@ from pytest_pinet.model.record.change import (
     ChangedDirectionRecord,
     ChangeRecord,
     RanRecord,
-    TurnRecord,
 )
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
@@ -83,7 +82,7 @@ def changed_record(series: TurnSeries, options: ABOptions, boots: list[MadeBoot]
 
 def _build(last: Turn, boots: list[MadeBoot]) -> dict[str, str | None]:
     """Return the facts that identify the build. The record of each turn has the complete facts."""
-    running: dict[str, str | None] = next((boot.running for boot in reversed(boots) if boot.side is last.side), {})
+    running: dict[str, str | None] = next((boot.turn.running for boot in reversed(boots) if boot.side is last.side), {})
     return {key: running.get(key) for key in _IDENTITY if running.get(key)} | dict(last.build)
 
 
@@ -143,7 +142,7 @@ def _change(series: TurnSeries, options: ABOptions, boots: list[MadeBoot], suspe
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
-        turns=tuple(map(TurnRecord.of, boots)),
+        turns=tuple(boot.turn for boot in boots),
         connections=tuple(_connection(turn, one) for turn in series.turns for one in turn.connections),
         suspects=tuple(suspects),
     )
@@ -211,9 +210,9 @@ def _notes(series: TurnSeries, boots: list[MadeBoot]) -> list[str]:
     notes += [f"{side}: {text}" for side, ran in ran_records(boots, "").items() for text in ran.changed]
     for side in Side:
         own = [boot for boot in boots if boot.side is side]
-        bad = [boot for boot in own if boot.trouble]
+        bad = [boot for boot in own if boot.turn.trouble]
         if bad:
-            notes.append(f"{len(bad)} of {len(own)} turns of {side} have no result: {bad[-1].trouble}")
+            notes.append(f"{len(bad)} of {len(own)} turns of {side} have no result: {bad[-1].turn.trouble}")
     return folded(notes)
 
 

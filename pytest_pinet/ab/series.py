@@ -128,11 +128,14 @@ class TurnSeries:
                 # Octets that only one build sends look like a change.
                 refuse(management_trouble(runs.connections, self.usual_bps))
             runs.finish(self.traffic)
+            at = boot.turn.number, boot.turn.started_s
             connections, before, own = tuple(runs.connections), runs.conditions.before, runs.management.uncounted
-            turn = Turn(
-                boot.side, boot.number, boot.started_s, replace(link), connections, before, settings, build, own
-            )
+            turn = Turn(boot.side, *at, replace(link), connections, before, settings, build, own)
         self.add(turn)
+
+    def keep(self, files: Sequence[str]) -> None:
+        """Keep the names of the files with raw output of a turn."""
+        self.files += files
 
     def add(self, turn: Turn) -> None:
         """Add a turn, and judge all turns."""

@@ -1,18 +1,237 @@
-"""Reads the files of packages and archives: .deb, .ipk, .rpm, zip and tar, also one inside another."""
+"""Unpacks gzip, bzip2, xz, lzma, zstd; packages and archives (.deb, .ipk, .rpm, zip, tar), also one inside another."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
+import re
 import shutil
 import stat
 import subprocess
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import IO, Protocol, cast
 
 from pytest_pinet.builds.not_a_build import CARD
-from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_BYTES, MAX_FILES, Unreadable, deb_files, tar_files, tar_stream
+from pytest_pinet.execution.shell import last_line
+
+_AR = b"!<arch>\n"
+_AR_HEADER = 60
+ZSTD_TIMEOUT_S = 120
+# Unpacked kernels have up to 100 MB, with debug information 500 MB. A bomb would fill the memory.
+MAX_BYTES = 2**29
+# All files of an archive. A kernel package has 400 MB.
+MAX_ARCHIVE = 2**32
+# The files of a folder. All drivers' firmware has 4,000 files, and the modules of a kernel are as many.
+MAX_FILES = 20_000
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class Unreadable(Exception):
+    """The data cannot be unpacked. The text says why. Callers outside this package never see this error."""
+
+
+def _zstd(data: bytes) -> bytes:
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        tool = shutil.which("zstd")
+        if tool is None:
+            raise Unreadable("it is compressed with zstd; install the command zstd, or use Python 3.14") from None
+        return _zstd_command(tool, data)
+    return _bounded(zstd.ZstdDecompressor, data)
+
+
+def _zstd_command(tool: str, data: bytes) -> bytes:
+    # `head` ends zstd when the content is too large. The status of zstd decides: it may print warnings, too. A
+    # warning of `head` could follow the status.
+    argv = ["sh", "-c", '{ "$0" -dcq || echo $? >&2; } | head -c "$1" 2>/dev/null', tool, str(MAX_BYTES + 1)]
+    done = subprocess.run(argv, input=data, capture_output=True, timeout=ZSTD_TIMEOUT_S, check=False)
+    *said, status = done.stderr.decode("utf-8", "replace").splitlines() or [""]
+    if status.isdigit() and len(done.stdout) <= MAX_BYTES:
+        raise Unreadable(last_line("\n".join(said)) or f"zstd failed with exit status {status}")
+    return _checked(done.stdout)
+
+
+def _checked(plain: bytes) -> bytes:
+    if len(plain) > MAX_BYTES:
+        raise Unreadable(f"it has more than {MAX_BYTES // 2**20} MiB unpacked")
+    return plain
+
+
+class _Decompressor(Protocol):
+    """What the decompressors of Python's libraries have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1, /) -> bytes: ...
+
+
+def _bounded(kind: Callable[[], _Decompressor], data: bytes, all_streams: bool = True) -> bytes:
+    """Unpack one stream, or all streams that follow each other, up to a largest size."""
+    plain = b""
+    while True:
+        packed = kind()
+        plain = _checked(plain + packed.decompress(data, MAX_BYTES + 1 - len(plain)))
+        if not packed.eof:
+            raise EOFError("it is truncated")
+        data = packed.unused_data
+        # Padding and signatures may follow.
+        if not all_streams or not data.strip(b"\0"):
+            return plain
+
+
+def _gzip(data: bytes) -> bytes:
+    # Data after the gzip stream (padding, a signature) are ignored.
+    packed = zlib.decompressobj(wbits=31)
+    plain = _checked(packed.decompress(data, MAX_BYTES + 1))
+    if not packed.eof:
+        raise EOFError("it is truncated")
+    return plain
+
+
+def _xz(data: bytes) -> bytes:
+    return _bounded(lzma.LZMADecompressor, data)
+
+
+def _bzip2(data: bytes) -> bytes:
+    return _bounded(bz2.BZ2Decompressor, data)
+
+
+_MAGIC: tuple[tuple[bytes, str, Callable[[bytes], bytes]], ...] = (
+    (b"\x1f\x8b", "gzip", _gzip),
+    (b"\xfd7zXZ\x00", "xz", _xz),
+    (_ZSTD, "zstd", _zstd),
+    (b"BZh", "bzip2", _bzip2),
+    (b"\x5d\x00\x00", "lzma", _xz),
+)
+
+
+# Longer beginnings of streams than the magic number, which occurs by chance in other data.
+_LONGER = {"gzip": b"\x1f\x8b\x08", "bzip2": b"BZh9", "lzma": b"\x5d\x00\x00\x00"}
+# Unpack one stream, and ignore the data behind it.
+_STREAMS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": _gzip,
+    "xz": lambda data: _checked(lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(data, MAX_BYTES + 1)),
+    "zstd": _zstd,
+    "bzip2": lambda data: _checked(bz2.BZ2Decompressor().decompress(data, MAX_BYTES + 1)),
+    "lzma": lambda data: _checked(
+        lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=1 << 28).decompress(data, MAX_BYTES + 1)
+    ),
+}
+
+
+def unpacked(data: bytes) -> bytes:
+    """Return the unpacked content, or the data itself if it is not compressed. Raises Unreadable."""
+    for magic, name, unpack in _MAGIC:
+        if data.startswith(magic):
+            try:
+                return unpack(data)
+            except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+                raise Unreadable(f"its {name} data is damaged ({error})") from None
+    return data
+
+
+def embedded(data: bytes) -> Iterator[bytes]:
+    """Yield the content of each compressed stream in the data that can be unpacked, in the order of its beginning.
+
+    A kernel image that unpacks itself contains such a stream, with other data before and behind it. The search is that
+    of the kernel's scripts/extract-vmlinux.
+    """
+    starts = sorted(
+        (match.start(), name)
+        for magic, name, _ in _MAGIC
+        for match in re.finditer(re.escape(_LONGER.get(name, magic)), data)
+    )
+    for at, name in starts:
+        try:
+            plain = _STREAMS[name](data[at:])
+        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, Unreadable):
+            continue
+        if plain:
+            yield plain
+
+
+def deb_data(path: Path) -> bytes:
+    """Return the tar archive of a Debian package's files, still compressed. Raises Unreadable, OSError."""
+    for name, data in _ar_members(path):
+        if name.startswith("data.tar"):
+            return data
+    raise Unreadable("it is not a Debian package (no data.tar)")
+
+
+def deb_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the regular files of a Debian package, by path without a leading slash. Raises Unreadable, OSError."""
+    yield from tar_files(deb_data(path))
+
+
+def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
+    with path.open("rb") as file:
+        if file.read(len(_AR)) != _AR:
+            raise Unreadable("it is not a Debian package (no 'ar' archive)")
+        while header := file.read(_AR_HEADER):
+            try:
+                name, size = header[:16].decode("ascii").strip().rstrip("/"), int(header[48:58])
+            except ValueError:
+                raise Unreadable("its 'ar' archive is damaged") from None
+            if not 0 <= size <= MAX_BYTES:
+                raise Unreadable(f"its 'ar' archive has a file of {size} bytes")
+            data = file.read(size)
+            if len(header) < _AR_HEADER or len(data) < size:
+                raise Unreadable("it is truncated")
+            yield name, data
+            file.read(size % 2)
+
+
+def _stream(data: bytes) -> IO[bytes]:
+    """Return a stream that unpacks while it is read, because a kernel package has 300 MB.
+
+    tarfile's own streams read only the first of several compressed streams, which parallel packers write.
+    """
+    packed = io.BytesIO(data)
+    if data.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
+    if data.startswith((b"\xfd7zXZ\x00", b"\x5d\x00\x00")):
+        return lzma.open(packed)
+    if data.startswith(b"BZh"):
+        return bz2.open(packed)
+    return io.BytesIO(unpacked(data))
+
+
+def tar_files(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the regular files of a tar archive, compressed or not; links and devices are skipped. Raises Unreadable."""
+    return tar_stream(_stream(data))
+
+
+def tar_stream(stream: IO[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yield the regular files of a tar archive that is read from a stream. Raises Unreadable."""
+    whole = 0
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                if not member.isfile():
+                    continue
+                whole += member.size
+                if not 0 <= member.size <= MAX_BYTES or whole > MAX_ARCHIVE:
+                    raise Unreadable(f"its files are too large (at most {MAX_BYTES // 2**20} MiB each)")
+                path = PurePosixPath(member.name.lstrip("/"))
+                if ".." in path.parts:
+                    raise Unreadable(f"it contains a path that leads out of the archive: {member.name[:80]}")
+                file = archive.extractfile(member)
+                if file is not None:
+                    yield str(path), file.read()
+    except tarfile.TarError as error:
+        raise Unreadable(f"it is not a tar archive ({error})") from None
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise Unreadable(f"its tar archive is damaged ({error})") from None
+
 
 # An Alpine or OpenWrt package is a tar archive, too.
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.zst", ".tar.bz2", ".tar.lzma", ".ipk", ".apk")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from pytest_pinet.builds.archives import archive_files
+from pytest_pinet.builds.archives import Unreadable, archive_files
 from pytest_pinet.builds.cache import unpack_once
 from pytest_pinet.builds.listing import (
     CMDLINE,
@@ -23,11 +23,10 @@ from pytest_pinet.builds.listing import (
 )
 from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.not_a_build import SOURCE_TREE
-from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.config.file_text import read_text
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
-from pytest_pinet.model.build import BuildFileRole, BuildSource
+from pytest_pinet.model.build import BuildFileRole, BuildSettings, BuildSource
 
 # The device trees in a package that the firmware of a Raspberry Pi can load.
 _PI_TREES = "bcm27", "bcm28"
@@ -54,13 +53,7 @@ class BuildContents:
     name: str
     where: Where
     files: list[BuildPart] = field(default_factory=list)
-    config: list[str] = field(default_factory=list)
-    cmdline: list[str] = field(default_factory=list)
-    options: list[tuple[str, str, str]] = field(default_factory=list)
-    sysctls: list[tuple[str, str]] = field(default_factory=list)
-    rps: str = ""
-    irq: str = ""
-    features: list[tuple[str, str]] = field(default_factory=list)
+    settings: BuildSettings = field(default_factory=BuildSettings)
     source: BuildSource | None = None
     left_out: list[str] = field(default_factory=list)
 
@@ -71,6 +64,19 @@ class BuildContents:
     def add(self, role: BuildFileRole, paths: Iterable[Path], where: Where, is_named: bool = True) -> None:
         """Add files of one role."""
         self.files += [BuildPart(role, path, where, is_named=is_named) for path in paths]
+
+    def add_settings(self, more: BuildSettings) -> None:
+        """Add settings behind the earlier ones."""
+        own = vars(self.settings)
+        self.settings = BuildSettings(**{name: own[name] + value for name, value in vars(more).items()})
+
+    def describe(self, source: BuildSource) -> None:
+        """Say where the kernel comes from."""
+        self.source = source
+
+    def leave_out(self, files: Iterable[str]) -> None:
+        """Name files that are no part of the build."""
+        self.left_out += files
 
 
 def is_tree_of_pi(path: str) -> bool:
@@ -95,10 +101,12 @@ def add_listing(parts: BuildContents, found: Listing, where: Where) -> None:
         add_firmware(parts, folder, where)
     for text in found.texts:
         if text.name == CONFIG:
-            parts.config += _config_lines(read_text(text, "lines for config.txt"), str(text))
+            lines = _config_lines(read_text(text, "lines for config.txt"), str(text))
+            parts.add_settings(BuildSettings(config=tuple(lines)))
         else:
-            parts.cmdline += _cmdline_words(read_text(text, "words to append to cmdline.txt"), str(text))
-    parts.left_out += found.left_out
+            words = _cmdline_words(read_text(text, "words to append to cmdline.txt"), str(text))
+            parts.add_settings(BuildSettings(cmdline=tuple(words)))
+    parts.leave_out(found.left_out)
 
 
 def _for_pis(trees: list[Path]) -> list[Path]:
@@ -151,11 +159,6 @@ def unpack(archives: Sequence[Path], where: Where) -> Path:
         # ValueError: a name in the archive has a NUL byte.
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{at} cannot be unpacked: {reason}", where) from None
-
-
-def add_device_tree_archive(parts: BuildContents, path: Path, where: Where) -> None:
-    """Add the device trees and overlays of an archive of ``make dtbs_install``. Raises ConfigError."""
-    add_device_trees(parts, unpack([path], where), where)
 
 
 def add_device_trees(parts: BuildContents, path: Path, where: Where) -> None:

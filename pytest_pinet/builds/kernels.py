@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_pinet.builds.archives import Unreadable
 from pytest_pinet.builds.cache import folder, sha256_of
 from pytest_pinet.builds.contents import BuildContents, BuildPart
 from pytest_pinet.builds.image import ACCEPTED, Loader, read_image
 from pytest_pinet.builds.listing import filled, unreadable
 from pytest_pinet.builds.module import read_module
 from pytest_pinet.builds.not_a_build import what_is_file
-from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.builds.tree import is_whole, modules_in
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.build import BuildFileRole, KernelId
@@ -48,9 +48,9 @@ def split_by_kernel(parts: BuildContents) -> dict[str, tuple[BuildContents, Kern
         return {"": (parts, None)}
     with_modules = [one for one in kernels if one[1].release in {tree.path.name for tree in trees}]
     chosen = with_modules or kernels
-    parts.left_out += [part.path.name for part, _ in kernels if with_modules and part not in [k for k, _ in chosen]]
+    parts.leave_out(part.path.name for part, _ in kernels if with_modules and part not in [k for k, _ in chosen])
     used = {one.release for _, one in chosen}
-    parts.left_out += [str(tree.path) for tree in trees if with_modules and tree.path.name not in used]
+    parts.leave_out(str(tree.path) for tree in trees if with_modules and tree.path.name not in used)
     named: dict[str, Kernel] = {}
     for one in chosen:
         name = firmware_name(one[0].path.name, one[1])
@@ -99,7 +99,7 @@ def _distinct(parts: BuildContents) -> list[Kernel]:
     if wrong and not found:
         raise wrong[0]
     # Beside a kernel, the folder of a system has a boot loader with the name of a kernel.
-    parts.left_out += [str(error) for error in wrong]
+    parts.leave_out(map(str, wrong))
     return list(found.values())
 
 

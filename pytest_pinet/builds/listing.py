@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_pinet.builds.archives import is_archive
+from pytest_pinet.builds.archives import MAX_ARCHIVE, MAX_FILES, is_archive
 from pytest_pinet.builds.module import is_module
-from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_FILES
 from pytest_pinet.builds.tree import is_tree
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import nearest, quoted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -27,9 +28,9 @@ from pytest_pinet.builds.validate import validate_build
 from pytest_pinet.config.messages import read_section
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
-from pytest_pinet.execution.names import is_url, shown
+from pytest_pinet.execution.names import is_url, shown, unknown
 from pytest_pinet.execution.path_kind import exists, is_file
-from pytest_pinet.model.build import Build, BuildFileRole, BuildSource
+from pytest_pinet.model.build import Build, BuildFileRole, BuildSettings, BuildSource
 from pytest_pinet.model.fields import Setting, Text
 from pytest_pinet.model.forms import BUILD_NAME, Template
 from pytest_pinet.tuning.offloads import kernel_feature
@@ -41,6 +42,8 @@ _PARAMETER = re.compile(r"[A-Za-z0-9_]{1,60}")
 _SYSCTL = re.compile(r"[a-z0-9_]+(\.[A-Za-z0-9_-]+)+")
 # Python and YAML read these numbers, the kernel refuses them.
 _UNDERSCORES = re.compile(r"[-+]?(?:0x[0-9a-f]*(?:_[0-9a-f]*)+|[0-9]+(?:_[0-9]*)+)", re.IGNORECASE)
+# What a user can state of a BuildSource. ``config`` is the file with the kernel's configuration.
+SOURCE_KEYS = ("tree", "branch", "commit", "describe", "compiler", "config")
 _CONFIG_FORM = "a list of lines for config.txt such as 'dtparam=eee=off'"
 _FEATURE_FORM = "a mapping such as 'tso: on' or 'tx-udp-segmentation: off'"
 _SYSCTL_FORM = "a mapping such as 'net.ipv4.tcp_sack: 0'"
@@ -100,9 +103,9 @@ def _check_numbers(text: str) -> None:
         raise ValueError(f"expected numbers without '_', which the kernel cannot read, got {shown(text)}")
 
 
-def _commit(value: str) -> str:
-    if value and not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", value):
-        raise ValueError(f"expected the whole hash of a commit (git rev-parse HEAD), got {shown(value)}")
+def _source_key(value: str) -> str:
+    if value not in SOURCE_KEYS:
+        raise ValueError(unknown("key", value, SOURCE_KEYS))
     return value
 
 
@@ -137,19 +140,6 @@ BuildName = Annotated[Text, AfterValidator(BUILD_NAME.check)]
 Paths = Annotated[list[Text], BeforeValidator(_listed)]
 
 
-class SourceSection(BaseModel):
-    """Where the kernel of a build comes from, for reports; of a build that no tool describes."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    tree: Text = Field("", description="URL of the git repository")
-    branch: Text = ""
-    commit: Annotated[str, AfterValidator(_commit)] = Field("", description="the whole hash")
-    describe: Text = Field("", description="output of git describe")
-    compiler: Text = ""
-    config: Text = Field("", description="file with the kernel's configuration")
-
-
 class BuildSection(BaseModel):
     """A build.yaml; paths are relative to its folder."""
 
@@ -175,7 +165,9 @@ class BuildSection(BaseModel):
     features: Annotated[dict[str, str], PlainValidator(_features)] = Field(
         {}, description="features of the NIC, as of ethtool -K, on exact boards"
     )
-    source: SourceSection | None = None
+    source: dict[Annotated[str, AfterValidator(_source_key)], Text] = Field(
+        {}, description="where the kernel comes from, for reports; of a build that no tool describes"
+    )
 
 
 def load_build(path: str) -> Build:
@@ -195,7 +187,7 @@ def load_build(path: str) -> Build:
     if len(paths) == 1 and not is_file(first / FILE) and is_foreign(paths[0]):
         parts = BuildContents("", Where(paths[0]))
         add_foreign(parts, paths[0])
-        parts.name = _foreign_name(parts, paths[0])
+        parts = replace(parts, name=_foreign_name(parts, paths[0]))
     elif len(paths) == 1 and (is_file(first / FILE) or first.suffix in (".yaml", ".yml")):
         return _of_yaml(first / FILE if first.is_dir() else first)
     else:
@@ -237,28 +229,36 @@ def _of_yaml(path: Path) -> Build:
     name = section.name or (path.parent.resolve().name if path.name == FILE else path.stem)
     parts = BuildContents(name, document.value(()))
     _files(parts, section, path.parent, document)
-    if section.source is not None:
-        parts.source = _source(parts, section.source, path.parent, document)
-    parts.config += section.config
-    parts.cmdline += section.cmdline.split()
-    parts.options += [(m.replace("-", "_"), p, v) for m, own in section.options.items() for p, v in own.items()]
-    parts.sysctls += list(section.sysctls.items())
-    parts.rps = section.rps
-    parts.irq = section.irq
-    parts.features += list(section.features.items())
+    if section.source:
+        # What the file does not state, a tool may have described.
+        parts.describe(replace(parts.source or BuildSource(), **_stated(section.source, path.parent, document)))
+    options = [(m.replace("-", "_"), p, v) for m, own in section.options.items() for p, v in own.items()]
+    parts.add_settings(
+        BuildSettings(
+            config=tuple(section.config),
+            cmdline=tuple(section.cmdline.split()),
+            options=tuple(options),
+            sysctls=tuple(section.sysctls.items()),
+            rps=section.rps,
+            irq=section.irq,
+            features=tuple(section.features.items()),
+        )
+    )
     return validate_build(parts)
 
 
-def _source(parts: BuildContents, section: SourceSection, base: Path, document: Document) -> BuildSource:
-    """Return the source that the section states; what it does not state, a tool may have described."""
-    stated = {key: value for key, value in section.model_dump().items() if value}
-    if section.config:
-        where = document.value(("source", "config"))
-        config = filled(base / section.config, where, "configuration")
-        if config.is_dir():
-            raise ConfigError(f"configuration {config} is a folder; expected a file such as .config", where)
-        stated["config"] = str(config)
-    return replace(parts.source or BuildSource(), **stated)
+def _stated(source: Mapping[str, str], base: Path, document: Document) -> dict[str, str]:
+    """Return what ``source:`` states, with the path of the kernel's configuration. Raises ConfigError."""
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}|", commit := source.get("commit", "")):
+        what = f"expected the whole hash of a commit (git rev-parse HEAD), got {shown(commit)}"
+        raise ConfigError(f"source.commit: {what}", document.value(("source", "commit")))
+    if "config" not in source:
+        return dict(source)
+    where = document.value(("source", "config"))
+    config = filled(base / source["config"], where, "configuration")
+    if config.is_dir():
+        raise ConfigError(f"configuration {config} is a folder; expected a file such as .config", where)
+    return {**source, "config": str(config)}
 
 
 def _files(parts: BuildContents, section: BuildSection, base: Path, document: Document) -> None:

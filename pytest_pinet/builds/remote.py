@@ -12,8 +12,8 @@ from typing import cast
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from pytest_pinet.builds.archives import MAX_BYTES
 from pytest_pinet.builds.cache import keep_once
-from pytest_pinet.builds.packed import MAX_BYTES
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import is_url
 from pytest_pinet.version import __version__

@@ -1,4 +1,7 @@
-"""Finds and reads a tree of modules as made by ``make modules_install``, and selects the modules that a board needs."""
+"""Reads a tree of modules as made by ``make modules_install``, and selects the modules that a board needs.
+
+The files of a build are read again for each board, and must still have the hashes from the start of the run.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,18 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from pytest_pinet.builds.archives import MAX_ARCHIVE, MAX_FILES, Unreadable
 from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.module import is_module, name_of, read_module
-from pytest_pinet.builds.packed import MAX_ARCHIVE, MAX_FILES, Unreadable
+from pytest_pinet.errors import ChangedBuildError
 from pytest_pinet.execution.path_kind import is_file, is_folder
-from pytest_pinet.model.build import ModuleId
+from pytest_pinet.model.build import BuildFile, ModuleId
 
 # Modules that a system uses without any device: protocols, queueing, checksums of packets.
 _SYSTEM = (
@@ -180,3 +185,57 @@ def built_in_texts(tree: Path) -> list[tuple[str, str, str]]:
 def _near(alias: str, pattern: str) -> bool:
     """Return whether an alias begins like a pattern up to its first wildcard; a cheap check."""
     return alias.startswith(_WILDCARD.split(pattern, maxsplit=1)[0])
+
+
+@dataclass(frozen=True)
+class BuildSnapshot:
+    """A file that must still have the content that it had when its build was read."""
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def of(cls, file: BuildFile) -> BuildSnapshot:
+        """Return the snapshot of a single file of a build; use ``of_tree`` for a tree."""
+        return cls(Path(file.path), file.sha256)
+
+    def read(self) -> bytes:
+        """Return the file's content. Raises ChangedBuildError if it has changed or is gone."""
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise _gone(self.path, error) from None
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise _changed(self.path)
+        return data
+
+
+def of_tree(tree: BuildFile) -> dict[str, BuildSnapshot]:
+    """Return the files of a tree of modules by their path in it. Raises ChangedBuildError if the tree has changed."""
+    root = Path(tree.path)
+    try:
+        hashes, digest, _ = hash_tree(root)
+    except OSError as error:
+        raise _gone(root, error) from None
+    if digest != tree.sha256:
+        raise _changed(root)
+    return {name: BuildSnapshot(root / name, sha256) for name, sha256 in hashes.items()}
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a build's file in bytes. Raises ChangedBuildError if the file is gone."""
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise _gone(path, error) from None
+
+
+def _gone(path: Path, error: OSError) -> ChangedBuildError:
+    return ChangedBuildError(f"{path} cannot be read any more ({error.strerror})")
+
+
+def _changed(path: Path) -> ChangedBuildError:
+    return ChangedBuildError(
+        f"{path} changed during this run, so the results would be of two different builds; "
+        "do not change a build during a run, or test a copy"
+    )

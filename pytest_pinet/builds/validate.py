@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from pytest_pinet.builds.built_in import BuiltInParameters, built_in_parameters
+from pytest_pinet.builds.archives import Unreadable
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.config_txt import LONGEST_LINE
 from pytest_pinet.builds.contents import BuildContents, BuildPart
+from pytest_pinet.builds.image import BuiltInParameters, built_in_parameters
 from pytest_pinet.builds.kernels import split_by_kernel
 from pytest_pinet.builds.listing import OVERLAYS, filled, unreadable
 from pytest_pinet.builds.module import PARAMETER_KEYS, names_parameter, read_module
-from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.builds.tree import built_in_texts, read_tree
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import misspelled, quoted
-from pytest_pinet.model.build import MARKER, Build, BuildFile, BuildFileRole, KernelId, ModuleId
+from pytest_pinet.model.build import MARKER, Build, BuildFile, BuildFileRole, BuildSettings, KernelId, ModuleId
 from pytest_pinet.model.forms import BOARD_PATH
 
 _FDT_MAGIC = b"\xd0\x0d\xfe\xed"
@@ -35,8 +35,7 @@ _MODULE_NAME = re.compile(r"[A-Za-z0-9_]{1,55}")
 
 def validate_build(parts: BuildContents) -> Build:
     """Return the build of these parts. Raises ConfigError: one sentence with the faulty file or its line."""
-    settings = parts.config, parts.cmdline, parts.options, parts.sysctls, parts.rps, parts.irq, parts.features
-    if not parts.files and not any(settings):
+    if not parts.files and parts.settings == BuildSettings():
         raise ConfigError("this build is empty; name at least one file or setting", parts.where)
     builds = {name: _build(own, kernel) for name, (own, kernel) in split_by_kernel(parts).items()}
     first = next(iter(builds.values()))
@@ -58,15 +57,9 @@ def _build(parts: BuildContents, kernel: KernelId | None) -> Build:
         files=tuple(sorted(files, key=lambda file: (str(file.role), file.name))),
         kernel=kernel,
         modules=modules,
-        config=tuple(parts.config),
-        cmdline=tuple(parts.cmdline),
-        options=tuple(parts.options),
-        sysctls=tuple(parts.sysctls),
-        rps=parts.rps,
-        irq=parts.irq,
-        features=tuple(parts.features),
         source=parts.source,
         left_out=tuple(dict.fromkeys(parts.left_out)),
+        **vars(parts.settings),
     )
 
 
@@ -191,7 +184,7 @@ def _check_unique(parts: BuildContents, files: list[BuildFile]) -> None:
 
 
 def _check_settings(parts: BuildContents) -> None:
-    for line in parts.config:
+    for line in parts.settings.config:
         name = line.replace("=", " ").split()[0]
         if name in _OURS:
             message = f"config line '{line}': {name} is reserved: pinet sets it when it deploys the build"
@@ -202,7 +195,7 @@ def _check_settings(parts: BuildContents) -> None:
         if _BLANKS.match(line):
             message = f"config line '{line}': the firmware ignores a line with a blank beside its first '='"
             raise ConfigError(message, parts.where)
-    words = [*parts.cmdline, *(f"{module}.{parameter}={value}" for module, parameter, value in parts.options)]
+    words = [*parts.settings.cmdline, *parts.settings.option_words]
     if any(word.partition("=")[0] == MARKER for word in words):
         raise ConfigError(f"cmdline: {MARKER} is reserved: pinet sets it when it deploys the build", parts.where)
     if len(" ".join(words)) > LONGEST_CMDLINE:
@@ -224,7 +217,7 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
         for module, key, value in built_in_texts(tree.path):
             known = built_in.setdefault(module, set())
             known |= {value.partition(":")[0]} if key in PARAMETER_KEYS else set()
-    for module, parameter, _ in parts.options:
+    for module, parameter, _ in parts.settings.options:
         if module in modules:
             _check_parameter("options", parts, modules[module], parameter)
         elif module in built_in or in_image.of(module):
@@ -238,7 +231,7 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
         elif built_in and (near := misspelled(module, modules)):
             message = f"options: the build has no module {module!r}, and its kernel has none built in"
             raise ConfigError(f"{message}; did you mean {near!r}?", parts.where)
-    for word in parts.cmdline:
+    for word in parts.settings.cmdline:
         module, dot, parameter = word.partition("=")[0].replace("-", "_").partition(".")
         # Other words with a dot are for programs, such as net.ifnames=0.
         if dot and module in modules:
@@ -252,7 +245,8 @@ def _check_options(parts: BuildContents, modules: Mapping[str, ModuleId]) -> Non
 def _built_in(parts: BuildContents) -> BuiltInParameters:
     """Return the parameters of the code that is built into the build's kernel, as far as a check needs them."""
     kernels = parts.of(BuildFileRole.KERNEL)
-    if not kernels or not (parts.options or any("." in word.partition("=")[0] for word in parts.cmdline)):
+    settings = parts.settings
+    if not kernels or not (settings.options or any("." in word.partition("=")[0] for word in settings.cmdline)):
         return BuiltInParameters()
     return built_in_parameters(sha256_of(kernels[0].path), lambda: _read(kernels[0]))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.lab.access import LabAccess
@@ -52,13 +52,13 @@ def fresh_of(boot: int, link_up: int, run: int) -> Fresh:
     return Fresh.LINK if link_up else Fresh.BOOT
 
 
-@dataclass
+@dataclass(frozen=True)
 class CalibrationConnections:
     """The connections of each metric by ID, in order, the build of the device under test, and notes for the reader."""
 
-    figures: dict[str, list[Connection]] = field(default_factory=dict)
-    build: dict[str, str | None] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    figures: Mapping[str, Sequence[Connection]]
+    build: Mapping[str, str | None]
+    notes: Sequence[str]
 
 
 def calibrate(
@@ -69,19 +69,21 @@ def calibrate(
     on_step: Callable[[str], None],
 ) -> CalibrationConnections:
     """Measure one combination, with alternating directions. Raises LabError, UnsupportedError, InvalidMeasurement."""
-    course = CalibrationConnections()
+    figures: dict[str, list[Connection]] = {}
+    build: dict[str, str | None] = {}
+    notes: list[str] = []
     ways = list(traffics)
     for boot in range(levels.boots + 1):
         with access.open(combination, reset=boot > 0) as link:
             link_ups = levels.links
             if link_ups and not can_bounce(link):
                 link_ups = 0
-                course.notes.append(
+                notes.append(
                     f"{link.dut} cannot be taken down, because ssh or a route uses it: link-ups are not measured"
                 )
             if link.scale != 1:
-                course.notes.append(f"links run at {link.scale:g} of their rate: the noise at full rate can differ")
-            course.build = read_build(link.dut.shell, link.dut.device)
+                notes.append(f"links run at {link.scale:g} of their rate: the noise at full rate can differ")
+            build = read_build(link.dut.shell, link.dut.device)
             connection_s = max(traffic.seconds for traffic in traffics.values())
             lasts_s = (link_ups + 1) * (levels.runs * len(ways) * (connection_s + 1.0) + LONGEST_LINK_UP_S)
             with Runs(MeasureContext(link, access.tool, watch=access.watch), lasts_s) as runs:
@@ -93,12 +95,11 @@ def calibrate(
                             # A link-up before the first connection is fresh for the connections of all directions that
                             # follow.
                             new_link = link_up > 0 and first
-                            rates = _connect(access, link, runs, traffic, (boot, link_up, run), new_link, course)
+                            rates = _connect(access, link, runs, traffic, (boot, link_up, run), new_link, figures)
                             on_step(f"{combination.id} {way}, {where}: {rates}")
                 with access.measuring(combination):
                     runs.finish(traffics[ways[0]])
-    course.notes = list(dict.fromkeys(course.notes))
-    return course
+    return CalibrationConnections(figures, build, list(dict.fromkeys(notes)))
 
 
 def _connect(
@@ -108,7 +109,7 @@ def _connect(
     traffic: Traffic,
     count: tuple[int, int, int],
     new_link: bool,
-    course: CalibrationConnections,
+    figures: dict[str, list[Connection]],
 ) -> str:
     """Make one more connection with this traffic, after a link-up if ``new_link``. Return the values as text."""
     with access.measuring(link.combination):
@@ -116,6 +117,6 @@ def _connect(
     texts = []
     for part, figure in figure_ids(link, traffic).items():
         connection = one.towards(part)
-        course.figures.setdefault(figure, []).append(connection)
+        figures.setdefault(figure, []).append(connection)
         texts.append(connection.excluded or str(connection.goodput))
     return ", ".join(texts)

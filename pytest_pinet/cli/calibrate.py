@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetCommand, sections
+from pytest_pinet.cli.command import with_sections
 from pytest_pinet.cli.exit_codes import INTERRUPTED
 from pytest_pinet.cli.options import LAB_OPTION, Steps, print_result
 from pytest_pinet.cli.paint import echo
@@ -34,13 +34,14 @@ _FEWEST_CONNECTIONS = 2
 _MOST_DAYS = 7
 
 
-@sections(
-    {
-        "How often to measure": ["--connections", "--links", "--boots"],
-        "Traffic": ["--direction", "--streams", "--udp", "--length"],
-    }
+@click.command(
+    cls=with_sections(
+        {
+            "How often to measure": ["--connections", "--links", "--boots"],
+            "Traffic": ["--direction", "--streams", "--udp", "--length"],
+        }
+    )
 )
-@click.command(cls=PinetCommand)
 @LAB_OPTION
 @click.argument("combinations", metavar="[COMBINATION]...", nargs=-1, shell_complete=lab_names.combinations)
 @click.option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -66,15 +66,13 @@ def options_by_heading(command: click.Command, ctx: click.Context) -> dict[str, 
     return found | {OTHER_OPTIONS: [*rows.values()]}
 
 
-def sections(by_heading: Mapping[str, Sequence[str]]) -> Callable[[click.Command], click.Command]:
-    """Return a decorator that sets the sections of a command: the names of its options, by heading."""
+def with_sections(by_heading: Mapping[str, Sequence[str]]) -> type[PinetCommand]:
+    """Return the class of a command whose help has these headings, each with the names of its options."""
 
-    def decorate(command: click.Command) -> click.Command:
-        assert isinstance(command, PinetCommand)
-        command.sections = by_heading
-        return command
+    class PinetCommandWithSections(PinetCommand):
+        sections = by_heading
 
-    return decorate
+    return PinetCommandWithSections
 
 
 # Words of other tools for a command of ours.

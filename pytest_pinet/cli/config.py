@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand, sections
+from pytest_pinet.cli.command import with_sections
 from pytest_pinet.cli.exit_codes import MISTAKE
 from pytest_pinet.cli.options import QUIET, print_result
 from pytest_pinet.cli.pytest_arguments import FILES, SECTIONS, pytest_words, settings_options, spelled
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from pytest_pinet.session.settings import Settings
 
 
-@sections({"Builds": ["--build", "--against"], **SECTIONS, "How to run": ["--dry-run", "--yes"]})
-@settings_options("json")
-@click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
+@click.command(
+    cls=with_sections({"Builds": ["--build", "--against"], **SECTIONS, "How to run": ["--dry-run", "--yes"]}),
+    context_settings={"ignore_unknown_options": True},
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a list instead of the table.")
 @click.argument("pytest_args", nargs=-1, type=FILES)
+@settings_options("json")
 def config(as_json: bool, pytest_args: tuple[str, ...], **given: object) -> None:
     """Show each setting of a run of pytest with these arguments: its value, and where the value was written.
 

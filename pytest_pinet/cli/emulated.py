@@ -46,7 +46,7 @@ def qemu() -> None:
 
     Exact boards that need a newer QEMU (igb) then use it. `PINET_QEMU` names another QEMU for all exact boards.
     """
-    from pytest_pinet.exact.newer_qemu import unpack_newer_qemu
+    from pytest_pinet.exact.qemu import unpack_newer_qemu
 
     echo(unpack_newer_qemu(_report))
 

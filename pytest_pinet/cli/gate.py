@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_pinet.cli.command import PinetCommand, sections
+from pytest_pinet.cli.command import with_sections
 from pytest_pinet.cli.exit_codes import ABORT, INTERNAL, INTERRUPTED, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import QUIET
 from pytest_pinet.cli.paint import echo
@@ -42,12 +42,16 @@ UNDECIDED = 3
 EXACT_SUITE = ("--pyargs", "pytest_pinet.suites.test_exact")
 
 
-@sections({"Known-good build": ["--against"], **SECTIONS, "How to run": ["--dry-run", "--yes", "--json", "--bisect"]})
-@settings_options("build")
-@click.command(cls=PinetCommand, context_settings={"ignore_unknown_options": True})
+@click.command(
+    cls=with_sections(
+        {"Known-good build": ["--against"], **SECTIONS, "How to run": ["--dry-run", "--yes", "--json", "--bisect"]}
+    ),
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("build", type=FILES)
 @click.option("--bisect", is_flag=True, help=f"For git bisect run: exit with {SKIP} if this build cannot be judged.")
 @click.argument("pytest_args", nargs=-1, type=FILES)
+@settings_options("build")
 def gate(build: str, bisect: bool, pytest_args: tuple[str, ...], **given: object) -> None:
     """Boot BUILD and the known-good build alternately, measure both, and decide whether BUILD may be merged.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pytest_pinet.cli.command import PINET, PinetCommand, sections
+from pytest_pinet.cli.command import PINET, with_sections
 from pytest_pinet.cli.exit_codes import LAB_ERROR
 from pytest_pinet.cli.options import print_lines
 from pytest_pinet.cli.paint import echo
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@sections(
-    {
-        "A lab with a labgrid coordinator": [
-            *("--bench", "--coordinator", "--board", "--power", "--console"),
-            *("--switch", "--switch-address", "--switch-family", "--port"),
-        ]
-    }
+@click.command(
+    cls=with_sections(
+        {
+            "A lab with a labgrid coordinator": [
+                *("--bench", "--coordinator", "--board", "--power", "--console"),
+                *("--switch", "--switch-address", "--switch-family", "--port"),
+            ]
+        }
+    )
 )
-@click.command(cls=PinetCommand)
 @click.argument("logins", metavar="[LOGIN]...", nargs=-1)
 @click.option("-o", "--output", metavar="FILE", help="The lab file to write; by default NAME.yaml. It must not exist.")
 @click.option("--name", metavar="NAME", help="The name of the lab. Default: desk, or bench with --bench.")
@@ -98,7 +99,7 @@ def init(
 
     Exit code: 0 if the file was written; 2 if a board could not be read; 4 if an option or an answer is wrong.
     """
-    from pytest_pinet.init import bench, desk, lab_file, missing, new_file
+    from pytest_pinet.init import bench, desk, lab_file, missing
     from pytest_pinet.init.answers import Answers
     from pytest_pinet.init.hardware import RUNNER
     from pytest_pinet.init.login import parse as parse_login
@@ -125,7 +126,7 @@ def init(
     others = [one for one in interfaces if one not in mine]
     wishes = _wishes(name, PEER_NONE if is_bench else peer, others, speed, keyfile)
     file = output or f"{name}.yaml"
-    new_file.check_free(file)
+    lab_file.check_free(file)
     if not logins and not is_bench:
         logins = (answers.text("Login of the board, such as pi@192.0.2.5", str, "LOGIN"),)
     texts = [*logins, *([peer] if peer is not None and wishes.peer is None and not is_bench else [])]
@@ -137,21 +138,21 @@ def init(
         plan = replace(plan, nodes=[*plan.nodes, desk.runner_of_bench(runner, plan, own, answers)])
     plan = missing.with_iperf3(plan, install_iperf3, answers, say)
     if is_bench:
-        chosen = bench.BenchWishes(
-            coordinator and _parsed("--coordinator", bench.parse_coordinator, coordinator),
+        chosen = bench.Bench(
+            _parsed("--coordinator", bench.parse_coordinator, coordinator) if coordinator else "",
             dict(_parsed("--board", bench.parse_board, text) for text in boards),
-            power,
-            console,
-            backend,
-            switch_address,
-            switch_family and _parsed("--switch-family", bench.parse_family, switch_family),
+            power or "",
+            console or "",
+            backend or "",
+            switch_address or "",
+            _parsed("--switch-family", bench.parse_family, switch_family) if switch_family else "",
             dict(_parsed("--port", bench.parse_port, text) for text in ports),
         )
         made = bench.ask(plan.nodes, chosen, answers)
         text = lab_file.bench_text(name, made, plan.nodes, plan.hardware, file)
     else:
         text = lab_file.desk_text(plan, file)
-    lab = new_file.write(file, text)
+    lab = lab_file.write(file, text)
     say(f"{file} is written: lab {lab.name} with {' and '.join(lab.nodes)}")
     if is_bench and len(lab.nodes) == 1:
         say(f"one board has no peer, so no test can run: add a second board to {file}, or write it with --peer runner")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetCommand, PinetGroup, sections
+from pytest_pinet.cli.command import PinetGroup, with_sections
 from pytest_pinet.cli.options import LAB_OPTION, print_lines
 from pytest_pinet.cli.paint import echo
 from pytest_pinet.cli.schema import of_lab
@@ -96,21 +96,23 @@ def _real_status(lab: Lab, as_json: bool) -> None:
         sys.exit(1)
 
 
-@sections(
-    {
-        "Faults of a cable": ["--rate", "--loss", "--direction", "--down", "--swap-with"],
-        "Faults of a node": [
-            "--freeze",
-            "--panic",
-            "--hang-console",
-            "--console-line",
-            "--throttle",
-            "--drop-ssh",
-        ],
-        "Faults of a switch or of the power switch": ["--dead", "--lie", "--stale-counters"],
-    }
+@lab.command(
+    cls=with_sections(
+        {
+            "Faults of a cable": ["--rate", "--loss", "--direction", "--down", "--swap-with"],
+            "Faults of a node": [
+                "--freeze",
+                "--panic",
+                "--hang-console",
+                "--console-line",
+                "--throttle",
+                "--drop-ssh",
+            ],
+            "Faults of a switch or of the power switch": ["--dead", "--lie", "--stale-counters"],
+        }
+    ),
+    context_settings={"max_content_width": 100},
 )
-@lab.command(cls=PinetCommand, context_settings={"max_content_width": 100})
 @click.argument("target", metavar="TARGET", shell_complete=lab_names.targets)
 @LAB_OPTION
 @click.option("--rate", type=float, metavar="FACTOR", help="NODE[:IF]: reduce the goodput to this factor, such as 0.9.")

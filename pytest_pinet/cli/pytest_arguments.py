@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ParamSpec, TypeVar
 
 import click
 
@@ -40,17 +41,21 @@ SECTIONS: Mapping[str, Sequence[str]] = {
 }
 # The shell completes names of files.
 FILES = click.Path()
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def settings_options(*left_out: str) -> Callable[[click.Command], click.Command]:
+def settings_options(*left_out: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Return a decorator that adds an option for each setting of a run, except the settings that are ``left_out``.
 
     Their values are keyword arguments of the function, such as ``pinet_nic``; ``pytest_words`` passes them to pytest.
     """
 
-    def decorate(command: click.Command) -> click.Command:
-        command.params += [_option(one) for one in SETTINGS if one.name not in left_out]
-        return command
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        # click reads decorators from the last one to the first one.
+        for one in reversed([one for one in SETTINGS if one.name not in left_out]):
+            function = _option(one)(function)
+        return function
 
     return decorate
 
@@ -69,12 +74,13 @@ def _checked(one: RunSetting) -> Callable[[click.Context, click.Parameter, objec
     return check
 
 
-def _option(one: RunSetting) -> click.Option:
+def _option(one: RunSetting) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     text = one.full_help
     for other in SETTINGS:
         text = text.replace(other.option, "BUILD" if other.name == "build" else other.gate_option)
-    return click.Option(
-        [one.gate_option, one.key],
+    return click.option(
+        one.gate_option,
+        one.key,
         # Without a value, click takes an explicit False for a switch whose value can be left out.
         is_flag=one.metavar is None or None,
         metavar=one.metavar,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.history.boards import odd_in, standing
 from pytest_pinet.history.history import OFF, open_history
 from pytest_pinet.history.points import OutOfService, Suspicion
-from pytest_pinet.history.suspicions import odd_in, standing
 
 if TYPE_CHECKING:
     from pytest_pinet.history.store import HistoryStore

@@ -159,7 +159,7 @@ def _virt(drive: str, machine: EmulatedMachine, nics: Sequence[InterfaceSpec], m
     argv += ["-device", f"virtserialport,chardev=mailbox,name={MAILBOX}"]
     if management:
         argv += ["-device", f"virtio-net-pci,netdev=mgmt,mac={MANAGEMENT_MAC},romfile="]
-    if any(machine.nics[nic.driver].startswith("usb") for nic in nics):
+    if any(machine.nics[nic.interface.nic.driver].startswith("usb") for nic in nics):
         argv += ["-device", "qemu-xhci"]
     # The hardware watchdog, which resets the board if nothing in the guest writes to it any more.
     return [*argv, "-device", "i6300esb"]
@@ -175,12 +175,12 @@ def _raspi3b(drive: str, nics: int, management: bool) -> list[str]:
 
 
 def _nic(machine: EmulatedMachine, nic: InterfaceSpec, index: int) -> str:
-    device = machine.nics[nic.driver]
+    device = machine.nics[nic.interface.nic.driver]
     words = f"{device},id=dev{index},netdev=nic{index},mac={nic.mac}"
     if device.startswith("usb"):
         return words if machine is not RASPI3B else f"{words},port=1.{index + 1}"
     if device == "virtio-net-pci":
-        words += f",speed={nic.speed_mbps},duplex=full"
+        words += f",speed={nic.interface.speed_mbps},duplex=full"
     # No boot ROM: it comes in a separate package, and would only try to boot from the network.
     return f"{words},romfile="
 

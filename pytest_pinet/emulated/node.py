@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +20,8 @@ from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.namespaces import ip
 from pytest_pinet.virtual.netlink import LinkInfo, LinkWatch
-from pytest_pinet.virtual.node import VirtualNode
+from pytest_pinet.virtual.node import Folders, VirtualNode
 from pytest_pinet.virtual.pi_firmware import BootChoice, choose
-from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.spec import NodeSpec
 
 # Frames of any size must pass the host, because the guest sets its own MTU.
@@ -42,12 +41,12 @@ class EmulatedNode(VirtualNode):
     """
 
     def __init__(
-        self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay, image: Path
+        self, spec: NodeSpec, folders: Folders, console: Console, started: Callable[[], None], image: Path
     ) -> None:
-        super().__init__(spec, directory, card, keys, console, relay)
+        super().__init__(spec, folders, console, started)
         self._image = image
-        self._machine = MACHINES[spec.machine]
-        self._file = card / "card.img"
+        self._machine = MACHINES[str(self.spec.machine)]
+        self._file = folders.card / "card.img"
         # Valid for one boot, like the bit in a Raspberry Pi's reset register. The guest sets it; a boot or power-off
         # clears it.
         self._tryboot = False
@@ -58,7 +57,7 @@ class EmulatedNode(VirtualNode):
         shutil.rmtree(card, ignore_errors=True)
 
     def _read_card(self, tryboot: bool) -> BootSettings:
-        return BootSettings(self.spec.clock_mhz)
+        return BootSettings(self.spec.board.clock_mhz)
 
     def _watch_links(self) -> None:
         """Do nothing: frames of any size pass, so changes of the guest's MTU have no effect here."""
@@ -100,8 +99,8 @@ class EmulatedNode(VirtualNode):
         folder.mkdir(parents=True, exist_ok=True)
         draft = self._file.with_suffix(".draft")
         copy_card(self._image, draft)
-        way = self.spec.management
-        nics = [f"{c.spec.device} {c.spec.mac}\n" for c in self.cables]
+        way = self.way
+        nics = [f"{c.spec.device} {c.mac}\n" for c in self.cables]
         address = "mgmt0 10.0.2.15/24 10.0.2.2\n"
         if way is None:
             nics.insert(0, f"mgmt0 {MANAGEMENT_MAC}\n")
@@ -119,7 +118,7 @@ class EmulatedNode(VirtualNode):
         }
         # A machine with a device tree of its own names its board. That of QEMU names none ("linux,dummy-virt").
         if not self._machine.device_trees:
-            own["pinet/model"] = f"{self.spec.model}\0".encode()
+            own["pinet/model"] = f"{self.spec.board.model}\0".encode()
         if self.spec.manager is not None:
             own["pinet/manager"] = f"{self.spec.manager}\n".encode()
         write_boot(draft, own)
@@ -139,7 +138,7 @@ class EmulatedNode(VirtualNode):
             lines += [
                 # The guest's NIC uses the cable's MAC address. A bridge does not forward frames to an
                 # address of its own ports, so the cable's end gets another address.
-                f"link set dev {device} address {_other(cable.spec.mac)} mtu {LARGEST_MTU}",
+                f"link set dev {device} address {_other(cable.mac)} mtu {LARGEST_MTU}",
                 f"link add name lead{index} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                 f"tuntap add dev tap{index} mode tap vnet_hdr",
                 f"link set dev tap{index} mtu {LARGEST_MTU} txqueuelen {TAP_QUEUE}",
@@ -153,7 +152,7 @@ class EmulatedNode(VirtualNode):
         """Boot as the firmware does at power-on and at each reset. A board without a kernel stays dark."""
         tryboot, self._tryboot = self._tryboot, False
         machine = self._machine
-        model = model_of(None, machine.board or self.spec.board)
+        model = model_of(None, machine.board or self.spec.board.name)
         try:
             read = partial(read_boot, self._file)
             chosen = await asyncio.to_thread(choose, read, model, tryboot, machine.device_trees)
@@ -165,14 +164,14 @@ class EmulatedNode(VirtualNode):
         settings = "".join(f"{name}={value}\n" for name, value in chosen.settings.items())
         await asyncio.to_thread(write_boot, self._file, {"pinet/firmware": settings.encode()})
         files = await asyncio.to_thread(self._files, chosen)
-        nics = [cable.spec for cable in self.cables]
-        virtual_clock, own = self.spec.clock == VIRTUAL, self.spec.management is None
+        nics = self._built.interfaces
+        virtual_clock, own = self.spec.clock == VIRTUAL, self.way is None
         words = (chosen.cmdline, nics, self._terminal, virtual_clock)
         arguments = partial(command, machine, files, *words, management=own)
         process = await QemuProcess.start(self.spec.name, self.namespace, arguments, self._terminal)
         self.container = process
         self._open_ssh()
-        self.changed()
+        self._started()
         self._forward_carriers(process)
         self._watcher = asyncio.get_running_loop().create_task(self._watch(process))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from pytest_pinet.builds.packed import Unreadable, deb_data, unpacked
+from pytest_pinet.builds.archives import Unreadable, deb_data, unpacked
 from pytest_pinet.errors import LabError, first_line
 from pytest_pinet.execution.tool import output
 

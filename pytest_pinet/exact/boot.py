@@ -18,7 +18,6 @@ from pathlib import Path
 from pytest_pinet.emulated.machine import INSTRUCTION_SHIFT
 from pytest_pinet.errors import BuildError, CapabilityError, LabError, PinetError
 from pytest_pinet.exact.board import KERNEL_AT, MEMORY_MIB, arguments
-from pytest_pinet.exact.console import Console
 from pytest_pinet.exact.device_models import Model
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.payload import Payload
@@ -27,6 +26,43 @@ from pytest_pinet.exact.results import GuestResults, read_counts, read_pages, re
 from pytest_pinet.exact.room import Room
 from pytest_pinet.exact.traffic import joined_turns
 from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow
+
+# Octets of the end of the console.
+KEPT = 1 << 20
+# No line that a program waits for is longer.
+_LINE = 4096
+_PANIC_LINE = re.compile(rb"Kernel panic - not syncing: [^\n]*\n")
+
+
+class Console:
+    """The last ``KEPT`` octets or more of a console, and the first panic before them."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._recent = b""
+        self._panic = b""
+
+    def add(self, data: bytes) -> bytes:
+        """Add octets. Return the latest output, in which a line that came in several parts is complete."""
+        data = data.replace(b"\r", b"")
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > 2 * KEPT:
+            text = b"".join(self._parts)
+            if not self._panic and (found := _PANIC_LINE.search(text)):
+                self._panic = found[0]
+            self._parts, self._size = [text[-KEPT:]], KEPT
+        recent = self._recent + data
+        self._recent = recent[-_LINE:]
+        return recent
+
+    @property
+    def text(self) -> str:
+        """The end of the console. The line of the first panic is its first line if it was longer ago."""
+        text = b"".join(self._parts)
+        return (text if self._panic in text else self._panic + text).decode("utf-8", "replace")
+
 
 # The guest ends itself after 300 virtual seconds, unless it hangs with interrupts disabled. The plugin ends a guest
 # that repeats the same code for so many virtual seconds. No window of traffic takes as long.

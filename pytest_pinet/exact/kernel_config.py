@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
-from pytest_pinet.builds.packed import Unreadable, unpacked
+from pytest_pinet.builds.archives import Unreadable, unpacked
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.model.build import Build, BuildFileRole
 

@@ -1,4 +1,7 @@
-"""Finds QEMU: the machine's own, or a newer one in a folder (``PINET_QEMU``), and builds the plugin for it."""
+"""Finds QEMU: the machine's own, or a newer one in a folder (``PINET_QEMU``), and compiles plugins for it.
+
+A newer QEMU is unpacked from Debian's backports beside the installed one, without root.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,54 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
+from pytest_pinet.emulated.image import locked
+from pytest_pinet.emulated.packages import Apt, machine_sources
 from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard
-from pytest_pinet.exact.compile import compiled
 from pytest_pinet.exact.store import exact_cache
 from pytest_pinet.execution.tool import output
+
+COMPILE_S = 60.0
+# Warnings change no plugin: another compiler may have others.
+_FLAGS = ("-shared", "-fPIC", "-pthread", "-O2")
+
+
+def compiled(sources: Mapping[str, bytes], api: int) -> tuple[Path, str]:
+    """Return the plugin of these sources, the first of which includes the others, and the hash of all it was made of.
+
+    Raises CapabilityError if this machine cannot compile it, LabError if the cache is unusable.
+    """
+    flags = [*_FLAGS, f"-DAPI={api}"]
+    made_of = [*flags, sys.platform, os.uname().machine]
+    whole = hashlib.sha256("\0".join(made_of).encode())
+    for name, text in sorted(sources.items()):
+        whole.update(b"\0" + name.encode() + b"\0" + text)
+    digest = whole.hexdigest()
+    first = next(iter(sources))
+    kept = exact_cache() / f"{Path(first).stem}-{api}-{digest[:16]}.so"
+    if kept.is_file():
+        return kept, digest
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise CapabilityError("this machine has no C compiler: `apt install gcc libc6-dev`")
+    with locked(exact_cache()), tempfile.TemporaryDirectory(dir=exact_cache()) as folder:
+        for name, text in sources.items():
+            (Path(folder) / name).write_bytes(text)
+        draft = Path(folder) / "plugin.so"
+        try:
+            output([compiler, *flags, "-o", str(draft), str(Path(folder) / first)], COMPILE_S)
+        except LabError as error:
+            raise CapabilityError(f"{first} was not compiled: {error.message}") from None
+        draft.replace(kept)
+    return kept, digest
+
 
 VARIABLE = "PINET_QEMU"
 PROGRAM = "qemu-system-aarch64"
@@ -142,3 +183,42 @@ def build_plugin(qemu: Qemu) -> Plugin:
     except CapabilityError as error:
         return Plugin(None, None, missing=f"instructions are not counted by function: {error.message}")
     return Plugin(path, api, digest)
+
+
+_PACKAGES = ("qemu-system-arm", "qemu-system-common", "qemu-system-data")
+UNPACK_S = 300.0
+
+
+def unpack_newer_qemu(report: Callable[[str], None]) -> Path:
+    """Return the folder of a QEMU from Debian's backports. It uses the installed libraries. Raises LabError."""
+    folder = unpacked_folder()
+    with locked(exact_cache(), report):
+        apt = Apt(exact_cache() / "apt", report, _machine_architecture())
+        apt.update()
+        backports = f"{machine_sources()[0].release.partition('-')[0]}-backports"
+        packages = [apt.fetch(f"{name}/{backports}") for name in _PACKAGES]
+        draft = folder.with_suffix(".draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            for package in packages:
+                report(f"unpacking {package.name}")
+                _run("dpkg-deb", "-x", str(package), str(draft))
+            qemu = qemu_at(draft, "the package")
+            shutil.rmtree(folder, ignore_errors=True)
+            draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        for package in packages:
+            package.unlink()
+    report(f"QEMU {qemu.version_text}")
+    return folder / "usr" / "bin" / PROGRAM
+
+
+def _machine_architecture() -> str:
+    return _run("dpkg", "--print-architecture").strip()
+
+
+def _run(*argv: str) -> str:
+    if shutil.which(argv[0]) is None:
+        raise LabError(f"this machine has no command {argv[0]}", "run this command on a Debian machine")
+    return output(argv, UNPACK_S)

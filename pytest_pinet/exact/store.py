@@ -1,7 +1,4 @@
-"""The cache of exact boots, under the hash of everything that they depend on. Several gates may use it at once.
-
-Its form is JSON, with functions by module (empty: the kernel image) and name.
-"""
+"""The cache of exact boots, under the hash of everything that they depend on. Several gates may use it at once."""
 
 from __future__ import annotations
 
@@ -15,13 +12,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from pytest_pinet.emulated.image import cache, locked
-from pytest_pinet.model.exact import ExactBoot, ExactIdentity, ExactWindow, Function, MadeExactBoot
+from pytest_pinet.model.exact import ExactBoot, MadeExactBoot
 
 # A change of the JSON form makes all cached boots invalid.
 VERSION = 2
+_BOOT = TypeAdapter(ExactBoot)
 # Boots that the cache keeps; each has about 100 kB.
 KEPT = 200
 # A boot that was used within this time is kept in any case, since a gate may just wait for it.
@@ -85,34 +83,11 @@ def _prune() -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Written(BaseModel):
-    identity: ExactIdentity
-    windows: list[dict[str, object]]
-
-
-_WINDOW, _BY_MODULE = TypeAdapter(ExactWindow), TypeAdapter(dict[str, dict[str, int]])
-
-
 def dumps(boot: ExactBoot) -> bytes:
     """Return a boot as JSON text."""
-    windows = [vars(window) | {"functions": _by_module(window)} for window in boot.windows]
-    return _Written(identity=boot.identity, windows=windows).model_dump_json(indent=1).encode()
-
-
-def _by_module(window: ExactWindow) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for function, count in sorted(window.functions.items()):
-        found.setdefault(function.module, {})[function.name] = count
-    return found
+    return _BOOT.dump_json(boot, indent=1)
 
 
 def loads(text: bytes) -> ExactBoot:
     """Return the boot of a JSON text. Raises ValueError."""
-    found = _Written.model_validate_json(text)
-    return ExactBoot(found.identity, tuple(map(_window, found.windows)))
-
-
-def _window(found: dict[str, object]) -> ExactWindow:
-    by_module = _BY_MODULE.validate_python(found.get("functions"))
-    functions = {Function(module, name): count for module, own in by_module.items() for name, count in own.items()}
-    return _WINDOW.validate_python({**found, "functions": functions})
+    return _BOOT.validate_json(text)

@@ -1,22 +1,32 @@
-"""Names boards whose verdicts disagree with other boards of their kind over many runs. This module does no I/O."""
+"""Which boards of a lab are suspected.
+
+A board is suspected if it failed where a second board passed, or if it fails more often than its kind over many runs.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from pytest_pinet.history.points import Point
+from pytest_pinet.history.points import Point, Suspicion
 from pytest_pinet.history.settings import DUT
 from pytest_pinet.history.trends import counts
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import GOOD, Verdict
+
+if TYPE_CHECKING:
+    from pytest_pinet.history.store import HistoryStore
 
 # Fewer runs of a board, or of all others of its kind, show nothing.
 LEAST_RUNS = 5
 # The chance of such a difference between boards that are alike. It is divided by the number of boards.
 BY_CHANCE = 0.01
+# The newest points of each metric that are compared.
+POINTS = 100
 
 
 @dataclass(frozen=True)
@@ -103,3 +113,34 @@ def _chance(own: Sequence[bool], others: Sequence[bool]) -> float:
     most = min(failed, len(own))
     ways = sum(math.comb(failed, k) * math.comb(total - failed, len(own) - k) for k in range(sum(own), most + 1))
     return ways / math.comb(total, len(own))
+
+
+def standing(found: Iterable[Suspicion]) -> dict[str, Suspicion]:
+    """Return the suspicions that no user has cleared, by node."""
+    return {one.node: one for one in found if not one.cleared}
+
+
+def odd_in(store: HistoryStore, lab: str, kinds: Collection[str] | None = None) -> list[OddBoard]:
+    """Return the boards of a lab (of these kinds) that fail more often than their kind since they were cleared."""
+    cleared = {one.node: one.since for one in store.remembered(Suspicion, lab) if one.cleared}
+    if kinds is None:
+        series: Iterable[Sequence[Point]] = (points for _, points in store.latest(POINTS, lab))
+    else:
+        own = (one.id for one in store.figures(lab) if kind_of(one.combination) in kinds)
+        series = (store.points(figure, lab, POINTS) for figure in own)
+    return odd_boards((point for points in series for point in points), cleared)
+
+
+def after_run(store: HistoryStore, lab: str, run: str, results: Iterable[ResultRecord], now: datetime) -> None:
+    """Store the suspicions that a run gives rise to. The history has the run's points already."""
+    failed = [one for one in results if one.verdict is Verdict.FAIL]
+    found: dict[str, str] = {}
+    if kinds := {kind_of(one.combination.id) for one in failed}:
+        found = {odd.node: str(odd) for odd in odd_in(store, lab, kinds)}
+    for one in failed:
+        second = one.second_board
+        if second is not None and second.verdict in GOOD:
+            node = one.combination.dut.partition(":")[0]
+            found[node] = f"{one.id} failed on {one.combination.dut}, but not on {second.end}, of the same kind"
+    if found:
+        store.remember(lab, [Suspicion(node, now, run, reason) for node, reason in found.items()])

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_pinet.model.record.base import Record
-from pytest_pinet.model.record.change import EXACT, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord
+from pytest_pinet.model.record.change import EXACT, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord, ExactChangeRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GATE, Verdict
 

@@ -22,31 +22,20 @@ _COORDINATOR = "127.0.0.1:20408"
 
 
 @dataclass(frozen=True)
-class BenchWishes:
-    """What the user chose by options. None, or no entry: not chosen."""
+class Bench:
+    """All that the lab file needs; a value is empty until the user has chosen it by an option or an answer.
 
-    coordinator: str | None = None
+    ``boards`` maps places to models of the catalogue, ``ports`` to switch ports.
+    """
+
+    coordinator: str = ""
     boards: Mapping[str, str] = field(default_factory=dict)
-    power: str | None = None
-    console: str | None = None
-    backend: str | None = None
-    address: str | None = None
-    family: str | None = None
+    power: str = ""
+    console: str = ""
+    backend: str = ""
+    address: str = ""
+    family: str = ""
     ports: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class BenchFacts:
-    """All that the lab file needs. ``boards`` maps places to models of the catalogue, ``ports`` to switch ports."""
-
-    coordinator: str
-    boards: Mapping[str, str]
-    power: str
-    console: str
-    backend: str
-    address: str
-    family: str
-    ports: Mapping[str, str]
 
 
 def parse_board(text: str) -> tuple[str, str]:
@@ -78,17 +67,17 @@ def _boards(text: str) -> dict[str, str]:
     return dict(found)
 
 
-def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> BenchFacts:
-    """Get all values from options or answers. ``nodes`` are the boards that were looked at. Raises ConfigError."""
+def ask(nodes: Sequence[DeskNode], chosen: Bench, answers: Answers) -> Bench:
+    """Ask for all that options have not chosen. ``nodes`` are the boards that were looked at. Raises ConfigError."""
     answers.say(
         "Coordinator: labgrid's coordinator knows the places of the lab and who uses them. Start it on one machine of\n"
         "the lab with: labgrid-coordinator. Example: bench.example.org:20408"
     )
     default = os.environ.get("LG_COORDINATOR", _COORDINATOR)
-    coordinator = wishes.coordinator or answers.text(
+    coordinator = chosen.coordinator or answers.text(
         "address of the coordinator", parse_coordinator, "--coordinator HOST:PORT", default
     )
-    boards = {node.name: node.board for node in nodes if not node.is_runner} | dict(wishes.boards)
+    boards = {node.name: node.board for node in nodes if not node.is_runner} | dict(chosen.boards)
     if not boards:
         answers.say(
             "Places: each board is a place of labgrid. Name the places, each with the model of its board.\n"
@@ -103,28 +92,28 @@ def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> Ben
         "Power: a switchable outlet (PDU, relay or smart plug that labgrid knows) boots a board that hangs.\n"
         "`poe`: the switch powers the boards. Without power control, you must unplug a board that hangs."
     )
-    power = wishes.power or answers.choose("power of the boards", POWERS, "--power", OUTLET)
+    power = chosen.power or answers.choose("power of the boards", POWERS, "--power", OUTLET)
     answers.say(
         "Consoles: a serial cable from each board to the machine of labgrid's exporter shows why a kernel does\n"
         "not boot. Without a console, only the loss of ssh is seen."
     )
-    console = wishes.console or answers.choose("consoles of the boards", CONSOLES, "--console", SERIAL)
+    console = chosen.console or answers.choose("consoles of the boards", CONSOLES, "--console", SERIAL)
     answers.say(
         "Switch: pinet moves ports into VLANs, reads counters and checks cables. `snmp`, `cli` (a command line) and\n"
         "`linux` (a Linux bridge or OpenWrt over ssh) manage a switch; `fixed` is a switch that is used as it is wired."
     )
-    backend = wishes.backend or answers.choose("kind of the switch", BACKENDS, "--switch", FIXED)
+    backend = chosen.backend or answers.choose("kind of the switch", BACKENDS, "--switch", FIXED)
     if power == POE and backend not in (SNMP, CLI):
         raise ConfigError(f"power 'poe' needs a switch of kind {SNMP} or {CLI}, and this one is '{backend}'")
     address = family = ""
     if backend != FIXED:
         example = {SNMP: "192.0.2.2", CLI: "192.0.2.2", LINUX: "ssh://root@192.0.2.2:22"}[backend]
         question = f"address of the switch, such as {example}"
-        address = wishes.address or answers.text(question, _address, "--switch-address ADDRESS")
+        address = chosen.address or answers.text(question, _address, "--switch-address ADDRESS")
     if backend == CLI:
-        family = wishes.family or answers.choose("family of the switch", built_in(), "--switch-family")
+        family = chosen.family or answers.choose("family of the switch", built_in(), "--switch-family")
     answers.say("Ports: the switch port that the cable of each board ends in, as the switch names it. Example: gi1/0/3")
-    for name in wishes.ports:
+    for name in chosen.ports:
         if name not in boards:
             raise ConfigError(f"--port: {unknown('board', name, boards)}")
     ports: dict[str, str] = {}
@@ -132,12 +121,12 @@ def ask(nodes: Sequence[DeskNode], wishes: BenchWishes, answers: Answers) -> Ben
         question = f"switch port of {name}"
         default_port = f"{number}" if backend == FIXED else None
         free = _free_port(ports)
-        if name in wishes.ports:
+        if name in chosen.ports:
             with mistake_in(f"--port {name}"):
-                ports[name] = free(wishes.ports[name])
+                ports[name] = free(chosen.ports[name])
         else:
             ports[name] = answers.text(question, free, f"--port {name}=PORT", default_port)
-    return BenchFacts(coordinator, boards, power, console, backend, address, family, ports)
+    return Bench(coordinator, boards, power, console, backend, address, family, ports)
 
 
 def parse_family(text: str) -> str:

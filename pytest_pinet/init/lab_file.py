@@ -1,15 +1,24 @@
-"""The text of a lab file, from the folder ``templates``: of a desk, or of a bench with a labgrid coordinator."""
+"""The text of a lab file, from the folder ``templates``: of a desk, or of a bench with a labgrid coordinator.
+
+The file did not exist before. It is written whole or not at all.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from pytest_pinet.config import labfile
 from pytest_pinet.config.lab_text import Value, mapping, scalar
-from pytest_pinet.init.bench import BenchFacts
+from pytest_pinet.config.schema import LabOfFile
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.output_file import writing
+from pytest_pinet.execution.path_kind import is_folder
+from pytest_pinet.init.bench import Bench
 from pytest_pinet.init.desk import Desk, DeskNode
 from pytest_pinet.init.hardware import FoundHardware
 from pytest_pinet.init.machine import Machine, NicFacts
@@ -26,7 +35,7 @@ def desk_text(desk: Desk, file: str) -> str:
     return _environment().get_template("desk.yaml").render(vars(desk), file=file)
 
 
-def bench_text(name: str, bench: BenchFacts, nodes: Sequence[DeskNode], hardware: FoundHardware, file: str) -> str:
+def bench_text(name: str, bench: Bench, nodes: Sequence[DeskNode], hardware: FoundHardware, file: str) -> str:
     """Return the lab file of a bench. ``nodes`` are the machines that were looked at."""
     known = {node.name: node for node in nodes}
     user = next((node.machine.login.user for node in nodes if node.machine.login is not None), "root")
@@ -120,3 +129,35 @@ def _nic_words(machine: Machine, nic: FoundNic) -> str:
         link = f"link {Bitrate.mbps(facts.linked_mbps)}"
     words = [f"driver {nic.driver or 'unknown'}", place, f"MAC {nic.permanent_mac or nic.mac}", link]
     return f"{nic.device}: {', '.join([*words, *machine.addresses.get(nic.device, ())])}"
+
+
+def check_free(file: str) -> None:
+    """Check that a file does not exist, before any work is done for it. Raises ConfigError."""
+    if os.path.lexists(file):
+        raise _exists(file)
+    if not is_folder(Path(file).parent):
+        raise ConfigError(f"cannot write {file}: there is no folder {Path(file).parent}")
+
+
+def write(file: str, text: str) -> LabOfFile:
+    """Write a new lab file, and return it as ``pinet check`` reads it. Raises ConfigError."""
+    lab = labfile.resolve(text, file)
+    with writing(file, "--output"):
+        try:
+            # O_EXCL: a file that another program has written meanwhile stays as it is.
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            raise _exists(file) from None
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as target:
+                target.write(text)
+                target.flush()
+                os.fsync(target.fileno())
+        except OSError:
+            Path(file).unlink(missing_ok=True)
+            raise
+    return lab
+
+
+def _exists(file: str) -> ConfigError:
+    return ConfigError(f"{file} exists already, and is not changed; choose another file with --output")

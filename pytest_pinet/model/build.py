@@ -89,10 +89,11 @@ class ModuleId:
 
 @dataclass(frozen=True)
 class BuildSource:
-    """Where the kernel of a build comes from. A text is empty if it is not known.
+    """Where the kernel of a build comes from; empty texts are not known.
 
-    ``made_by`` is the tool, ``place`` its folder or URL. ``tree`` is the URL of the git repository, ``commit`` the
-    whole hash, ``describe`` the output of ``git describe``. ``config`` is the path of the kernel's configuration.
+    ``made_by`` is the tool, ``place`` its folder or URL, ``tree`` the URL of the git repository, ``commit`` the whole
+    hash, ``describe`` the output of ``git describe``. ``config`` is the kernel's configuration: its path, and in
+    results a file in the run folder.
     """
 
     made_by: str = ""
@@ -105,15 +106,36 @@ class BuildSource:
     config: str = ""
 
 
-@dataclass(frozen=True)
-class Build:
-    """A build under test.
+@dataclass(frozen=True, kw_only=True)
+class BuildSettings:
+    """What a build sets beside its files.
 
     ``config`` are lines to add to config.txt, ``cmdline`` words to add to cmdline.txt. ``options`` are (module,
     parameter, value), ``sysctls`` are (name, value). ``rps`` are the CPUs that handle received packets, in the form of
     the tuning, ``irq`` is the CPU that handles interrupts; both are empty if the build leaves them. ``features`` are
-    (name, ``on`` or ``off``), features of the NIC in the order in which they are set. ``modules`` are all modules of
-    the build, by name. ``source`` is None if nothing is known of it; it is no part of the key.
+    (name, ``on`` or ``off``), features of the NIC in the order in which they are set.
+    """
+
+    config: tuple[str, ...] = ()
+    cmdline: tuple[str, ...] = ()
+    options: tuple[tuple[str, str, str], ...] = ()
+    sysctls: tuple[tuple[str, str], ...] = ()
+    rps: str = ""
+    irq: str = ""
+    features: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def option_words(self) -> tuple[str, ...]:
+        """The options as words of a kernel command line: ``e1000e.debug=1``."""
+        return tuple(f"{module}.{parameter}={value}" for module, parameter, value in self.options)
+
+
+@dataclass(frozen=True)
+class Build(BuildSettings):
+    """A build under test: its files and settings.
+
+    ``modules`` are all modules of the build, by name. ``source`` is None if nothing is known of it; it is no part of
+    the key.
 
     A build with several kernels has a build for each in ``variants``, by the kernel's name on a card of Raspberry Pi OS
     (``kernel8.img``). The build itself is the first of them. ``left_out`` are files that were found and are no part.
@@ -123,13 +145,6 @@ class Build:
     files: tuple[BuildFile, ...] = ()
     kernel: KernelId | None = None
     modules: Mapping[str, ModuleId] = field(default_factory=dict, compare=False, repr=False)
-    config: tuple[str, ...] = ()
-    cmdline: tuple[str, ...] = ()
-    options: tuple[tuple[str, str, str], ...] = ()
-    sysctls: tuple[tuple[str, str], ...] = ()
-    rps: str = ""
-    irq: str = ""
-    features: tuple[tuple[str, str], ...] = ()
     source: BuildSource | None = None
     variants: Mapping[str, Build] = field(default_factory=dict, compare=False, repr=False)
     left_out: tuple[str, ...] = field(default=(), compare=False)

@@ -1,7 +1,7 @@
 """What one boot of an exact board measured: fixed amounts of traffic in virtual time, and instructions by function.
 
 An exact board is a virtual machine whose clock counts instructions (QEMU's ``-icount``), with both ends of the link
-inside it. Two boots of the same build give equal values to the last digit. ``exact/store.py`` has the JSON form.
+inside it. Two boots of the same build give equal values to the last digit. pydantic writes them as JSON.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 
 from pytest_pinet.model.quantities import GROWTH_FORM, Growth, parse_text
 from pytest_pinet.model.traffic import Direction
@@ -51,6 +54,25 @@ class Function:
 
     def __str__(self) -> str:
         return f"{self.name} [{self.module}]" if self.module else self.name
+
+
+_BY_MODULE = TypeAdapter(dict[str, dict[str, int]])
+
+
+def _by_module(counts: Mapping[Function, int]) -> dict[str, dict[str, int]]:
+    """Return the JSON form of counts: by module (empty: the kernel image) and name."""
+    found: dict[str, dict[str, int]] = {}
+    for function, count in sorted(counts.items()):
+        found.setdefault(function.module, {})[function.name] = count
+    return found
+
+
+def _by_function(written: object) -> dict[Function, int]:
+    by_module = _BY_MODULE.validate_python(written)
+    return {Function(module, name): count for module, own in by_module.items() for name, count in own.items()}
+
+
+FunctionCounts = Annotated[Mapping[Function, int], PlainValidator(_by_function), PlainSerializer(_by_module)]
 
 
 class Comparison(StrEnum):
@@ -126,7 +148,7 @@ class ExactWindow:
     packets: int
     virtual_ns: int
     instructions: int | None = None
-    functions: Mapping[Function, int] = field(default_factory=dict)
+    functions: FunctionCounts = field(default_factory=dict)
     pmu_instructions: int | None = None
 
     @property

@@ -142,7 +142,7 @@ class Interface:
         int,
         *in_file(Mbps | None, "link speed, if it is lower than the rated speed", default=None, key="speed"),
     ]
-    where: Annotated[Where, *SET_LATER]
+    where: Annotated[Where, *SET_LATER] = field(repr=False)
     is_named: Annotated[bool, *NO_KEY] = False
     mac: Annotated[str | None, *in_file(Mac | None, "MAC address; the NIC is found by it, whatever its name")] = None
     bus_info: Annotated[
@@ -214,7 +214,7 @@ class Node:
         tuple[Interface, ...],
         *in_file(Annotated[dict[Name, Interface], AfterValidator(_named)], minProperties=1),
     ]
-    where: Annotated[Where, *SET_LATER]
+    where: Annotated[Where, *SET_LATER] = field(repr=False)
     boot_timeout_s: Annotated[
         float,
         *in_file(
@@ -337,7 +337,7 @@ class Uplink:
     ]
     place: Annotated[str, *in_file(PlaceName | None, "labgrid place, by default the uplink's name", default=None)]
     speed_mbps: Annotated[int, *in_file(Mbps, "link speed of the cable, such as 1 Gbit/s", key="speed")]
-    where: Annotated[Where, *SET_LATER]
+    where: Annotated[Where, *SET_LATER] = field(repr=False)
 
     def port_on(self, switch: str) -> str | None:
         """Return the name of the uplink's port on this switch, or None if the uplink does not lead to the switch."""

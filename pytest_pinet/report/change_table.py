@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pytest_pinet.execution.names import is_url
 from pytest_pinet.history.gates import StoredGate, gate_of, gated_figure
 from pytest_pinet.history.results_file import moment
+from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.change import EXACT, BuildRecord, BuildSourceRecord, ChangeEntryRecord, ChangeHeadRecord
+from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
@@ -40,7 +41,7 @@ _HEADER = ("metric", "A", "B", "change", "outcome")
 _OWN = {"accepted": "the accepted baselines", EXACT: "the stock kernel of the exact boards"}
 
 
-def kernel_words(source: BuildSourceRecord | None) -> str:
+def kernel_words(source: BuildSource | None) -> str:
     """Return the short name of the source for a line of text: ``v6.12.25-rc1-3-g1f2e3d4c5d6e (1f2e3d4c5d6e)``."""
     if source is None:
         return ""
@@ -50,7 +51,7 @@ def kernel_words(source: BuildSourceRecord | None) -> str:
     return source.describe or (f"commit {commit}" if commit else "")
 
 
-def commit_url(source: BuildSourceRecord) -> str:
+def commit_url(source: BuildSource) -> str:
     """Return the page of the commit on the web; empty if its server is not known."""
     tree = source.tree.rstrip("/")
     if not source.commit:
@@ -64,7 +65,7 @@ def commit_url(source: BuildSourceRecord) -> str:
     return ""
 
 
-def source_lines(source: BuildSourceRecord, folder: str = "") -> list[tuple[str, str]]:
+def source_lines(source: BuildSource, folder: str = "") -> list[tuple[str, str]]:
     """Return lines on the source, each with the address that it links to, or none.
 
     ``folder`` is the address of the run folder.

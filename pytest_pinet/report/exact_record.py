@@ -12,8 +12,14 @@ from pytest_pinet.model.exact import USUAL_PAGES_KIB, ExactIdentity, Function
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeRecord, TurnRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord
+from pytest_pinet.model.record.change import (
+    EXACT,
+    ChangedDirectionRecord,
+    ChangeRecord,
+    ExactChangeRecord,
+    ExactSideRecord,
+    TurnRecord,
+)
 from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
 from pytest_pinet.report.result_record import ResultParts, result_record
 

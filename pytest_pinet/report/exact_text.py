@@ -13,8 +13,7 @@ from pytest_pinet.judge.exact import TCP
 from pytest_pinet.judge.exact_functions import OF_CHANGE, ROUNDING, SHIFT, importance
 from pytest_pinet.model.exact import Comparison, FunctionChange, is_event, is_one_by_one
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.change import ChangeEntryRecord, TurnRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord, ExactSideRecord
+from pytest_pinet.model.record.change import ChangeEntryRecord, ExactChangeRecord, ExactSideRecord, TurnRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, rate, signed_percent, wrap

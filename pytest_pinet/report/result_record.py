@@ -19,7 +19,7 @@ from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, 
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import Flow, HttpReport, Path, Window
 from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, RanRecord
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, ExactChangeRecord, RanRecord
 from pytest_pinet.model.record.direction import (
     AttemptRecord,
     BaselineRecord,
@@ -28,7 +28,6 @@ from pytest_pinet.model.record.direction import (
     SampleRecord,
 )
 from pytest_pinet.model.record.evidence import EvidenceRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.result import CableRecord, CombinationRecord, EndRecord, ResultRecord
 from pytest_pinet.model.record.traffic import (
     HttpRecord,

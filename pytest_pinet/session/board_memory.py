@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.history.boards import after_run, standing
 from pytest_pinet.history.history import OFF, open_history
 from pytest_pinet.history.points import OutOfService, Suspicion
-from pytest_pinet.history.suspicions import after_run, standing
 from pytest_pinet.lab.node.node_pool import Quarantine
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict

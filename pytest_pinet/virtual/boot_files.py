@@ -9,12 +9,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_pinet.model.lab import Node, Switch
 from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD, BootSettings
 from pytest_pinet.virtual.container import PATH
 from pytest_pinet.virtual.credentials import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
 from pytest_pinet.virtual.relay import LOOPBACK
-from pytest_pinet.virtual.spec import InterfaceSpec, NodeSpec, SwitchSpec
+from pytest_pinet.virtual.spec import InterfaceSpec, NodeSpec
 
 # The commands of the stand-in firmware come first.
 _PATH = f"/run/pinet/bin:{PATH}"
@@ -107,16 +108,17 @@ done
 _CASE = "{mac}) driver={driver} place={place} ;;\n"
 
 
-def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, throttled: int = 0) -> None:
+def write_node(directory: Path, spec: NodeSpec, keys: Path, boot: BootSettings, throttled: int = 0) -> None:
     """Write the files that ``node-init.sh`` expects for a board with these boot settings. Old files are removed.
 
     ``throttled`` are the bits that the firmware reports.
     """
-    _write_common(directory, node.name, keys, node.management.host if node.management is not None else LOOPBACK)
+    node = spec.node
+    _write_common(directory, node.name, keys, LOOPBACK if spec.management is None else spec.management.host)
     _write(directory / "bootlog-early", boot_log_early(node, boot))
-    _write(directory / "bootlog-late", _boot_log_late(node))
+    _write(directory / "bootlog-late", _boot_log_late(spec))
     _write(directory / "cmdline", f"{boot.cmdline}\n")
-    _write(directory / "model", f"{node.model}\0")
+    _write(directory / "model", f"{node.board.model}\0")
     _write(directory / "firmware", "".join(f"{name}={value}\n" for name, value in boot.answers().items()))
     _write(directory / "bin" / "vcgencmd", _VCGENCMD, 0o755)
     for name, script in (("vcmailbox", _VCMAILBOX), ("reboot", _REBOOT), ("findmnt", _FINDMNT)):
@@ -125,16 +127,16 @@ def write_node(directory: Path, node: NodeSpec, keys: Path, boot: BootSettings, 
     _write(directory / "bin" / "poweroff", _POWEROFF, 0o755)
     _write(directory / "bin" / "sync", _SYNC, 0o755)
     _write(directory / "throttled", f"{throttled:x}\n")
-    cards = [interface.bus_info for interface in node.interfaces if interface.pcie]
+    cards = [nic.bus_info for nic in spec.interfaces if nic.is_card]
     _write(directory / "lspci", _lspci_output(cards, boot.payload))
     _write(directory / "bin" / "lspci", _LSPCI, 0o755)
-    _write(directory / "bin" / "ethtool", _ethtool_script(node.interfaces), 0o755)
+    _write(directory / "bin" / "ethtool", _ethtool_script(spec.interfaces), 0o755)
     for interface in node.interfaces:
         _write_phy(directory, interface.device, interface.speed_mbps)
 
 
 def write_switch(
-    directory: Path, switch: SwitchSpec, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess
+    directory: Path, switch: Switch, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess
 ) -> None:
     """Write the files for a switch. ``speeds_mbps`` are the speeds by port."""
     _write_common(directory, switch.name, keys, LOOPBACK)
@@ -185,7 +187,10 @@ def _lspci_output(cards: Sequence[str], payload: int) -> str:
 
 def _ethtool_script(nics: Sequence[InterfaceSpec]) -> str:
     """Return the script that replaces ethtool on a board with these NICs."""
-    cases = (_CASE.format(mac=nic.mac, driver=shlex.quote(nic.driver), place=shlex.quote(nic.bus_info)) for nic in nics)
+    cases = (
+        _CASE.format(mac=nic.mac, driver=shlex.quote(nic.interface.nic.driver), place=shlex.quote(nic.bus_info))
+        for nic in nics
+    )
     return _ETHTOOL.format(cases="".join(cases))
 
 
@@ -206,7 +211,7 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
     path.chmod(mode)
 
 
-def boot_log_early(node: NodeSpec, boot: BootSettings) -> str:
+def boot_log_early(node: Node, boot: BootSettings) -> str:
     """Return the kernel messages from before the search for the root file system."""
     release = os.uname().release
     return "".join(
@@ -214,7 +219,7 @@ def boot_log_early(node: NodeSpec, boot: BootSettings) -> str:
         for stamp, line in (
             (0.0, "Booting Linux on physical CPU 0x0000000000"),
             (0.0, f"Linux version {release}"),
-            (0.0, f"Machine model: {node.title}"),
+            (0.0, f"Machine model: {node.board.title}"),
             (0.0, f"Kernel command line: {boot.cmdline}"),
             (0.001183, "Console: colour dummy device 80x25"),
             (0.042911, "smp: Bringing up secondary CPUs ..."),
@@ -223,7 +228,9 @@ def boot_log_early(node: NodeSpec, boot: BootSettings) -> str:
     )
 
 
-def _boot_log_late(node: NodeSpec) -> str:
+def _boot_log_late(spec: NodeSpec) -> str:
     lines = ["EXT4-fs (mmcblk0p2): mounted filesystem ro", "Run /sbin/init as init process"]
-    lines += [f"{i.device}: Link is Up - {i.speed_mbps}Mbps/Full - flow control off ({i.mac})" for i in node.interfaces]
+    for nic in spec.interfaces:
+        own = nic.interface
+        lines.append(f"{own.device}: Link is Up - {own.speed_mbps}Mbps/Full - flow control off ({nic.mac})")
     return "".join(f"[{1.2 + 0.05 * index:12.6f}] {line}\n" for index, line in enumerate(lines))

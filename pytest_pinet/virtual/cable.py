@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.model.lab import PortRef, Uplink
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.firmware import BRIDGE
 from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape, wire_rate
@@ -23,7 +24,7 @@ from pytest_pinet.virtual.shaping import (
     to_address,
     token_bucket,
 )
-from pytest_pinet.virtual.spec import InterfaceSpec, UplinkSpec
+from pytest_pinet.virtual.spec import InterfaceSpec
 from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
 _LOSS_STEPS = 1_000_000
@@ -76,26 +77,28 @@ class Cable:
     def __init__(
         self,
         index: int,
-        spec: InterfaceSpec,
+        nic: InterfaceSpec,
         switch: VirtualSwitch,
         node_side: NetNamespace,
         stations: Sequence[str],
         scale: float,
     ) -> None:
-        self.spec = spec
+        self.spec = nic.interface
+        self.mac = nic.mac
         self.scale = scale
         self.faults = Faults()
         # The node's boot settings and the present MTU select the shape of the link model.
-        self.boot = BootSettings(0)
+        self._model = nic.model
+        self._boot = BootSettings(0)
         self.mtu = PLAIN_MTU
-        self.silent = False
+        self._silent = False
         self._stations = stations
         self._node_side = node_side
         self._index = index
         self._pulled = False
         self._broken = _BrokenFrames()
         self._filtered = False
-        self._plug_into(switch, spec.port)
+        self._plug_into(switch, self.spec.port.port)
 
     def _plug_into(self, switch: VirtualSwitch, port: str) -> None:
         """Set the switch and port. They differ from ``spec`` while cables are swapped."""
@@ -105,10 +108,11 @@ class Cable:
     @property
     def far_end(self) -> str:
         """Return the ``ip`` words of the node's end, for the switch that creates the pair."""
-        return f"name {self.spec.device} address {self.spec.mac} netns {self._node_side.path}"
+        return f"name {self.spec.device} address {self.mac} netns {self._node_side.path}"
 
-    async def move_to(self, namespace: NetNamespace) -> None:
-        """Move the node's end into the new namespace of a boot, which has no old settings."""
+    async def move_to(self, namespace: NetNamespace, boot: BootSettings) -> None:
+        """Move the node's end into the new namespace of a boot with these settings. It has no old settings."""
+        self._boot = boot
         device = self.spec.device
         await ip(self._node_side, [f"link set dev {device} down", f"link set dev {device} netns {namespace.path}"])
         self._node_side = namespace
@@ -125,7 +129,7 @@ class Cable:
     @property
     def shape(self) -> Shape:
         """The shape from the link model for the node's boot settings and the MTU, at the lab's scale."""
-        return self.spec.model.shape(self.boot, self.mtu).scaled(self.scale)
+        return self._model.shape(self._boot, self.mtu).scaled(self.scale)
 
     async def set_mtu(self, mtu: int) -> None:
         """Adapt the shaping to a new MTU of the device, because the frame size changes the share of headers."""
@@ -173,7 +177,7 @@ class Cable:
     async def attach_bus(self) -> None:
         """Redirect the traffic of a moved end through its bus, if it has one."""
         if self.shape.has_bus:
-            await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, self.shape, self.spec.mac))
+            await tc(self._node_side, bus_lines(self.spec.device, self._bus_devices, self.shape, self.mac))
 
     async def set_faults(self, faults: Faults) -> None:
         """Apply ``faults`` to the cable."""
@@ -186,6 +190,11 @@ class Cable:
             await self.set_rates()
         await self.filter()
 
+    async def silence(self, silent: bool) -> None:
+        """Drop all packets, because the node hangs; if not silent, drop only the packets of the faults."""
+        self._silent = silent
+        await self.filter()
+
     async def filter(self) -> None:
         """Drop packets according to the faults, or all packets if the node is silent.
 
@@ -193,7 +202,7 @@ class Cable:
         drop in its own network stack. A node also cannot undo what the switch does.
         """
         self._broken.remember(self.broken_frames(fresh=True))
-        tx, rx = (1.0, 1.0) if self.silent else (self.faults.tx_loss, self.faults.rx_loss)
+        tx, rx = (1.0, 1.0) if self._silent else (self.faults.tx_loss, self.faults.rx_loss)
         if not (tx or rx or self._filtered):
             return
         table = self._table
@@ -207,7 +216,7 @@ class Cable:
             rules += f"table {table} {{\n{chains}}}\n"
         await nft(self.switch.namespace, rules)
         self._filtered = bool(tx or rx)
-        self._broken.counts = bool(tx) and not self.silent
+        self._broken.count(bool(tx) and not self._silent)
 
     def broken_frames(self, fresh: bool = False) -> int:
         """Return how many of the node's frames were broken on the way to the switch. The count is at most 0.2 s old."""
@@ -216,7 +225,7 @@ class Cable:
     @property
     def displaced(self) -> bool:
         """Whether the cable is plugged into another port than its own."""
-        return (self.switch.spec.name, self.port) != (self.spec.switch, self.spec.port)
+        return PortRef(self.switch.spec.name, self.port) != self.spec.port
 
     async def swap_with(self, other: Cable) -> None:
         """Exchange the ports of two cables. Raises LabError while one of them is pulled."""
@@ -240,7 +249,8 @@ class Cable:
         if self._filtered:
             self._broken.remember(self.broken_frames(fresh=True))
             await nft(self.switch.namespace, f"delete table {self._table}\n")
-            self._filtered = self._broken.counts = False
+            self._filtered = False
+            self._broken.count(False)
 
     async def _pull(self) -> None:
         """Replace the switch's end by a device without link partner, so that no setting can bring the link up."""
@@ -284,10 +294,10 @@ class Cable:
 class VirtualUplink:
     """A cable between two switches: one veth pair. Both ends send at ``scale`` times the wire's rate."""
 
-    def __init__(self, spec: UplinkSpec, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float) -> None:
+    def __init__(self, spec: Uplink, ends: tuple[VirtualSwitch, VirtualSwitch], scale: float) -> None:
         self.spec = spec
         self._scale = scale
-        self._ends = tuple(zip(ends, (port for _, port in spec.ends), strict=True))
+        self._ends = tuple(zip(ends, (port.port for port in spec.ports), strict=True))
         for switch, port in self._ends:
             switch.uplinks.add(port)
 
@@ -319,18 +329,22 @@ class _BrokenFrames:
     """A counter of frames that the cable's filters dropped, including earlier filters."""
 
     def __init__(self) -> None:
-        self.counts = False
+        self._counts = False
         self._base = 0
         self._last = 0
         self._at = float("-inf")
 
     def read(self, namespace: NetNamespace, table: str, fresh: bool) -> int:
-        if self.counts and (fresh or time.monotonic() - self._at > _COUNT_MAX_AGE_S):
+        if self._counts and (fresh or time.monotonic() - self._at > _COUNT_MAX_AGE_S):
             argv = ["nsenter", f"--net={namespace.path}", "nft", "list", "chain", *table.split(), "tx"]
             done = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False)
             found = _PACKETS.search(done.stdout)
             self._last, self._at = int(found.group(1)) if found else 0, time.monotonic()
         return self._base + self._last
+
+    def count(self, counts: bool) -> None:
+        """Begin or end to count. A filter that is not of the cable's loss is not counted."""
+        self._counts = counts
 
     def remember(self, total: int) -> None:
         """Keep the total when a filter is removed, because the next filter starts at 0."""

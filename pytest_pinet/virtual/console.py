@@ -29,9 +29,17 @@ class Console(TcpServer):
         self._clients: set[asyncio.StreamWriter] = set()
         self._master: int | None = None
         self._slave: int | None = None
-        self.muted = False
+        self._muted = False
         # A dead line passes nothing in either direction, while the node itself keeps running.
         self.dead = False
+
+    def mute(self, muted: bool) -> None:
+        """Pass nothing while the node hangs, or continue."""
+        self._muted = muted
+
+    def cut(self, dead: bool) -> None:
+        """Make the line dead, or mend it."""
+        self.dead = dead
 
     def attach(self) -> str:
         """Open a new terminal for a node that is powered on. Return the path of the node's side."""
@@ -71,7 +79,7 @@ class Console(TcpServer):
         self._show(text.replace("\n", "\r\n").encode())
 
     def _show(self, data: bytes) -> None:
-        if self.muted or self.dead:
+        if self._muted or self.dead:
             return
         self._keep(data)
         for writer in list(self._clients):
@@ -93,7 +101,7 @@ class Console(TcpServer):
         self._clients.add(writer)
         try:
             while data := await reader.read(4096):
-                if self._master is not None and not self.muted and not self.dead:
+                if self._master is not None and not self._muted and not self.dead:
                     try:
                         os.write(self._master, data)
                     except OSError:

@@ -14,6 +14,7 @@ from pytest_pinet.virtual.degrade import Machines
 from pytest_pinet.virtual.link_models import goodput
 from pytest_pinet.virtual.node import THROTTLING, VirtualNode
 from pytest_pinet.virtual.pdu import Pdu
+from pytest_pinet.virtual.spec import way_to_manage
 from pytest_pinet.virtual.switch import VirtualSwitch
 
 _log = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ def _switch_status(switch: VirtualSwitch) -> dict[str, object]:
     masters = {port: now.links[port].master for port in switch.spec.ports if port in now.links}
     return {
         "name": switch.spec.name,
-        switch.spec.management: switch.management.port,
+        way_to_manage(switch.spec): switch.management.port,
         "up": switch.container is not None and switch.container.running,
         "faults": switch.firmware.faults.words(),
         # The bridge that each port is really in, even if the switch's management reports another one.
@@ -100,7 +101,7 @@ def _node_status(node: VirtualNode) -> dict[str, object]:
     faults += ["hangs in a kernel panic"] if node.panicked else []
     return {
         "name": node.spec.name,
-        "board": node.spec.board,
+        "board": node.spec.board.name,
         "place": node.spec.place,
         "user": node.spec.user,
         "outlet": node.spec.outlet,
@@ -119,8 +120,8 @@ def _interface_status(cable: Cable) -> dict[str, object]:
     return {
         "name": spec.name,
         "device": spec.device,
-        "switch": spec.switch,
-        "port": spec.port,
+        "switch": spec.port.switch,
+        "port": spec.port.port,
         "speed_mbps": spec.speed_mbps,
         "model": shape.model,
         "mtu": cable.mtu,

@@ -1,7 +1,7 @@
 """The daemon that creates the virtual hardware: ``python -m pytest_pinet.virtual.daemon DIRECTORY``.
 
-It reads the lab from ``spec.json`` in that directory, writes its ports to ``ports.json`` as soon as they are bound, and
-answers on ``control.sock`` when the lab is complete. It holds all resources by file descriptors, so that the kernel
+It reads the lab from ``spec.pickle`` in that directory, writes its ports to ``ports.json`` as soon as they are bound,
+and answers on ``control.sock`` when the lab is complete. It holds all resources by file descriptors, so that the kernel
 frees them when the daemon ends.
 """
 
@@ -19,19 +19,19 @@ from itertools import count
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.model.lab import MACHINES, VIRTUAL
+from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.virtual.cable import Cable, VirtualUplink
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
 from pytest_pinet.virtual.credentials import POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.degrade import Machines
 from pytest_pinet.virtual.namespaces import NetNamespace, tc
-from pytest_pinet.virtual.node import VirtualNode
+from pytest_pinet.virtual.node import Folders, VirtualNode
 from pytest_pinet.virtual.pdu import Pdu
 from pytest_pinet.virtual.processes import ProcessId, end
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.spec import LabSpec, NodeSpec
+from pytest_pinet.virtual.spec import POE, LabSpec, NodeSpec, way_to_manage
 from pytest_pinet.virtual.switch import VirtualSwitch
 from pytest_pinet.virtual.udp_relay import UdpRelay, poe_socket
 
@@ -46,73 +46,72 @@ UNUSED_LOOKS, LOOK_S = 3, 4.0
 _INDICES_PER_SWITCH = 1000
 
 
-def _node(spec: NodeSpec, runtime: Runtime, console: Console, image: str | None) -> VirtualNode:
-    """Create a virtual or emulated board, as the specification says."""
-    boot = runtime.path / "boot" / spec.name
-    if spec.machine == MACHINES[0]:
-        return VirtualNode(spec, boot, runtime.path / "cards" / spec.name, runtime.keys, console, Relay())
-    if image is None:
-        raise LabError(f"{spec.name} runs in QEMU, but its lab was started without a card image")
-    cards = runtime.cards(image) / spec.name
-    emulated = importlib.import_module(EMULATED)
-    node: VirtualNode = emulated.EmulatedNode(spec, boot, cards, runtime.keys, console, Relay(), Path(image))
-    return node
-
-
 class Daemon:
     """One virtual lab."""
 
     def __init__(self, runtime: Runtime, spec: LabSpec) -> None:
         self._runtime = runtime
-        self._spec = spec
-        scale = spec.scale or 1.0
+        self._lab = spec.lab
+        scale = spec.lab.scale or 1.0
         self._drawer = NetNamespace()
         self._access = SnmpAccess(**json.loads(runtime.snmp_access.read_text()))
         owner = runtime.path.stat().st_uid
         self.switches = {
-            s.name: VirtualSwitch(
-                s,
-                runtime.path / "boot" / f"switch-{s.name}",
-                UdpRelay(owner) if s.management == "snmp" else Relay(),
+            switch.name: VirtualSwitch(
+                switch,
+                runtime.path / "boot" / f"switch-{switch.name}",
+                UdpRelay(owner) if way_to_manage(switch) == "snmp" else Relay(),
                 self._drawer,
                 number * _INDICES_PER_SWITCH + 1,
             )
-            for number, s in enumerate(spec.switches, start=1)
+            for number, switch in enumerate(spec.lab.switches.values(), start=1)
         }
-        self.nodes = {
-            n.name: _node(n, runtime, Console(runtime.path / f"console-{n.name}.log", owner), spec.image)
-            for n in spec.nodes
-        }
-        self._pdu = Pdu({i: n for i, n in enumerate(self.nodes.values(), start=1) if n.spec.outlet != "poe_mib"})
+        self.nodes = {node.node.name: self._node(node, spec) for node in spec.nodes}
+        self._pdu = Pdu({i: n for i, n in enumerate(self.nodes.values(), start=1) if n.spec.outlet != POE})
         self.uplinks = [
-            VirtualUplink(u, (self.switches[u.ends[0][0]], self.switches[u.ends[1][0]]), scale) for u in spec.uplinks
+            VirtualUplink(uplink, (self.switches[uplink.ports[0].switch], self.switches[uplink.ports[1].switch]), scale)
+            for uplink in spec.lab.uplinks.values()
         ]
+        index = count()
+        for own in spec.nodes:
+            node = self.nodes[own.node.name]
+            stations = [nic.mac for other in spec.nodes if other is not own for nic in other.interfaces]
+            node.plug(
+                [
+                    Cable(next(index), nic, self.switches[nic.interface.port.switch], node.namespace, stations, scale)
+                    for nic in own.interfaces
+                ]
+            )
+            if node.way is not None:
+                node.cable_of(node.way.device).switch.gateways[node.way.vlan] = node.way.gateway
         for switch in self.switches.values():
             self._feed(switch, owner)
-        # A board with a virtual clock must not wait for its peer, because it counts the wait as its own time.
-        hurried = any(node.clock == VIRTUAL for node in spec.nodes)
-        macs = [(node.name, interface.mac) for node in spec.nodes for interface in node.interfaces]
-        index = count()
-        for node in self.nodes.values():
-            node.hurried = hurried
-            node.changed = self._remember
-            stations = [mac for name, mac in macs if name != node.spec.name]
-            node.cables = [
-                Cable(next(index), interface, self.switches[interface.switch], node.namespace, stations, scale)
-                for interface in node.spec.interfaces
-            ]
-            if (way := node.spec.management) is not None:
-                (cable,) = (one for one in node.cables if one.spec.device == way.device)
-                cable.switch.gateways[way.vlan] = way.gateway
         self._stopped = asyncio.Event()
         self._abandoned = False
 
+    def _node(self, spec: NodeSpec, lab: LabSpec) -> VirtualNode:
+        """Create a virtual or emulated board, as the specification says."""
+        runtime, name = self._runtime, spec.node.name
+        console = Console(runtime.path / f"console-{name}.log", runtime.path.stat().st_uid)
+        boot = runtime.path / "boot" / name
+        # A board with a virtual clock must not wait for its peer, because it counts the wait as its own time.
+        hurried = any(one.node.clock == VIRTUAL for one in lab.nodes)
+        if not spec.node.is_emulated:
+            folders = Folders(boot, runtime.path / "cards" / name, runtime.keys)
+            return VirtualNode(spec, folders, console, self._remember, hurried)
+        if lab.image is None:
+            raise LabError(f"{name} runs in QEMU, but its lab was started without a card image")
+        folders = Folders(boot, runtime.cards(lab.image) / name, runtime.keys)
+        emulated = importlib.import_module(EMULATED)
+        node: VirtualNode = emulated.EmulatedNode(spec, folders, console, self._remember, Path(lab.image))
+        return node
+
     def _feed(self, switch: VirtualSwitch, owner: int) -> None:
         """Connect the nodes that are powered over Ethernet by this switch to its ports."""
-        fed = [n for n in self.nodes.values() if n.spec.outlet == "poe_mib" and n.spec.feed.switch == switch.spec.name]
+        fed = [n for n in self.nodes.values() if n.spec.outlet == POE and n.feed.port.switch == switch.spec.name]
         if fed:
-            switch.firmware.powered = {node.spec.feed.port: node for node in fed}
-            switch.poe_relay = UdpRelay(owner, poe_socket(f"{self._runtime.path}/{switch.spec.name}"), POE_SOURCE)
+            relay = UdpRelay(owner, poe_socket(f"{self._runtime.path}/{switch.spec.name}"), POE_SOURCE)
+            switch.power({node.feed.port.port: node for node in fed}, relay)
 
     def _write_ports(self) -> None:
         """Write all ports to ``ports.json`` early, so that the exporter can start while the lab is built."""
@@ -154,7 +153,9 @@ class Daemon:
             await relay.serve()
         speeds = {cable.port: cable.spec.speed_mbps for cable in cables}
         speeds |= {
-            port: u.spec.speed_mbps for u in self.uplinks for name, port in u.spec.ends if name == switch.spec.name
+            port: uplink.spec.speed_mbps
+            for uplink in self.uplinks
+            if (port := uplink.spec.port_on(switch.spec.name)) is not None
         }
         await switch.boot(self._runtime.keys, speeds, self._access)
 
@@ -167,11 +168,11 @@ class Daemon:
         try:
             await self.build()
             machines = Machines(self.nodes, self.switches, self._pdu)
-            await ControlServer(self._spec.name, machines).serve(self._runtime.control)
+            await ControlServer(self._lab.name, machines).serve(self._runtime.control)
             owner = self._runtime.path.stat()
             os.chown(self._runtime.control, owner.st_uid, owner.st_gid)
             self._remember()
-            _log.info("lab %s is up", self._spec.name)
+            _log.info("lab %s is up", self._lab.name)
             await self._end_of_use()
         finally:
             await self._stop()
@@ -217,7 +218,7 @@ def main(arguments: list[str]) -> int:
     runtime = Runtime(Path(arguments[0]))
     try:
         with suppress(KeyboardInterrupt):
-            asyncio.run(Daemon(runtime, LabSpec.from_json(runtime.read_json("spec.json"))).run())
+            asyncio.run(Daemon(runtime, LabSpec.read(runtime.spec)).run())
     except LabError as error:
         _log.error("%s", error)
         return 1

@@ -9,10 +9,12 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.model.lab import PortRef
 from pytest_pinet.virtual.cable import Cable, Faults
 from pytest_pinet.virtual.firmware import SwitchFaults, with_lies
 from pytest_pinet.virtual.node import THROTTLING, VirtualNode
 from pytest_pinet.virtual.pdu import Pdu, PduFaults
+from pytest_pinet.virtual.spec import way_to_manage
 from pytest_pinet.virtual.switch import VirtualSwitch
 
 PDU = "pdu"
@@ -66,7 +68,7 @@ class SwitchTarget:
         return "a switch" if self.whole else "a port of a switch"
 
     async def degrade(self, request: Request) -> list[str]:
-        if (request.get("lie") or request.get("stale_counters")) and self.switch.spec.management != "snmp":
+        if (request.get("lie") or request.get("stale_counters")) and way_to_manage(self.switch.spec) != "snmp":
             raise ConfigError(
                 f"switch {self.name} is managed over ssh, so only --dead is supported; "
                 "--lie and --stale-counters need a switch with backend snmp"
@@ -114,7 +116,7 @@ class NodeTarget:
         if request.get("swap_with"):
             await self._swap(request["swap_with"])
         if request.get("hang_console"):
-            node.console.dead = True
+            node.console.cut(True)
         if request.get("console_line"):
             node.print_line(request["console_line"])
         if request.get("drop_ssh"):
@@ -154,7 +156,7 @@ class NodeTarget:
         if self.whole and (node.frozen or node.panicked or node.panics_at_boot or node.console.dead):
             await node.thaw()
             await node.heal()
-            node.console.dead = False
+            node.console.cut(False)
             restored.append(self.name)
         if self.whole and node.throttled:
             await node.throttle(0)
@@ -172,9 +174,7 @@ class NodeTarget:
         """Plug a cable into its own port. The cable in that port moves to the other port."""
         cables = ((node, other) for node in self.machines.nodes.values() for other in node.cables)
         owner, home = next(
-            (node, other)
-            for node, other in cables
-            if (other.switch.spec.name, other.port) == (cable.spec.switch, cable.spec.port)
+            (node, other) for node, other in cables if PortRef(other.switch.spec.name, other.port) == cable.spec.port
         )
         if home.faults.down:
             await owner.set_faults(home, replace(home.faults, down=False))

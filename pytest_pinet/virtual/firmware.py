@@ -109,10 +109,18 @@ class SwitchFirmware:
         self._snapshot: KernelState | None = None
         self._taken_at = 0.0
 
+    def negotiate(self, speeds_mbps: Mapping[str, int]) -> None:
+        """Set the speeds of these ports."""
+        self.speeds_mbps = {**self.speeds_mbps, **speeds_mbps}
+
+    def power(self, outlets: Mapping[str, Outlet]) -> None:
+        """Set the outlets behind the PoE ports."""
+        self.powered = outlets
+
     def set_faults(self, faults: SwitchFaults) -> None:
         if faults.stale_s != self.faults.stale_s:
             self.snapshot(fresh=True)
-            self._counters.stale_s = faults.stale_s
+            self._counters.delay(faults.stale_s)
         self.faults = faults
 
     def snapshot(self, fresh: bool = False) -> KernelState:

@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 
+from pytest_pinet.model.lab import PortRef
 from pytest_pinet.virtual.credentials import SnmpAccess
-from pytest_pinet.virtual.spec import LabSpec, NodeSpec
+from pytest_pinet.virtual.spec import POE, REST, SHELLY, LabSpec, NodeSpec, way_to_manage
 
 EXPORTER = "pinet"
 
@@ -17,10 +18,10 @@ EXPORTER = "pinet"
 def places(spec: LabSpec) -> str:
     """Return ``places.yaml`` of the coordinator: one place per node and uplink, with tags that describe it."""
     tags = {
-        node.place: {"board": node.board, "node": node.name, "nics": ",".join(i.name for i in node.interfaces)}
-        for node in spec.nodes
+        node.place: {"board": node.board.name, "node": node.name, "nics": ",".join(i.name for i in node.interfaces)}
+        for node in spec.lab.nodes.values()
     }
-    tags |= {uplink.place: {"uplink": uplink.name} for uplink in spec.uplinks}
+    tags |= {uplink.place: {"uplink": uplink.name} for uplink in spec.lab.uplinks.values()}
     return yaml.safe_dump(
         {
             place: {"matches": [{"exporter": EXPORTER, "group": place, "cls": "*"}], "tags": own}
@@ -31,9 +32,9 @@ def places(spec: LabSpec) -> str:
 
 def exporter(spec: LabSpec, ports: Mapping[str, Any]) -> str:
     """Return the exporter's configuration. ``ports`` is the content of the daemon's ``ports.json``."""
-    groups = {n.place: _resources(n, i, spec, ports) for i, n in enumerate(spec.nodes, start=1)}
-    for uplink in spec.uplinks:
-        groups[uplink.place] = {switch: _ethernet_port(switch, port) for switch, port in uplink.ends}
+    groups = {n.node.place: _resources(n, i, spec, ports) for i, n in enumerate(spec.nodes, start=1)}
+    for uplink in spec.lab.uplinks.values():
+        groups[uplink.place] = {end.switch: _ethernet_port(end) for end in uplink.ports}
     text = yaml.safe_dump(groups)
     # The exporter first reads the file as a Jinja template. Names from a lab file must not be run as code there.
     return re.sub(r"\{(?=[{%#])", "{{ '{' }}", text)
@@ -44,36 +45,36 @@ def environment(
 ) -> dict[str, str]:
     """Return the ``LG_*`` variables by which the lab file's ``!template`` entries find this lab."""
     variables = {"LG_COORDINATOR": coordinator, "LG_KEYFILE": keyfile, "LG_CONSOLE_PASSWORD": password}
-    for switch in spec.switches:
+    for switch in spec.lab.switches.values():
         name = re.sub(r"[^A-Z0-9]", "_", switch.name.upper())
-        scheme = "snmp://" if switch.management == "snmp" else "ssh://root@"
+        scheme = "snmp://" if way_to_manage(switch) == "snmp" else "ssh://root@"
         variables[f"LG_SWITCH_{name}"] = f"{scheme}127.0.0.1:{ports['switches'][switch.name]}"
-    if any(switch.management == "snmp" for switch in spec.switches):
+    if any(way_to_manage(switch) == "snmp" for switch in spec.lab.switches.values()):
         variables |= access.environment
     return variables
 
 
-def _resources(node: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, Any]) -> dict[str, Any]:
+def _resources(own_spec: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, Any]) -> dict[str, Any]:
+    node = own_spec.node
     own = ports["nodes"][node.name]
     return {
-        "NetworkPowerPort": _outlet(node, index, spec, ports),
+        "NetworkPowerPort": _outlet(own_spec, index, spec, ports),
         "NetworkSerialPort": {"host": "127.0.0.1", "port": own["console"], "protocol": "raw"},
         "NetworkService": {"address": "127.0.0.1", "port": own["ssh"], "username": node.user},
-        **{i.name: _ethernet_port(i.switch, i.port) for i in node.interfaces},
+        **{i.name: _ethernet_port(i.port) for i in node.interfaces},
     }
 
 
-def _ethernet_port(switch: str, port: str) -> dict[str, str]:
-    return {"cls": "EthernetPort", "switch": switch, "interface": port}
+def _ethernet_port(port: PortRef) -> dict[str, str]:
+    return {"cls": "EthernetPort", "switch": port.switch, "interface": port.port}
 
 
 def _outlet(node: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, Any]) -> dict[str, Any]:
     pdu = f"http://127.0.0.1:{ports['pdu']}"
-    match node.outlet:
-        case "poe_mib":
-            (switch,) = (s for s in spec.switches if s.name == node.feed.switch)
-            number = switch.ports.index(node.feed.port) + 1
-            return {"model": "poe_mib", "host": ports["poe"][switch.name], "index": number}
-        case "shelly_gen2":
-            return {"model": "shelly_gen2", "host": pdu, "index": index}
-    return {"model": "rest", "host": f"{pdu}/relay/{{index}}/value", "index": index}
+    if node.node.outlet == POE:
+        switch = spec.lab.switches[node.feed.port.switch]
+        number = switch.ports.index(node.feed.port.port) + 1
+        return {"model": POE, "host": ports["poe"][switch.name], "index": number}
+    if node.node.outlet == SHELLY:
+        return {"model": SHELLY, "host": pdu, "index": index}
+    return {"model": REST, "host": f"{pdu}/relay/{{index}}/value", "index": index}

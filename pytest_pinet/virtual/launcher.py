@@ -174,7 +174,7 @@ def _start_clean(lab: Lab, runtime: Runtime, image: str | None, keep: bool) -> N
     root = as_root()
     spec = spec_of(lab)
     check_kernel(spec, root)
-    scale = measured_scale(lab, spec.fastest_bps, root) if spec.scale is None else Scale(spec.scale)
+    scale = measured_scale(lab, spec.fastest_bps, root) if lab.scale is None else Scale(lab.scale)
     if _has_machines(lab):
         # The image is missing here if the lab still ran when the caller checked.
         spec = replace(spec, image=image or _image(lab))
@@ -191,7 +191,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     """Start all three processes at once. Each waits only for what it needs from the others."""
     deadline = time.monotonic() + UP_TIMEOUT_S
     # Whether the lab outlives its last user: True after `pinet lab up`, False after a start by pytest.
-    state: dict[str, Any] = {"processes": {}, "complete": False, "keep": keep}
+    state: dict[str, Any] = {"processes": {}, "complete": False, "keep": keep, "image": spec.image}
 
     def spawn(name: str, argv: list[str], directory: Path) -> subprocess.Popen[bytes]:
         process = _spawn(runtime, name, argv, directory)
@@ -214,7 +214,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     runtime.write_private(runtime.keys / "console_password.hash", password_hash(console))
     access = SnmpAccess.make()
     runtime.write_private(runtime.snmp_access, json.dumps(vars(access)))
-    runtime.write_json("spec.json", replace(spec, scale=scale.share).to_json())
+    replace(spec, lab=replace(spec.lab, scale=scale.share)).write(runtime.spec)
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = spawn("daemon", [*root, *module], Path("/"))
     ports = wait(lambda: runtime.read_json("ports.json"), "the daemon to bind its ports", daemon)
@@ -234,7 +234,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     log = runtime.log("exporter")
     wait(lambda: "creating poll task" in log.read_text() or None, "labgrid's exporter to be ready", exporter)
     state |= {
-        "lab": spec.name,
+        "lab": spec.lab.name,
         "digest": spec.digest,
         "scale": vars(scale),
         "complete": True,
@@ -304,9 +304,8 @@ def _clean(runtime: Runtime, keep_files: bool = False) -> None:
     left += end(wait_gone([ProcessId(**value) for value in machines.get("processes", [])], 2.0), 1.0)
     for child in _CHILDREN:
         child.poll()
-    image = (runtime.read_json("spec.json") or {}).get("image")
-    if image:
-        shutil.rmtree(runtime.cards(image), ignore_errors=True)
+    if state.get("image"):
+        shutil.rmtree(runtime.cards(state["image"]), ignore_errors=True)
     if left:
         raise LabError(
             f"these processes of the virtual lab did not end: {', '.join(str(p.pid) for p in left)}",

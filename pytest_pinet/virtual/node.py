@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
@@ -25,23 +26,44 @@ _log = logging.getLogger("pinet-daemon")
 THROTTLING = ("under-voltage", "capped", "throttled", "hot")
 
 
-class VirtualNode:
-    """A virtual board. Settings do not survive a power-on, which uses a new network namespace. ``card`` survives."""
+@dataclass(frozen=True)
+class Folders:
+    """The folders of a board: the files of its boot, its card, and the keys of the lab."""
 
-    def __init__(self, spec: NodeSpec, directory: Path, card: Path, keys: Path, console: Console, relay: Relay) -> None:
-        self.changed: Callable[[], None] = lambda: None  # called after processes were started
-        # Whether its processes get real-time priority, from the next boot on.
-        self.hurried = False
-        self.spec = spec
+    boot: Path
+    card: Path
+    keys: Path
+
+
+class VirtualNode:
+    """A virtual board. Settings do not survive a power-on, which uses a new network namespace. Its card survives.
+
+    ``started`` is called after processes were started. ``hurried``: its processes get real-time priority.
+    """
+
+    def __init__(
+        self,
+        spec: NodeSpec,
+        folders: Folders,
+        console: Console,
+        started: Callable[[], None],
+        hurried: bool = False,
+    ) -> None:
+        self.spec = spec.node
+        self.way = spec.management
+        self.feed = spec.feed
         self.console = console
-        self.relay = relay
+        self.relay = Relay()
         self.cables: Sequence[Cable] = ()
         self.namespace = NetNamespace()
-        self._directory = directory
-        self._insert_card(card)
-        self._card = card
-        self._keys = keys
-        self._boot_settings = BootSettings(spec.clock_mhz)
+        self._built = spec
+        self._started = started
+        self._hurried = hurried
+        self._directory = folders.boot
+        self._insert_card(folders.card)
+        self._card = folders.card
+        self._keys = folders.keys
+        self._boot_settings = BootSettings(self.spec.board.clock_mhz)
         self.container: MachineProcess | None = None
         self.on = False
         self.frozen = False
@@ -56,6 +78,14 @@ class VirtualNode:
         # From the next boot on, the kernel panics before it starts init.
         self.panics_at_boot = False
         self._lock = asyncio.Lock()
+
+    def plug(self, cables: Sequence[Cable]) -> None:
+        """Plug the cables into the NICs, before the first power-on."""
+        self.cables = cables
+
+    def cable_of(self, device: str) -> Cable:
+        """Return the cable in a NIC of this board."""
+        return next(cable for cable in self.cables if cable.spec.device == device)
 
     async def power_on(self) -> None:
         """Switch the power on. Returns when the board boots. Raises LabError."""
@@ -73,8 +103,7 @@ class VirtualNode:
             dark = str(error)
         before = [cable.shape for cable in self.cables]
         for cable, shape in zip(self.cables, before, strict=True):
-            cable.boot = self._boot_settings
-            await cable.move_to(fresh)
+            await cable.move_to(fresh, self._boot_settings)
             await cable.queue_node_side()
             await cable.attach_bus()
             if cable.shape != shape:
@@ -95,7 +124,7 @@ class VirtualNode:
             if not self.frozen or self.panics_at_boot:
                 self.panicked = True
                 self.console.say(boot_files.boot_log_early(self.spec, self._boot_settings))
-                self._say(kernel_lines.panic_at_boot(self.spec.title))
+                self._say(kernel_lines.panic_at_boot(self.spec.board.title))
         else:
             await self._boot()
 
@@ -155,7 +184,7 @@ class VirtualNode:
         async with self._lock:
             if not self.on:
                 raise LabError(f"{self.spec.name} is switched off, so its kernel cannot panic")
-            self._say(kernel_lines.panic_in_traffic(self.spec.title))
+            self._say(kernel_lines.panic_in_traffic(self.spec.board.title))
             self.panicked = True
             await self._silence(True)
 
@@ -190,11 +219,10 @@ class VirtualNode:
 
     async def _silence(self, silent: bool) -> None:
         """Stop all processes, links, ssh and the console, or continue all of them."""
-        self.console.muted = silent
+        self.console.mute(silent)
         self.relay.freeze(silent)
         for cable in self.cables:
-            cable.silent = silent
-            await cable.filter()
+            await cable.silence(silent)
         if self.container is not None:
             if silent:
                 self.container.freeze()
@@ -202,10 +230,10 @@ class VirtualNode:
                 self.container.thaw()
 
     def _insert_card(self, card: Path) -> None:
-        write_card(card, self.spec.board)
+        write_card(card, self.spec.board.name)
 
     def _read_card(self, tryboot: bool) -> BootSettings:
-        return read_card(self._card, self.spec.board, self.spec.clock_mhz, tryboot)
+        return read_card(self._card, self.spec.board.name, self.spec.board.clock_mhz, tryboot)
 
     def _watch_links(self) -> None:
         """Adapt the shaping of the cables when the board changes an MTU."""
@@ -220,27 +248,25 @@ class VirtualNode:
 
     def _open_ssh(self) -> None:
         """Lead ssh to the board: by a way of its own, or through the switch and a NIC under test."""
-        way = self.spec.management
-        if way is None:
+        if self.way is None:
             self.relay.connect_to(self.namespace)
-            return
-        (cable,) = (one for one in self.cables if one.spec.device == way.device)
-        self.relay.connect_to(cable.switch.namespace, way.host)
+        else:
+            self.relay.connect_to(self.cable_of(self.way.device).switch.namespace, self.way.host)
 
     async def _boot(self) -> None:
         self._throttled = self.throttled | self.throttled << _SINCE_BOOT
-        files = (self._directory, self.spec, self._keys, self._boot_settings, self._throttled)
+        files = (self._directory, self._built, self._keys, self._boot_settings, self._throttled)
         await asyncio.to_thread(boot_files.write_node, *files)
         devices = " ".join(cable.spec.device for cable in self.cables)
-        if (way := self.spec.management) is not None:
-            await ip(self.namespace, [f"address add {way.address} dev {way.device}"])
+        if self.way is not None:
+            await ip(self.namespace, [f"address add {self.way.address} dev {self.way.device}"])
         terminal = self.console.attach()
         environment = {"ROLE": "node", "DEVICES": devices, "CARD": str(self._card)}
         self.container = await Container.start(
-            self.spec.name, self.namespace, self._directory, environment, terminal, self.hurried
+            self.spec.name, self.namespace, self._directory, environment, terminal, self._hurried
         )
         self._open_ssh()
-        self.changed()
+        self._started()
         self._watcher = asyncio.get_running_loop().create_task(self._watch(self.container))
 
     async def _watch(self, machine: MachineProcess) -> None:

@@ -68,7 +68,11 @@ class VirtualPortCounters:
         self._shown: dict[str, Counted] = {}
         self._shown_at = float("-inf")
         self._exchanging: set[str] = set()
-        self.stale_s = 0.0
+        self._stale_s = 0.0
+
+    def delay(self, stale_s: float) -> None:
+        """Show counters that are up to this old."""
+        self._stale_s = stale_s
 
     @contextmanager
     def exchanging(self, port: str) -> Iterator[None]:
@@ -83,7 +87,7 @@ class VirtualPortCounters:
     def read(
         self, links: Mapping[str, LinkInfo], queues: tuple[Mapping[int, QueueInfo], Mapping[int, QueueInfo]]
     ) -> Mapping[str, Counted]:
-        """Return the counters by port, at most ``stale_s`` old. A port's next device starts from its present values."""
+        """Return the counters by port, as old as ``delay`` allows. The next device of a port starts from its values."""
         damaged = self._damaged()
         for name, link in links.items():
             if name in self._exchanging:
@@ -92,7 +96,7 @@ class VirtualPortCounters:
             last = self._last.get(name, raw if name in self._total else _Raw())
             self._last[name], self._total[name] = raw, self._total.get(name, _Raw()).grown(last, raw)
         now = self._clock()
-        if now - self._shown_at >= self.stale_s:
+        if now - self._shown_at >= self._stale_s:
             self._shown = {name: total.counted for name, total in self._total.items()}
             self._shown_at = now
         # Bridges can come and go while stale counters are shown.

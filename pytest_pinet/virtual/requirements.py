@@ -80,12 +80,11 @@ def check_kernel(spec: LabSpec, root: Sequence[str]) -> None:
     ``root`` is the command prefix that runs a command as root.
     """
     needed: dict[str, str] = {}
-    for node in spec.nodes:
-        for interface in node.interfaces:
-            shapes = [interface.model.usual, *(shape for _, shape in interface.model.variants)]
-            for name, feature in FEATURES.items():
-                if name not in needed and any(map(feature.is_needed, shapes)):
-                    needed[name] = f"{node.name}:{interface.name} (link model {shapes[0].model})"
+    for nic in (nic for node in spec.nodes for nic in node.interfaces):
+        shapes = [nic.model.usual, *(shape for _, shape in nic.model.variants)]
+        for name, feature in FEATURES.items():
+            if name not in needed and any(map(feature.is_needed, shapes)):
+                needed[name] = f"{nic.interface} (link model {shapes[0].model})"
     missing = _missing([*needed], root) if needed else []
     if missing:
         who = "; ".join(f"{name} for {needed[name]}" for name in missing)

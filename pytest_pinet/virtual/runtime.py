@@ -45,6 +45,11 @@ class Runtime:
         return self.path / "control.sock"
 
     @property
+    def spec(self) -> Path:
+        """The `LabSpec` for the daemon."""
+        return self.path / "spec.pickle"
+
+    @property
     def keys(self) -> Path:
         """The folder of the lab's secrets, in the files below."""
         return self.path / "keys"

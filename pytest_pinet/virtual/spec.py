@@ -1,4 +1,4 @@
-"""The specification of a lab for the daemon, as plain values in a JSON file.
+"""The specification of a lab for the daemon: the lab of the lab file, and what its launcher adds.
 
 The daemon knows neither lab files nor the catalogue. The process that starts the lab resolves both into these values.
 """
@@ -6,39 +6,35 @@ The daemon knows neither lab files nor the catalogue. The process that starts th
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass
+import pickle
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import CLOCKS, MACHINES, ROOT, Interface, Lab, Node
+from pytest_pinet.model.lab import MACHINES, ONBOARD, ROOT, Interface, Lab, Node, Switch
 from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 
-# Kinds of power outlets, by labgrid's names. The first is the default.
-OUTLETS = ("rest", "shelly_gen2", "poe_mib")
+# The kinds of power outlets, by labgrid's names.
+REST, SHELLY, POE = "rest", "shelly_gen2", "poe_mib"
 _PCIE = (Bus.PCIE2X1, Bus.PCIE3X1)
 
 
 @dataclass(frozen=True)
 class InterfaceSpec:
-    """A NIC: name in the lab file, device, address, cable and link model.
+    """A NIC, its address, its link model, and its place on the bus, which a board in a namespace reports."""
 
-    ``pcie`` means a card in a slot. ``bus_info`` is the NIC's place on the bus, which a board in a namespace reports.
-    """
-
-    name: str
-    device: str
+    interface: Interface
     mac: str
-    switch: str
-    port: str
-    speed_mbps: int
     model: LinkModel
-    driver: str = ""
-    pcie: bool = False
-    bus_info: str = ""
+    bus_info: str
+
+    @property
+    def is_card(self) -> bool:
+        """Whether this is a card in a PCIe slot."""
+        return self.interface.bus in _PCIE
 
 
 @dataclass(frozen=True)
@@ -61,117 +57,80 @@ class ManagementSpec:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A board. ``title`` is its name in the boot log, ``model`` that in its device tree, if it has one.
+    """A board and its NICs. The node has the launcher's outlet, machine and user if the lab file names none.
 
-    ``outlet`` is the kind of its power outlet.
-
-    ``clock_mhz`` is the default clock of its processor. ``machine`` is what runs the board: a ``namespace`` of the
-    host, or the name of a QEMU machine. ``clock`` is the kind of time in that machine. ``user`` is its account.
     ``management`` is set if ssh comes in by a NIC under test; else the board has a way of its own.
-    ``manager`` is what configures the NICs in a QEMU machine.
     """
 
-    name: str
-    place: str
-    board: str
-    title: str
+    node: Node
     interfaces: tuple[InterfaceSpec, ...]
-    outlet: str
-    clock_mhz: int
-    machine: str = MACHINES[0]
-    clock: str = CLOCKS[0]
-    model: str = ""
-    user: str = ROOT
     management: ManagementSpec | None = None
-    manager: str | None = None
 
     @property
-    def feed(self) -> InterfaceSpec:
+    def feed(self) -> Interface:
         """The NIC that powers the board, if its power comes over Ethernet."""
-        return next((i for i in self.interfaces if i.name == "onboard"), self.interfaces[0])
-
-
-@dataclass(frozen=True)
-class SwitchSpec:
-    """A switch and all its ports, also free ones. ``management`` is the way to manage it: ``snmp`` or ``ssh``."""
-
-    name: str
-    ports: tuple[str, ...]
-    management: str
-
-
-@dataclass(frozen=True)
-class UplinkSpec:
-    """A cable between two switches. Each of the two ``ends`` is a switch and a port."""
-
-    name: str
-    place: str
-    ends: tuple[tuple[str, str], tuple[str, str]]
-    speed_mbps: int
+        return next((one for one in self.node.interfaces if one.name == ONBOARD), self.node.interfaces[0])
 
 
 @dataclass(frozen=True)
 class LabSpec:
-    """A whole lab. ``scale`` is the share of the full rate at which its links run (None: not measured yet).
+    """A whole lab. The scale of ``lab`` is the share of the full rate at which its links run (None: not measured yet).
 
     ``image`` is the card image for emulated boards, made by the process that starts the lab.
     """
 
-    name: str
+    lab: Lab
     nodes: tuple[NodeSpec, ...]
-    switches: tuple[SwitchSpec, ...]
-    uplinks: tuple[UplinkSpec, ...] = ()
-    scale: float | None = 1.0
     image: str | None = None
 
     @classmethod
-    def from_json(cls, data: object) -> LabSpec:
-        """The reverse of ``to_json``. Raises ValueError for other data."""
-        # Only the daemon needs pydantic here.
-        from pydantic import TypeAdapter
+    def read(cls, file: Path) -> LabSpec:
+        """The reverse of ``write``."""
+        spec = pickle.loads(file.read_bytes())
+        assert isinstance(spec, cls)
+        return spec
 
-        return TypeAdapter(cls).validate_python(data)
-
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
+    def write(self, file: Path) -> None:
+        """Write the specification for the daemon, in a folder that only the user of the lab and root can write to."""
+        file.write_bytes(pickle.dumps(self))
 
     @property
     def fastest_bps(self) -> float:
         """The layer 2 rate of the fastest possible flow between two NICs on one switch."""
         rates: dict[str, list[float]] = {}
         for node in self.nodes:
-            for interface in node.interfaces:
-                shape = interface.model.shape(BootSettings(node.clock_mhz))
-                rates.setdefault(interface.switch, []).append(max(shape.tx_bps, shape.rx_bps))
+            for nic in node.interfaces:
+                shape = nic.model.shape(BootSettings(node.node.board.clock_mhz))
+                rates.setdefault(nic.interface.port.switch, []).append(max(shape.tx_bps, shape.rx_bps))
         return max((sorted(known)[-2] for known in rates.values() if len(known) > 1), default=0.0)
 
     @property
     def digest(self) -> str:
-        """A hash of the specification, without the image."""
-        hashed = {**self.to_json(), "image": None}
-        return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
+        """A hash of all that the daemon builds. Lines and waiting times of the lab file have no part in it."""
+        built = (
+            self.lab.name,
+            [replace(spec, node=replace(spec.node, target="", boot_timeout_s=0.0)) for spec in self.nodes],
+            [(switch.name, switch.backend, switch.ports) for switch in self.lab.switches.values()],
+            self.lab.uplinks,
+            self.lab.scale,
+        )
+        return hashlib.sha256(repr(built).encode()).hexdigest()[:16]
+
+
+def way_to_manage(switch: Switch) -> str:
+    """Return how the launcher lets a switch be managed: ``snmp`` or ``ssh``."""
+    return "snmp" if switch.backend == "snmp" else "ssh"
 
 
 def spec_of(lab: Lab) -> LabSpec:
     """Return the specification of a lab. Raises LabError for a bad device name, ConfigError for a bad outlet."""
     nodes = tuple(_node(node, lab) for node in lab.nodes.values())
-    switches = tuple(
-        SwitchSpec(switch.name, tuple(switch.ports), "snmp" if switch.backend == "snmp" else "ssh")
-        for switch in lab.switches.values()
-    )
-    for switch in switches:
+    for switch in lab.switches.values():
         for port in switch.ports:
             _check_device(port, f"port {port!r} of switch {switch.name}", lab.file)
-    uplinks = tuple(
-        UplinkSpec(
-            uplink.name,
-            uplink.place,
-            ((uplink.ports[0].switch, uplink.ports[0].port), (uplink.ports[1].switch, uplink.ports[1].port)),
-            uplink.speed_mbps,
-        )
-        for uplink in lab.uplinks.values()
-    )
-    return LabSpec(lab.name, nodes, switches, uplinks, lab.scale)
+    # The daemon needs no limits.
+    own = {spec.node.name: spec.node for spec in nodes}
+    return LabSpec(Lab(lab.name, lab.file, own, lab.switches, uplinks=lab.uplinks, scale=lab.scale), nodes)
 
 
 def mac_address(node: str, device: str) -> str:
@@ -181,29 +140,18 @@ def mac_address(node: str, device: str) -> str:
 
 
 def _node(node: Node, lab: Lab) -> NodeSpec:
-    outlet = node.outlet or OUTLETS[0]
-    if outlet not in OUTLETS:
-        raise ConfigError(unknown("outlet", outlet, OUTLETS, f"node {node.name}"), node.where)
-    spec = NodeSpec(
-        node.name,
-        node.place,
-        node.board.name,
-        node.board.title,
-        tuple(_interface(node, interface) for interface in node.interfaces),
-        outlet,
-        node.board.clock_mhz,
-        node.machine or MACHINES[0],
-        node.clock,
-        node.board.model or node.board.title,
-        node.user or ROOT,
-        _management(node, lab),
-        node.manager,
+    completed = replace(
+        node,
+        board=replace(node.board, model=node.board.model or node.board.title),
+        outlet=node.outlet or REST,
+        machine=node.machine or MACHINES[0],
+        user=node.user or ROOT,
     )
-    if outlet == "poe_mib" and (switch := lab.switches[spec.feed.switch]).backend != "snmp":
+    spec = NodeSpec(completed, tuple(_interface(node, one) for one in node.interfaces), _management(node, lab))
+    if completed.outlet == POE and (switch := lab.switches[spec.feed.port.switch]).backend != "snmp":
         raise ConfigError(
-            f"the virtual lab switches node {node.name} (outlet poe_mib) by SNMP on port "
-            f"{switch.name}/{spec.feed.port}, but switch {switch.name} has backend {switch.backend}; "
-            "set backend snmp, or remove the outlet",
+            f"the virtual lab switches node {node.name} (outlet poe_mib) by SNMP on port {spec.feed.port}, "
+            f"but switch {switch.name} has backend {switch.backend}; set backend snmp, or remove the outlet",
             node.where,
         )
     return spec
@@ -229,21 +177,13 @@ def _management(node: Node, lab: Lab) -> ManagementSpec | None:
 def _interface(node: Node, interface: Interface) -> InterfaceSpec:
     _check_device(interface.device, f"device {interface.device!r} of {interface}", str(interface.where))
     return InterfaceSpec(
-        name=interface.name,
-        device=interface.device,
-        mac=interface.mac or mac_address(interface.node, interface.device),
-        switch=interface.port.switch,
-        port=interface.port.port,
-        speed_mbps=interface.speed_mbps,
+        interface,
+        interface.mac or mac_address(interface.node, interface.device),
         # An emulated board has no shaper: a shaper would limit it in real time, not in the time of its own clock.
-        model=(
-            model_of(node.board.name, interface.nic.name, interface.speed_mbps, interface.port.switch)
-            if not node.is_emulated
-            else UNSHAPED
-        ),
-        driver=interface.nic.driver,
-        pcie=interface.bus in _PCIE,
-        bus_info=interface.bus_info or _bus_info(node, interface),
+        UNSHAPED
+        if node.is_emulated
+        else model_of(node.board.name, interface.nic.name, interface.speed_mbps, interface.port.switch),
+        interface.bus_info or _bus_info(node, interface),
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
+from pytest_pinet.model.lab import Switch
 from pytest_pinet.virtual import boot_files
 from pytest_pinet.virtual.agentx import SubAgent
 from pytest_pinet.virtual.container import Container
@@ -16,9 +17,10 @@ from pytest_pinet.virtual.credentials import SnmpAccess
 from pytest_pinet.virtual.firmware import BRIDGE, SwitchFaults, SwitchFirmware
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
 from pytest_pinet.virtual.netlink import Netlink
+from pytest_pinet.virtual.pdu import Outlet
 from pytest_pinet.virtual.relay import SSH_PORT, Relay
 from pytest_pinet.virtual.shaping import arbiter, count_arrivals, from_port
-from pytest_pinet.virtual.spec import SwitchSpec
+from pytest_pinet.virtual.spec import way_to_manage
 from pytest_pinet.virtual.switch_objects import SwitchObjects
 from pytest_pinet.virtual.tagged import TaggedHost
 from pytest_pinet.virtual.udp_relay import UdpRelay
@@ -37,7 +39,7 @@ class VirtualSwitch:
 
     def __init__(
         self,
-        spec: SwitchSpec,
+        spec: Switch,
         directory: Path,
         management: Relay | UdpRelay,
         drawer: NetNamespace,
@@ -67,6 +69,11 @@ class VirtualSwitch:
     def relays(self) -> list[Relay | UdpRelay]:
         """All ways to the management."""
         return [self.management] if self.poe_relay is None else [self.management, self.poe_relay]
+
+    def power(self, outlets: Mapping[str, Outlet], relay: UdpRelay) -> None:
+        """Let the ports power these nodes. ``relay`` is the way to the agent for the client that switches them."""
+        self.firmware.power(outlets)
+        self.poe_relay = relay
 
     async def build(self, cabled: dict[str, str]) -> None:
         """Create the bridge and all ports. ``cabled`` holds the ``ip`` words of the far ends by port."""
@@ -98,7 +105,7 @@ class VirtualSwitch:
 
     async def boot(self, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess) -> None:
         """Start the management, on loopback. Raises LabError if it does not come up."""
-        self.firmware.speeds_mbps = speeds_mbps
+        self.firmware.negotiate(speeds_mbps)
         boot_files.write_switch(self._directory, self.spec, keys, speeds_mbps, access)
         log = self._directory.with_suffix(".log")
         log.touch()
@@ -106,11 +113,11 @@ class VirtualSwitch:
             "ROLE": "switch",
             "DEVICES": "",
             "PORTS": ",".join(self.spec.ports),
-            "MANAGEMENT": self.spec.management,
+            "MANAGEMENT": way_to_manage(self.spec),
             "AGENTX_PORT": str(boot_files.AGENTX_PORT),
         }
         self.container = await Container.start(self.spec.name, self.namespace, self._directory, environment, str(log))
-        snmp = self.spec.management == "snmp"
+        snmp = way_to_manage(self.spec) == "snmp"
         deadline = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         while (sock := await self._connected(boot_files.AGENTX_PORT if snmp else SSH_PORT)) is None:
             if not self.container.running or asyncio.get_running_loop().time() > deadline:
@@ -139,12 +146,8 @@ class VirtualSwitch:
     def set_faults(self, faults: SwitchFaults) -> None:
         """Apply ``faults`` to the management. Forwarding is not changed."""
         self.firmware.set_faults(faults)
-        if isinstance(self.management, UdpRelay):
-            self.management.dead = faults.dead
-        else:
-            self.management.freeze(faults.dead)
-        if self.poe_relay is not None:
-            self.poe_relay.dead = faults.dead
+        for relay in self.relays:
+            relay.freeze(faults.dead)
 
     def _damaged(self) -> dict[str, int]:
         return {port: count() for port, count in self.broken_frames.items()}
@@ -180,7 +183,7 @@ class VirtualSwitch:
 
     async def negotiated(self, port: str, speed_mbps: int) -> None:
         """Set the PHY speed of a port, while another cable is plugged in."""
-        self.firmware.speeds_mbps = {**self.firmware.speeds_mbps, port: speed_mbps}
+        self.firmware.negotiate({port: speed_mbps})
         if self.container is not None:
             await self.container.command(["sh", "-c", f"echo {speed_mbps} > /run/pinet/phy/{port}/speed"])
 

@@ -38,7 +38,7 @@ def poe_socket(owner: str) -> socket.socket:
 class UdpRelay:
     """Forward datagrams of the user ``owner`` and of root to the agent, and the answers back. Ignore other users.
 
-    ``source`` is the address that the agent sees. A ``dead`` relay drops everything.
+    ``source`` is the address that the agent sees. A frozen relay drops everything.
     """
 
     def __init__(self, owner: int, sock: socket.socket | None = None, source: str = "127.0.0.1") -> None:
@@ -47,7 +47,7 @@ class UdpRelay:
         self._source = source
         self._namespace: NetNamespace | None = None
         self._clients: OrderedDict[_Address, socket.socket] = OrderedDict()
-        self.dead = False
+        self._frozen = False
 
     @property
     def address(self) -> _Address:
@@ -68,6 +68,10 @@ class UdpRelay:
         while self._clients:
             self._drop_oldest()
 
+    def freeze(self, frozen: bool) -> None:
+        """Drop everything, or continue."""
+        self._frozen = frozen
+
     def _drop_oldest(self) -> None:
         _, far = self._clients.popitem(last=False)
         asyncio.get_running_loop().remove_reader(far)
@@ -77,7 +81,7 @@ class UdpRelay:
         with suppress(OSError):
             data, client = self._socket.recvfrom(_LARGEST)
             users = udp_uids(client)
-            if self.dead or self._namespace is None or not users or not users <= {self._owner, 0}:
+            if self._frozen or self._namespace is None or not users or not users <= {self._owner, 0}:
                 return
             if client not in self._clients:
                 self._clients[client] = self._connected(self._namespace, client)
@@ -98,5 +102,5 @@ class UdpRelay:
         # The agent does not listen while the switch boots, and a client may be gone. Both lose the datagram.
         with suppress(OSError):
             data = far.recv(_LARGEST)
-            if not self.dead:
+            if not self._frozen:
                 self._socket.sendto(data, client)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.ab.exact_machines import QemuMachines
-from pytest_pinet.ab.exact_series import ExactSeries
+from pytest_pinet.ab.exact_series import ExactSeries, QemuMachines
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
 from pytest_pinet.exact.lab_boards import exact_boards

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from benchmarks.verdicts.harder_links import ALL
-from benchmarks.verdicts.rivals import Ending
+from benchmarks.verdicts.ours import Ending
 from benchmarks.verdicts.store import GATES, as_cell, as_turns, result
 from benchmarks.verdicts.trials import STALL, Cell
 from pytest_pinet.judge.difference import Relation

@@ -17,7 +17,7 @@ from threading import Thread
 
 import pytest
 
-from pytest_pinet.init import lab_file, new_file
+from pytest_pinet.init import lab_file
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.model.record.run import RunRecord
@@ -105,7 +105,7 @@ def with_two_kernels(folder: Path) -> Iterator[Mapping[str, str]]:
         trees = {"dtbs/broadcom/bcm2711-rpi-4-b.dtb": made.device_tree()}
         made.write(folder / name, {"Image": made.image(release, vermagic=vermagic), **modules, **trees})
     desk = plan([machine("pi4b")], machine("pc", None), Wishes(), Answers(is_terminal=False), direct)
-    new_file.write(str(folder / "desk.yaml"), lab_file.desk_text(desk, "desk.yaml"))
+    lab_file.write(str(folder / "desk.yaml"), lab_file.desk_text(desk, "desk.yaml"))
     yield {}
 
 

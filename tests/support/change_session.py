@@ -208,20 +208,20 @@ class StandInLab:
         yield Link(combination, ends, tuple(UP for _ in ends), {})
 
     def take(self, series: TurnSeries, link: Link, boot: MadeBoot) -> None:
-        plan, side = self.plan, boot.side
+        plan, side, number = self.plan, boot.side, boot.turn.number
         self.plan.log.append(f"measure {link.id} {series.traffic.direction} {side}")
-        error = plan.traffic(side, boot.number)
+        error = plan.traffic(side, number)
         if error is not None:
             raise error
-        effect = plan.effects.setdefault(boot.number, plan.random.gauss(0, plan.boot_noise))
+        effect = plan.effects.setdefault(number, plan.random.gauss(0, plan.boot_noise))
         ratio = plan.ratio.get(link.combination.nic, 1.0) if side is Side.B else 1.0
         rates = [A_BPS * ratio * (1 + effect + plan.random.gauss(0, plan.noise)) for _ in range(series.connections)]
         connections = tuple(one_connection(rate, link, series.traffic) for rate in rates)
         settings = {
             "dut": {"end": str(link.ends[0].endpoint), "tcp-segmentation-offload": "on" if ratio == 1 else "off"},
-            "peer": {"end": str(link.ends[1].endpoint), "generic-receive-offload": plan.peer_gro(boot.number)},
+            "peer": {"end": str(link.ends[1].endpoint), "generic-receive-offload": plan.peer_gro(number)},
         }
-        series.add(Turn(side, boot.number, boot.started_s, link, connections, (), settings))
+        series.add(Turn(side, number, boot.turn.started_s, link, connections, (), settings))
 
 
 def side_of(deployment: StandInDeployment) -> Side:

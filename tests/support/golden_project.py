@@ -194,7 +194,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.ab import boots, build_measuring, records
+from pytest_pinet.ab import boots, build_run, records
 from pytest_pinet.evidence import other_work
 
 # Programs of the machine that runs the tests and of its nodes differ from run to run, and are read only if two readings
@@ -202,9 +202,11 @@ from pytest_pinet.evidence import other_work
 other_work._read_here = lambda: None
 other_work.LEAST_WINDOW_S = float("inf")
 # One connection in each boot, however long a busy machine takes to boot a board.
-build_measuring.connections_per_boot = lambda *_: 1
+build_run.connections_per_boot = lambda *_: 1
 # A boot every ten seconds, because the times of the boots are part of the judgement: drift is removed by them.
-boots.MadeBoot = lambda node, number, side, _, made=boots.MadeBoot: made(node, number, side, 10.0 * number)
+boots.MadeBoot = lambda node, turn, build, made=boots.MadeBoot: made(
+    node, turn.replace(started_s=10.0 * turn.number), build
+)
 
 # No traffic crosses the links: what their counters show are a few packets of the kernels themselves, at any moment.
 records._costs_of_end = lambda *_: {{}}

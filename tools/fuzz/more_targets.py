@@ -108,9 +108,10 @@ ALLURE = json.dumps({
     "labels": [{"name": "figure", "value": "pi4b:onboard/pair/tcp-P1-tx"}, {"name": "suite", "value": "x"}],
 }).encode()  # fmt: skip
 MEMORY = json.dumps({"c1": ["pi4b:onboard/pair/tcp-P1-tx"], "c2": []}).encode()
-SWITCH_JOURNAL = json.dumps({
-    "host": "runner", "boot": "x", "labs": {"/lab.yaml": {"sw1": {"p1": {"admin_up": True, "vlan": 3}, "p2": {}}}},
-}).encode()  # fmt: skip
+PROCESS = {"host": "runner", "boot": "x", "machine": "ffff", "pid": 999999, "start": 1}
+SWITCH_JOURNAL = json.dumps(
+    {"lab": "/lab.yaml", "switches": {"sw1": {"p1": {"state": {"admin_up": True, "vlan": 3}, **PROCESS}}}}
+).encode()
 REPLAYED = b"done # mtu of pi4b-1:usb: \nfailed # governor of pi4b-1: sh: 1: cannot create x: Permission denied\n"
 RESULTS = b'{"test": "t.py::a[x]", "seconds": 5.1, "traffic_seconds": 3.0}\n{"test": "t.py::b", "seconds": 1}\n'
 
@@ -222,11 +223,10 @@ def _of_family(name: str) -> Target:
 def _switch_journal(data: bytes) -> None:
     folder = SCRATCH / "journal"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    # Of a dead process on this machine, and of a process on another one.
-    for machine in ("0", "ffff"):
-        (folder / f"999999-1-{machine}.json").write_bytes(data)
     journal = Journal("/lab.yaml", folder)
+    journal.record("sw1", {"p1": PortState(vlan=3)})
+    (page,) = folder.glob("*.json")
+    page.write_bytes(data)
     journal.left_behind()
     journal.original("sw1", "p1")
     journal.forget("sw1", ["p1"])

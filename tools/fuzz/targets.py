@@ -13,11 +13,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 
-from pytest_pinet.builds.artefacts import read_artefacts
+from pytest_pinet.builds.archives import Unreadable, deb_files, tar_files
+from pytest_pinet.builds.foreign import read_artefacts
 from pytest_pinet.builds.image import Loader, read_image
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.module import read_module
-from pytest_pinet.builds.packed import Unreadable, deb_files, tar_files
 from pytest_pinet.config import labfile
 from pytest_pinet.config.acknowledged import read_acknowledged
 from pytest_pinet.config.baselines import read_baselines

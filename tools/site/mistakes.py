@@ -64,7 +64,7 @@ MISTAKES = (
     Group(
         "Builds of TuxMake and KernelCI, and downloads",
         ERRORS,
-        ("builds/artefacts.py", "builds/foreign.py", "builds/remote.py"),
+        ("builds/foreign.py", "builds/remote.py"),
         "The folder or the address lacks files that its `metadata.json` names, the build failed there, or it cannot be "
         "downloaded.",
         "Look into the log of the build. [Kernel builds](../how-to/kernel-builds.md) says what is read.",

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.errors import LabError
 from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.execution.shell import as_root, own_lines, reason

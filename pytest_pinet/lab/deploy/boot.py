@@ -19,7 +19,7 @@ from pytest_pinet.builds.device_trees import TreeProof
 from pytest_pinet.builds.image import bootable
 from pytest_pinet.builds.initramfs import archive, early_firmware
 from pytest_pinet.builds.matching import require_processor, runs_on
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import LONGEST_CMDLINE
 from pytest_pinet.errors import LabError, SshError
 from pytest_pinet.lab.deploy.board import (

@@ -12,11 +12,10 @@ from pathlib import PurePosixPath
 
 from pydantic import TypeAdapter
 
-from pytest_pinet.builds.built_in import built_in_parameters
 from pytest_pinet.builds.cache import read_once
 from pytest_pinet.builds.device_trees import FirmwareEdits, TreeProof, compare_device_trees
-from pytest_pinet.builds.image import read_image
-from pytest_pinet.builds.snapshot import BuildSnapshot
+from pytest_pinet.builds.image import built_in_parameters, read_image
+from pytest_pinet.builds.tree import BuildSnapshot
 from pytest_pinet.builds.validate import has_parameter, no_parameter
 from pytest_pinet.errors import ConfigError, LabError, SshError
 from pytest_pinet.execution.shell import Shell, as_root, reason

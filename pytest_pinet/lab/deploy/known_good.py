@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+from pytest_pinet.builds.archives import Unreadable
 from pytest_pinet.builds.config_txt import (
     AUTOBOOT,
     CMDLINE,
@@ -24,7 +25,6 @@ from pytest_pinet.builds.config_txt import (
     with_includes,
 )
 from pytest_pinet.builds.image import Loader
-from pytest_pinet.builds.packed import Unreadable
 from pytest_pinet.lab.deploy.board import Refused
 from pytest_pinet.lab.deploy.card import OURS, BootReport, Card
 from pytest_pinet.model.build import MARKER, Build, BuildFileRole, KernelId
@@ -391,8 +391,7 @@ def cmdline_text(known: KnownGood, build: Build, tuned: BootLines = NO_LINES) ->
     """Return the known-good build's command line, with this build's additions, the boot settings, and its mark."""
     words = first_line(known.cmdline).split()
     firmware = [f"firmware_class.path={firmware_folder(build)}"] if build.of(BuildFileRole.FIRMWARE) else []
-    options = [f"{module}.{parameter}={value}" for module, parameter, value in build.options]
-    more = [PANIC_WORD, *build.cmdline, *options, *firmware, *tuned.cmdline, f"{MARKER}={build.key}"]
+    more = [PANIC_WORD, *build.cmdline, *build.option_words, *firmware, *tuned.cmdline, f"{MARKER}={build.key}"]
     return " ".join([*words, *(word for word in more if word not in words)]) + "\n"
 
 

@@ -14,8 +14,14 @@ from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.cache import sha256_of
 from pytest_pinet.builds.module import name_of
-from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree, size_of
-from pytest_pinet.builds.tree import matching_modules, required_modules, with_dependencies
+from pytest_pinet.builds.tree import (
+    BuildSnapshot,
+    matching_modules,
+    of_tree,
+    required_modules,
+    size_of,
+    with_dependencies,
+)
 from pytest_pinet.evidence.build import marked, split_marked
 from pytest_pinet.evidence.nfs_root import NFS_ROOT
 from pytest_pinet.execution.shell import Shell

@@ -254,8 +254,7 @@ class ManagedSwitch:
             home = self._settable(self._original(port, state))
             missing = {key: getattr(home, key) for key in keys if getattr(known, key) is None}
             fresh[port] = replace(known, **missing)
-        self._journal.record(self.name, fresh)
-        self._found.update(fresh)
+        self._found.update(self._journal.record(self.name, fresh))
 
     def _set(self, port: str, wanted: PortState, undo: UndoStack | None) -> None:
         before = self.state(port)

@@ -1,11 +1,14 @@
 """The records of builds A (known-good) and B (under test), and of two states A and B, measured alternately.
 
-Rates are bit/s, durations seconds, times ISO 8601 in UTC, changes are fractions (-0.05: 5 % slower).
+Rates are bit/s, durations seconds, times ISO 8601 in UTC, changes are fractions (-0.05: 5 % slower). Instructions of
+exact boards are counted for each packet (for requests: for each answer).
 """
 
 from __future__ import annotations
 
+from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.diagnosis import Suspect
+from pytest_pinet.model.exact import FunctionChange
 from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -20,24 +23,6 @@ class BuildFileRecord(Record):
     name: str
     sha256: str
     size: int
-
-
-class BuildSourceRecord(Record):
-    """Where the kernel of a build comes from; empty texts are not known.
-
-    ``made_by`` is the tool, ``place`` its folder or URL, ``tree`` the URL of the git repository, ``commit`` the whole
-    hash, ``describe`` the output of ``git describe``. ``config`` is the kernel's configuration, a file in the run
-    folder.
-    """
-
-    made_by: str
-    place: str
-    tree: str
-    branch: str
-    commit: str
-    describe: str
-    compiler: str
-    config: str
 
 
 class BuildRecord(SparseRecord):
@@ -58,7 +43,7 @@ class BuildRecord(SparseRecord):
     rps: Rare[str] = None
     irq: Rare[str] = None
     features: Rare[tuple[str, ...]] = None
-    source: Rare[BuildSourceRecord] = None
+    source: Rare[BuildSource] = None
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -242,3 +227,50 @@ class ComparisonRecord(Record):
     seconds: float
     builds: dict[str, dict[str, str | None]]
     traffic_seconds: float
+
+
+class ExactSideRecord(Record):
+    """One build: packets, virtual time, and all instructions for each packet (null: not counted).
+
+    ``variation`` is the number of the meaningless change of the boot that has these values; 0 is none.
+    """
+
+    variation: int
+    packets: int
+    virtual_ns: int
+    packets_per_second: float
+    instructions: float | None
+
+
+class ExactChangeRecord(Record):
+    """One window of an exact board. Each value repeats to the last digit on every machine with this QEMU.
+
+    ``unit`` is ``packet`` or ``answer``. ``modules`` are the modules that the build changes; an empty name is the
+    kernel image. ``limit`` is the limit on the sum of all instructions in words; ``shift`` is the part of their change
+    that every other binary has, too, and which is not judged. ``functions`` are the functions that changed most, the
+    most telling first. ``more`` is the number of all others that changed, ``more_change`` their sum. ``no_functions``
+    is the reason why functions were not counted; empty if they were.
+    """
+
+    nic: str
+    device: str
+    machine: str
+    qemu: str
+    processors: int
+    unit: str
+    octets: int
+    a: ExactSideRecord
+    b: ExactSideRecord
+    modules: tuple[str, ...]
+    limit: str
+    shift: float
+    functions: tuple[FunctionChange, ...]
+    more: int
+    more_change: float
+    no_functions: str
+
+    @property
+    def change_of_sum(self) -> float | None:
+        """The change of all instructions for each packet; None if they were not counted."""
+        before, after = self.a.instructions, self.b.instructions
+        return None if before is None or after is None else after - before

@@ -8,10 +8,9 @@ from pydantic import Field
 
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.base import Beside, Later, Rare, Record, SparseRecord
-from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, RanRecord
+from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, ExactChangeRecord, RanRecord
 from pytest_pinet.model.record.direction import DirectionRecord, FlowRecord
 from pytest_pinet.model.record.evidence import EvidenceRecord, LimitedByRecord
-from pytest_pinet.model.record.exact_change import ExactChangeRecord
 from pytest_pinet.model.record.traffic import HttpRecord, KselftestRecord, LadderRecord, PingRecord, WindowRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict

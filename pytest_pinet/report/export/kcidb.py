@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import moment
-from pytest_pinet.model.record.change import BuildSourceRecord
+from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.export.cases import Case, cases_of, plain_name, required, settings_of
@@ -99,7 +99,7 @@ def _source(run: RunRecord, given: Mapping[str, str], origin: str) -> tuple[dict
     return _known(checkout), _known(build)
 
 
-def _with_source(given: Mapping[str, str], source: BuildSourceRecord | None) -> dict[str, str]:
+def _with_source(given: Mapping[str, str], source: BuildSource | None) -> dict[str, str]:
     """Fill the settings that were not given from what TuxMake or KernelCI recorded about the build."""
     named = ("commit", "tree", "branch", "describe", "compiler")
     known = {name: getattr(source, name) if source is not None else "" for name in named}

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
+from pytest_pinet.builds.archives import deb_data, unpacked
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.packed import deb_data, unpacked
 from pytest_pinet.emulated import image, prepare
 from pytest_pinet.emulated.rootfs import SYSTEMD
 from pytest_pinet.lab.access import LabAccess

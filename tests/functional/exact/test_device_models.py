@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.evidence.fdt import cells, read_device_tree
-from pytest_pinet.exact import compile as compiling
 from pytest_pinet.exact import device_models
+from pytest_pinet.exact import qemu as compiling
 from pytest_pinet.exact.board import ExactBoard
 from pytest_pinet.exact.device_models import model_for
 from pytest_pinet.exact.lab_boards import exact_boards

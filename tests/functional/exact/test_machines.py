@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_pinet.builds.archives import unpacked
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.packed import unpacked
 from pytest_pinet.errors import BuildError, CapabilityError, LabError
 from pytest_pinet.exact import store
 from pytest_pinet.exact.board import NICS, ExactBoard

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.ab import boots, build_measuring
+from pytest_pinet.ab import boots, build_run
 from pytest_pinet.evidence import other_work
 from tests.support import golden_project, replay_tool
 from tests.support.gate_project import GateLab, Project
@@ -41,7 +41,7 @@ IN_PROCESS = (*PLUGINS, "-p", "no:labgrid", "-Wignore:Module already imported")
 REPLACED = (
     (other_work, "_read_here"),
     (other_work, "LEAST_WINDOW_S"),
-    (build_measuring, "connections_per_boot"),
+    (build_run, "connections_per_boot"),
     (boots, "MadeBoot"),
 )
 REPO = Path(__file__).parents[3]

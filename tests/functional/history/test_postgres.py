@@ -16,12 +16,12 @@ from pytest_pinet.doctor import memory
 from pytest_pinet.doctor.finding import Status
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history import courses
+from pytest_pinet.history.boards import standing
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import lines_of
 from pytest_pinet.history.points import OutOfService, Suspicion, Trend
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
-from pytest_pinet.history.suspicions import standing
 from tests.support.console_blocks import blocks_of
 from tests.support.gate_records import gated_run
 from tests.support.history_records import FIGURE, day, kept, write_at_once

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -120,10 +119,7 @@ def test_a_port_that_a_live_run_took_over_is_not_restored(bench: Bench) -> None:
         assert runner.stdout.readline() == "wired\n"
         wired = bench.vlans(["p12"])
         # A port without a cable has no lease. Only the journal shows its owner.
-        assert bench.restore().output.splitlines() == [
-            f"not restored: port p12 of switch sw1, because process {runner.pid} on {socket.gethostname()} uses it",
-            "restored port p4 of switch sw1: VLAN 1",
-        ]
+        assert bench.restore().output == "restored port p4 of switch sw1: VLAN 1\n"
         assert bench.vlans(["p4", "p12"]) == {"p4": home["p4"], **wired}
         assert wired["p12"] != home["p12"]
     finally:

@@ -228,7 +228,7 @@ def test_a_failed_restore_is_reported_and_stays_in_the_journal(bench: LinuxBench
         "could not undo the wiring of p1 and p2 on switch sw: switch sw accepted a change, but 0.2 s later "
     )
     (page,) = bench.folder.glob("journal/*.json")
-    assert json.loads(page.read_text())["labs"][bench.lab_file]["sw"].keys() == {"p1", "p2"}
+    assert json.loads(page.read_text())["switches"]["sw"].keys() == {"p1", "p2"}
 
 
 def test_single_settings_are_read_back_and_undone(bench: LinuxBench) -> None:

@@ -46,7 +46,7 @@ def test_each_lab_has_its_own_password_that_only_its_user_can_read(bench: Bench,
     finally:
         launcher().down(other)
     assert (bench.runtime.keys / "console_password").read_text() == own
-    holding = [file for file in bench.runtime.path.rglob("*") if file.is_file() and own in file.read_text()]
+    holding = [file for file in bench.runtime.path.rglob("*") if file.is_file() and own.encode() in file.read_bytes()]
     assert {file.name for file in holding} == {"console_password", "state.json"}
     assert {file.stat().st_mode & 0o777 for file in holding} == {0o600}
     assert bench.runtime.path.stat().st_mode & 0o777 == 0o700

@@ -86,7 +86,7 @@ def test_the_environment_has_the_address_and_secrets_of_the_switch(bench: Bench)
     holding = [
         f
         for f in bench.runtime.path.rglob("*")
-        if f.is_file() and bench.environment["LG_SNMP_PRIV_KEY"] in f.read_text()
+        if f.is_file() and bench.environment["LG_SNMP_PRIV_KEY"].encode() in f.read_bytes()
     ]
     assert {file.name for file in holding} == {"snmp.json", "snmpd.conf", "state.json"}
     assert {file.stat().st_mode & 0o777 for file in holding} == {0o600}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.ab import exact_machines
-from pytest_pinet.ab.exact_machines import QemuMachines
+from pytest_pinet.ab import exact_series
+from pytest_pinet.ab.exact_series import QemuMachines
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.exact import measure
@@ -47,7 +47,7 @@ def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Boots:
     monkeypatch.setattr(measure, "model_for", lambda *_: None)
     monkeypatch.setattr(measure, "boot", boot)
     monkeypatch.setattr(measure, "boot_twice", twice)
-    monkeypatch.setattr(exact_machines, "stock_build", lambda _: load_build(str(stock)))
+    monkeypatch.setattr(exact_series, "stock_build", lambda _: load_build(str(stock)))
     return made
 
 

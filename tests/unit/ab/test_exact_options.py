@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.ab.exact_options import for_exact_boards
-from pytest_pinet.ab.options import STOCK, ABOptions
+from pytest_pinet.ab.options import STOCK, ABOptions, for_exact_boards
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, KernelId, ModuleId
 

@@ -17,6 +17,7 @@ from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
+from pytest_pinet.model.record.change import TurnRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.traffic.iperf3 import Iperf3
 from tests.support.link_stand_in import TX, flow, link, one_connection
@@ -58,7 +59,9 @@ class Measured:
         """Measure one turn in which ssh had this share of the traffic."""
         self._patch.setattr(Traffic, "share", share)
         self._patch.setattr(Traffic, "payload", payload)
-        self.series.take(self._context, MadeBoot("one", len(self.series.turns) + 1, side, 0.0))
+        number = len(self.series.turns) + 1
+        turn = TurnRecord(number=number, side=str(side), started_s=0.0, seconds=0.0, running={}, trouble="")
+        self.series.take(self._context, MadeBoot("one", turn))
 
     def notes(self) -> list[str]:
         options = SimpleNamespace(name=str, build=lambda side: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pytest_pinet.ab.build_measuring import AlternatingMeasuring
+from pytest_pinet.ab.build_run import AlternatingMeasuring
 
 
 def test_values_of_all_shards_count() -> None:

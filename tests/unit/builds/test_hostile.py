@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds import listing, packed
+from pytest_pinet.builds import archives, listing
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
 from tests.support import build_files as made
@@ -221,13 +221,13 @@ def zeros(size: int) -> bytes:
 
 @pytest.mark.parametrize("line", ["kernel: b.gz", "modules: b.ko.gz"])
 def test_bombs(tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "MAX_BYTES", 2**24)
+    monkeypatch.setattr(archives, "MAX_BYTES", 2**24)
     (tmp_path / line.rpartition(" ")[2]).write_bytes(zeros(2**25))
     assert refused(tmp_path, f"{line}\n").endswith("it has more than 16 MiB unpacked")
 
 
 def test_an_archive_of_large_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(archives, "MAX_BYTES", 2**20)
     (tmp_path / "b.tar.gz").write_bytes(gzip.compress(made.tar({"lib/x": bytes(2**21)})))
     assert refused(tmp_path, "kernel: Image\nmodules: b.tar.gz\n").endswith(
         "its files are too large (at most 1 MiB each)"
@@ -259,9 +259,9 @@ def test_broken_packages(tmp_path: Path, broken: Callable[[bytes], bytes]) -> No
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
 def test_all_streams_that_follow_each_other_are_unpacked(pack: Callable[[bytes], bytes]) -> None:
-    assert packed.unpacked(pack(b"a") + pack(b"b")) == b"ab"
-    with pytest.raises(packed.Unreadable, match="truncated"):
-        packed.unpacked(pack(b"a")[:-5])
+    assert archives.unpacked(pack(b"a") + pack(b"b")) == b"ab"
+    with pytest.raises(archives.Unreadable, match="truncated"):
+        archives.unpacked(pack(b"a")[:-5])
 
 
 @contextmanager

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds.loaded_part import loaded_part
-from pytest_pinet.builds.module import read_module
-from pytest_pinet.builds.packed import Unreadable
+from pytest_pinet.builds.archives import Unreadable
+from pytest_pinet.builds.module import loaded_part, read_module
 from pytest_pinet.evidence import elf
 from tests.support.build_files import module
 

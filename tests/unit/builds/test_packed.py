@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_pinet.builds.packed import Unreadable, _zstd_command, tar_files
+from pytest_pinet.builds.archives import Unreadable, _zstd_command, tar_files
 from tests.support import build_files as made
 
 FILES = {"a": b"1" * 20_000, "lib/b": b"2"}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.builds import archives, packed
+from pytest_pinet.builds import archives
 from pytest_pinet.builds.initramfs import archive
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
@@ -576,6 +576,6 @@ def test_archives_in_archives_have_an_end(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(archives, "MAX_FILES", 3)
     (tmp_path / "y.tar").write_bytes(made.tar({f"{number}": b"" for number in range(4)}))
     assert "it has more than 3 files" in refused(tmp_path / "y.tar")
-    monkeypatch.setattr(packed, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(archives, "MAX_BYTES", 2**20)
     (tmp_path / "z.zip").write_bytes(zipped({"z.tar": gzip.compress(made.tar({"lib/x": bytes(2**21)}))}))
     assert "its files are too large" in refused(tmp_path / "z.zip")

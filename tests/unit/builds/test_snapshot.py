@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.snapshot import BuildSnapshot, of_tree
+from pytest_pinet.builds.tree import BuildSnapshot, of_tree
 from pytest_pinet.errors import ChangedBuildError
 from pytest_pinet.model.build import Build, BuildFileRole
 from tests.support import build_files as made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pytest_pinet.cli import run as run_command
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.results_file import read_run
-from pytest_pinet.model.record.change import BuildSourceRecord
+from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.report.run_folder import write_json
 from tests.support.change_records import change_run, compared
@@ -59,7 +60,7 @@ def test_two_shards_become_one_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_configurations_of_the_kernels_are_kept_and_linked(capsys: pytest.CaptureFixture[str]) -> None:
     names = shards(-0.03, "slower")
-    source = BuildSourceRecord(
+    source = BuildSource(
         made_by="", place="/srv/out", tree="", branch="", commit="", describe="", compiler="", config=""
     )
     for name in names:
@@ -67,7 +68,7 @@ def test_the_configurations_of_the_kernels_are_kept_and_linked(capsys: pytest.Ca
         record = read_run(path)
         assert record.change is not None
         sides = {
-            side: build.replace(source=source.replace(config=f"build-{side.upper()}.config"))
+            side: build.replace(source=replace(source, config=f"build-{side.upper()}.config"))
             for side, build in (("a", record.change.a), ("b", record.change.b))
         }
         write_json(path, record.replace(change=record.change.replace(**sides)))

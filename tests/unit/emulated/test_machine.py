@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,10 +21,9 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.launcher import launcher
-from pytest_pinet.virtual.link_models import UNSHAPED
 from pytest_pinet.virtual.requirements import packages_of
 from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.spec import InterfaceSpec, LabSpec, spec_of
+from pytest_pinet.virtual.spec import InterfaceSpec, spec_of
 from tests.support.build_files import image
 
 EMULATED = Path(__file__).parents[3] / "lab" / "emulated.yaml"
@@ -38,7 +37,9 @@ def changed(tmp_path: Path, old: str, new: str) -> Lab:
 
 
 def nic(driver: str, mac: str, speed_mbps: int) -> InterfaceSpec:
-    return InterfaceSpec("nic", "eth0", mac, "sw", "p1", speed_mbps, UNSHAPED, driver)
+    one = spec_of(load(EMULATED)).nodes[0].interfaces[0]
+    chip = replace(one.interface.nic, driver=driver)
+    return replace(one, mac=mac, interface=replace(one.interface, nic=chip, speed_mbps=speed_mbps))
 
 
 def qemu(*nics: InterfaceSpec, virtual_clock: bool = True) -> str:
@@ -63,7 +64,7 @@ def test_a_network_manager_is_for_all_boards_of_the_lab_a_card_with_systemd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = changed(tmp_path, "clock: virtual\n      boot_timeout: 120 s", "manager: dhcpcd")
-    assert [node.manager for node in spec_of(lab).nodes] == [None, None, "dhcpcd", None]
+    assert [spec.node.manager for spec in spec_of(lab).nodes] == [None, None, "dhcpcd", None]
     chosen = []
     monkeypatch.setattr("pytest_pinet.emulated.prepare.card_image", lambda _, system: chosen.append(system))
     monkeypatch.setattr("pytest_pinet.emulated.prepare.check_commands", lambda: None)
@@ -87,22 +88,15 @@ def test_every_board_is_measured_against_a_peer_with_a_wall_clock() -> None:
 
 
 def test_the_spec_for_the_daemon_is_complete() -> None:
-    spec = spec_of(load(EMULATED))
-    assert LabSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
-    board, *_, peer = spec.nodes
-    assert (board.machine, board.clock, [i.driver for i in board.interfaces]) == (
-        "virt",
-        "virtual",
-        ["e1000e", "virtio_net"],
-    )
+    board, *_, peer = spec_of(load(EMULATED)).nodes
+    drivers = [one.interface.nic.driver for one in board.interfaces]
+    assert (board.node.machine, board.node.clock, drivers) == ("virt", "virtual", ["e1000e", "virtio_net"])
     # Emulated links have no shaper. The peer's link is a wire.
     assert board.interfaces[0].model.shape(BootSettings(0)).tx_bps > 9e10
     assert peer.interfaces[0].model.shape(BootSettings(0)).tx_bps < 1e10
 
 
 def test_a_new_card_image_does_not_change_the_digest() -> None:
-    from dataclasses import replace
-
     spec = spec_of(load(EMULATED))
     assert replace(spec, image="/somewhere/card.img").digest == spec.digest
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from pytest_pinet.errors import BuildError, LabError
-from pytest_pinet.exact import boot, console, room
+from pytest_pinet.exact import boot, room
 from pytest_pinet.exact.events import Events
 from pytest_pinet.exact.lab_boards import exact_boards
 from pytest_pinet.exact.payload import KernelImage, Payload
@@ -80,7 +80,7 @@ def test_the_line_of_a_failure_is_read_whole_though_it_comes_in_parts() -> None:
 
 
 def test_of_a_guest_that_prints_without_end_the_last_lines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "KEPT", 100_000)
+    monkeypatch.setattr(boot, "KEPT", 100_000)
     text, end = run("yes 'the same message again' | head -c 2000000; echo; echo the last line", cpu_s=600.0)
     assert end == 0
     assert 100_000 <= len(text) <= 200_000 + 65536
@@ -88,7 +88,7 @@ def test_of_a_guest_that_prints_without_end_the_last_lines_are_kept(monkeypatch:
 
 
 def test_the_first_panic_is_kept_though_the_guest_prints_on_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "KEPT", 100_000)
+    monkeypatch.setattr(boot, "KEPT", 100_000)
     panic = "Kernel panic - not syncing: Fatal exception"
     begin = f"printf '[    0.5] {panic[:9]}'; sleep 0.1; printf '{panic[9:]}\\n[    0.6] {panic} in interrupt\\n'"
     text, end = run(f"{begin}; yes 'the same message again' | head -c 2000000", cpu_s=600.0)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.exact.newer_qemu import unpack_newer_qemu
-from pytest_pinet.exact.qemu import PROGRAM, qemu_at, unpacked_folder
+from pytest_pinet.exact.qemu import PROGRAM, qemu_at, unpack_newer_qemu, unpacked_folder
 from tests.support.apt_programs import LISTS, tool
 
 APT = f"""\

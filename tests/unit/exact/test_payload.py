@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.loaded_part import loaded_part
+from pytest_pinet.builds.module import loaded_part
 from pytest_pinet.errors import CapabilityError, ConfigError, UnfitBuildError
 from pytest_pinet.exact.board import ExactBoard, arguments
 from pytest_pinet.exact.kernel_config import NEEDED

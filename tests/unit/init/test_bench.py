@@ -14,7 +14,7 @@ from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.init import lab_file
 from pytest_pinet.init.answers import Answers
-from pytest_pinet.init.bench import BenchWishes, ask, parse_board, parse_coordinator
+from pytest_pinet.init.bench import Bench, ask, parse_board, parse_coordinator
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, POWERS
 from pytest_pinet.init.desk import Desk, Wishes, plan, runner_of_bench
 from pytest_pinet.init.hardware import FoundHardware
@@ -22,7 +22,7 @@ from pytest_pinet.matrix.inventory import select_combinations
 from tests.support.init_machines import direct, machine
 
 SILENT, YES = Answers(is_terminal=False), Answers(is_terminal=False, takes_defaults=True)
-FULL = BenchWishes(
+FULL = Bench(
     coordinator="bench.example.org:20408",
     boards={"pi4b-1": "pi4b", "pi5-1": "pi5"},
     power="outlet",
@@ -158,7 +158,7 @@ def test_wrong_values_of_options() -> None:
 
 
 def test_ports_of_an_unmanaged_switch_have_defaults(tmp_path: Path) -> None:
-    found = ask([], replace(FULL, backend=None, power=None, console=None, ports={}), YES)
+    found = ask([], replace(FULL, backend="", power="", console="", ports={}), YES)
 
     assert (found.power, found.console, found.backend, found.ports) == (
         "outlet",

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, LabError
-from pytest_pinet.init import lab_file, missing, new_file
+from pytest_pinet.init import lab_file, missing
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
 from pytest_pinet.init.login import Login
@@ -28,7 +28,7 @@ def lab(
 ) -> LabOfFile:
     """Return the lab of the file that is written for these machines. The file must fit what was found."""
     made = plan(machines, runner, Wishes(**wishes), answers, direct)  # type: ignore[arg-type]
-    found = new_file.write(str(folder / "desk.yaml"), lab_file.desk_text(made, "desk.yaml"))
+    found = lab_file.write(str(folder / "desk.yaml"), lab_file.desk_text(made, "desk.yaml"))
     for node in made.nodes:
         for interface in found.nodes[node.name].interfaces:
             assert identify(found.nodes[node.name], interface, node.machine.board)[1] == []
@@ -247,10 +247,10 @@ def test_an_existing_file_is_never_changed(tmp_path: Path) -> None:
     text = f"pinet: {{switches: {{s: {{backend: fixed, ports: [p]}}}}, nodes: {nodes}}}"
     for name in ("desk.yaml", "link.yaml"):
         with pytest.raises(ConfigError, match="exists already, and is not changed"):
-            new_file.check_free(str(tmp_path / name))
+            lab_file.check_free(str(tmp_path / name))
         with pytest.raises(ConfigError, match="exists already, and is not changed"):
-            new_file.write(str(tmp_path / name), text)
+            lab_file.write(str(tmp_path / name), text)
     assert file.read_text() == "mine"
     assert not (tmp_path / "nowhere.yaml").exists()
     with pytest.raises(ConfigError, match="there is no folder"):
-        new_file.check_free(str(tmp_path / "no" / "desk.yaml"))
+        lab_file.check_free(str(tmp_path / "no" / "desk.yaml"))

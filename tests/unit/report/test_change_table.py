@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from pytest_pinet.model.record.change import BuildRecord, BuildSourceRecord
+from pytest_pinet.model.build import BuildSource
+from pytest_pinet.model.record.change import BuildRecord
 from pytest_pinet.report.change_table import commit_url, kernel_words, source_lines
 
 COMMIT = "0e44d9fed54654d05b4c841b78fb077dac90c249"
 LINUS = "git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git"
-SOURCE = BuildSourceRecord(
+SOURCE = BuildSource(
     made_by="TuxMake",
     place="https://builds.example.org/27Ab/",
     tree=f"https://{LINUS}",
@@ -33,15 +36,15 @@ SOURCE = BuildSourceRecord(
     ],
 )
 def test_the_page_of_a_commit(tree: str, url: str) -> None:
-    assert commit_url(SOURCE.replace(tree=tree)) == url
-    assert commit_url(SOURCE.replace(tree=tree, commit="")) == ""
+    assert commit_url(replace(SOURCE, tree=tree)) == url
+    assert commit_url(replace(SOURCE, tree=tree, commit="")) == ""
 
 
 def test_the_short_name_of_a_kernel() -> None:
     assert kernel_words(None) == ""
     assert kernel_words(SOURCE) == "v6.12-rc7-3-g0e44d9fed546"
-    assert kernel_words(SOURCE.replace(describe="v6.12")) == "v6.12 (0e44d9fed546)"
-    assert kernel_words(SOURCE.replace(describe="")) == "commit 0e44d9fed546"
+    assert kernel_words(replace(SOURCE, describe="v6.12")) == "v6.12 (0e44d9fed546)"
+    assert kernel_words(replace(SOURCE, describe="")) == "commit 0e44d9fed546"
 
 
 def test_lines_with_their_links() -> None:
@@ -53,7 +56,7 @@ def test_lines_with_their_links() -> None:
         ("built by TuxMake with gcc 12: https://builds.example.org/27Ab/", "https://builds.example.org/27Ab/"),
         ("kernel configuration: build-B.config", "runs/1/build-B.config"),
     ]
-    assert source_lines(SOURCE.replace(place="/home/me/out"))[1][1] == ""
+    assert source_lines(replace(SOURCE, place="/home/me/out"))[1][1] == ""
 
 
 def test_a_build_without_a_source_has_no_key_for_it() -> None:

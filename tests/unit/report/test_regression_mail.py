@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -101,7 +102,7 @@ def test_no_mail_is_drafted_without_a_reason(run: RunRecord) -> None:
     assert head is not None
     assert head.b.source is not None
     pi = head.replace(b=head.b.replace(release="6.12.25-v8+"))
-    dirty = head.replace(b=head.b.replace(source=head.b.source.replace(describe="v6.12-3-g2222222-dirty")))
+    dirty = head.replace(b=head.b.replace(source=replace(head.b.source, describe="v6.12-3-g2222222-dirty")))
     for other, message in (
         (
             run.replace(figures="emulated"),

@@ -37,9 +37,10 @@ def test_a_tagged_vlan_is_a_network_of_its_own() -> None:
     assert peer.management is None
 
 
-def test_the_daemon_gets_the_same_specification() -> None:
+def test_the_daemon_gets_the_same_specification(tmp_path: Path) -> None:
     spec = spec_of(load(LABS / "single-port-emulated.yaml"))
-    assert LabSpec.from_json(spec.to_json()) == spec
+    spec.write(tmp_path / "spec")
+    assert LabSpec.read(tmp_path / "spec") == spec
 
 
 @pytest.mark.parametrize(

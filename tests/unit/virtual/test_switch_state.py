@@ -114,7 +114,7 @@ def test_the_old_counts_of_a_returning_device_are_ignored(seen: int, stale_s: fl
     now = [0.0]
     counters = VirtualPortCounters(lambda: now[0], lambda: NOTHING)
     before = counters.read(link(5000, 5_000_000), ({}, {7: QueueInfo(0, 5000, 0)}))["p1"].in_octets
-    counters.stale_s = stale_s
+    counters.delay(stale_s)
     packet = 66 + 10 * 1448
     with counters.exchanging("p1"):
         counters.read(link(0, 0), ({}, {7: QueueInfo(0, 0, 0)}))
@@ -130,7 +130,7 @@ def test_stale_counters_are_updated_after_their_time() -> None:
     now = [0.0]
     counters = VirtualPortCounters(lambda: now[0], lambda: NOTHING)
     assert counters.read(link(rx_bytes=1), ({}, {}))["p1"].in_octets == 1
-    counters.stale_s = 3.0
+    counters.delay(3.0)
     now[0] = 2.9
     assert counters.read(link(rx_bytes=2), ({}, {}))["p1"].in_octets == 1
     now[0] = 3.1

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_pinet.lab.labgrid.identity import machine, start_time
+from pytest_pinet.lab.labgrid.identity import start_time
 from pytest_pinet.lab.switch.journal import Journal, journal_folder
 from pytest_pinet.lab.switch.switchport import PortState
 
@@ -25,12 +26,17 @@ def pages(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.json"))
 
 
-def dead_page(folder: Path, lab: str, **ports: dict[str, object]) -> Path:
-    """Return the journal page of a dead process whose pid another process now has."""
-    page = folder / f"{os.getpid()}-1-{machine()}.json"
-    folder.mkdir(exist_ok=True)
-    page.write_text(json.dumps({"host": "here", "boot": "b", "labs": {lab: {"sw": ports}}}))
-    return page
+def left(journal: Journal, **ports: dict[str, object]) -> None:
+    """Record ports of switch ``sw`` as a process that died, and whose pid another process now has."""
+    journal.record("sw", {name: PortState(**state) for name, state in ports.items()})  # type: ignore[arg-type]
+    changed(journal, start=1)
+
+
+def changed(journal: Journal, ports: Sequence[str] = (), **process: object) -> None:
+    """Give these entries, or all entries of switch ``sw``, to another process."""
+    with journal._changed("sw") as entries:
+        for port in ports or list(entries):
+            entries[port] = entries[port].model_copy(update=process)
 
 
 def test_the_folder_follows_the_xdg_specification(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -45,15 +51,14 @@ def test_a_port_stays_in_the_journal_until_it_is_forgotten(tmp_path: Path, lab: 
     journal = Journal(lab, tmp_path / "j")
     journal.record("sw", {"p1": UP, "p2": PortState(poe=False)})
     (page,) = pages(tmp_path / "j")
-    assert page.name == f"{os.getpid()}-{start_time(os.getpid())}-{machine()}.json"
-    assert json.loads(page.read_text())["labs"] == {
-        lab: {
-            "sw": {
-                "p1": {"admin_up": True, "vlan": 1},
-                "p2": {"poe": False},
-            }
-        }
+    content = json.loads(page.read_text())
+    assert content["lab"] == lab
+    entries = content["switches"]["sw"]
+    assert {port: entry["state"] for port, entry in entries.items()} == {
+        "p1": {"admin_up": True, "vlan": 1},
+        "p2": {"poe": False},
     }
+    assert {(entry["pid"], entry["host"]) for entry in entries.values()} == {(os.getpid(), socket.gethostname())}
     assert journal.original("sw", "p1") == UP
     journal.forget("sw", ["p1"])
     assert journal.original("sw", "p1") is None
@@ -80,72 +85,56 @@ def test_the_same_file_by_another_path_is_the_same_lab(tmp_path: Path, lab: str)
 
 
 def test_ports_of_dead_processes_are_left_behind_and_ports_of_live_ones_are_not(tmp_path: Path, lab: str) -> None:
-    folder = tmp_path / "j"
-    dead_page(folder, lab, p1={"admin_up": False, "vlan": 5, "poe": None})
-    init = folder / f"1-{start_time(1)}-{machine()}.json"
-    init.write_text(json.dumps({"labs": {lab: {"sw": {"p2": {"vlan": 6}}}}}))
-    journal = Journal(lab, folder)
+    journal = Journal(lab, tmp_path / "j")
+    left(journal, p1={"admin_up": False, "vlan": 5}, p2={"vlan": 6})
+    changed(journal, ["p2"], pid=1, start=start_time(1))
     journal.record("sw", {"p3": UP})
     assert journal.left_behind() == ({"sw": {"p1": PortState(admin_up=False, vlan=5)}}, [])
     # The port's original state, regardless of who moved it.
     assert journal.original("sw", "p2") == PortState(vlan=6)
+    # It belongs to another process that lives.
+    journal.forget("sw", ["p2"])
+    assert journal.original("sw", "p2") == PortState(vlan=6)
 
 
-def test_a_port_that_a_live_process_took_over_is_not_left_behind(tmp_path: Path, lab: str) -> None:
-    folder = tmp_path / "j"
-    dead_page(folder, lab, p1={"vlan": 5}, p2={"vlan": 6}, p3={"vlan": 7}, p4={"vlan": 8})
-    init = folder / f"1-{start_time(1)}-{machine()}.json"
-    init.write_text(json.dumps({"host": "here", "labs": {lab: {"sw": {"p1": {"vlan": 5}}}}}))
-    unseen = folder / "77-1-00000000.json"
-    unseen.write_text(json.dumps({"host": "otherhost", "labs": {lab: {"sw": {"p2": {"vlan": 6}}}}}))
-    journal = Journal(lab, folder)
-    journal.record("sw", {"p3": UP})
-    left, sentences = journal.left_behind()
-    assert left == {"sw": {"p4": PortState(vlan=8)}}
-    assert sorted(sentences) == [
-        "not restored: port p1 of switch sw, because process 1 on here uses it",
-        f"not restored: port p3 of switch sw, because process {os.getpid()} on {socket.gethostname()} uses it",
-        "not restored: sw/p2, because this machine cannot tell whether process 77 on otherhost still uses it",
-    ]
+def test_a_process_that_changes_a_port_of_a_dead_one_takes_over_what_is_not_restored(tmp_path: Path, lab: str) -> None:
+    journal = Journal(lab, tmp_path / "j")
+    left(journal, p1={"vlan": 5, "poe": False}, p2={"vlan": 6})
+    taken = journal.record("sw", {"p1": UP})
+    assert taken == {"p1": PortState(admin_up=True, vlan=1, poe=False)}
+    assert journal.left_behind() == ({"sw": {"p2": PortState(vlan=6)}}, [])
+    journal.forget("sw", ["p1", "p2"])
+    assert pages(tmp_path / "j") == []
 
 
 def test_ports_of_a_process_on_another_machine_are_not_restored(tmp_path: Path, lab: str) -> None:
-    folder = tmp_path / "j"
-    page = dead_page(folder, lab, p1={"vlan": 5})
-    page.rename(folder / "77-1-00000000.json")
-    content = json.loads((folder / "77-1-00000000.json").read_text())
-    (folder / "77-1-00000000.json").write_text(json.dumps({**content, "host": "otherhost"}))
-    sentences = ["not restored: sw/p1, because this machine cannot tell whether process 77 on otherhost still uses it"]
-    assert Journal(lab, folder).left_behind() == ({}, sentences)
+    journal = Journal(lab, tmp_path / "j")
+    left(journal, p1={"vlan": 5})
+    changed(journal, pid=77, machine="00000000", host="otherhost")
+    why = "because this machine cannot tell whether process 77 on otherhost still uses it"
+    assert journal.left_behind() == ({}, [f"not restored: port p1 of switch sw, {why}"])
     # This machine before its last reboot.
-    (folder / "77-1-00000000.json").write_text(json.dumps({**content, "host": socket.gethostname()}))
-    assert Journal(lab, folder).left_behind() == ({"sw": {"p1": PortState(vlan=5)}}, [])
-
-
-def test_restoring_a_port_removes_it_from_the_journal_of_a_dead_process(tmp_path: Path, lab: str) -> None:
-    folder = tmp_path / "j"
-    page = dead_page(folder, lab, p1={"vlan": 5, "admin_up": True, "poe": False}, p2={"vlan": 6})
-    journal = Journal(lab, folder)
-    journal.record("sw", {"p1": PortState(admin_up=True, vlan=5)})
-    journal.forget("sw", ["p1"])
-    # We did not change its power, so we do not restore it.
-    assert journal.left_behind()[0] == {"sw": {"p1": PortState(poe=False), "p2": PortState(vlan=6)}}
-    journal.forget("sw", ["p1", "p2"])
-    assert not page.exists()
+    changed(journal, host=socket.gethostname(), boot="another")
+    assert journal.left_behind() == ({"sw": {"p1": PortState(vlan=5)}}, [])
 
 
 def test_a_broken_journal_file_is_ignored(tmp_path: Path, lab: str) -> None:
     folder = tmp_path / "j"
-    dead_page(folder, lab).write_text("{")
-    (folder / "notes.json").write_text("mine")
     journal = Journal(lab, folder)
+    left(journal, p1={"vlan": 5})
+    (page,) = pages(folder)
+    page.write_text("{")
+    (folder / "notes.json").write_text("mine")
     journal.record("sw", {"p1": UP})
     assert journal.original("sw", "p1") == UP
     assert journal.left_behind() == ({}, [])
 
 
-def test_a_broken_file_is_named_on_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "999999-1-0.json").write_text('{"host": {"a\\n::error::x": 1}}')
-    assert Journal("/lab.yaml", tmp_path).left_behind() == ({}, [])
-    assert "999999-1-0.json cannot be read, so its switch ports are not restored: '1 validation error" in caplog.text
+def test_a_broken_file_is_named_on_one_line(tmp_path: Path, lab: str, caplog: pytest.LogCaptureFixture) -> None:
+    journal = Journal(lab, tmp_path)
+    left(journal, p1={"vlan": 5})
+    (page,) = pages(tmp_path)
+    page.write_text('{"lab": {"a\\n::error::x": 1}}')
+    assert journal.left_behind() == ({}, [])
+    assert f"{page.name} cannot be read, so its switch ports are not restored: '1 validation error" in caplog.text
     assert {line.count("\n") for line in caplog.messages} == {0}

@@ -4,7 +4,7 @@ import pytest
 from kcidb_io import schema
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.record.change import BuildSourceRecord
+from pytest_pinet.model.build import BuildSource
 from pytest_pinet.report.export.kcidb import kcidb
 from tests.support.export_runs import ALTERNATED, EXACT, PLAIN, RUNS
 
@@ -62,7 +62,7 @@ def test_the_number_is_also_where_the_dashboard_shows_it() -> None:
 def test_the_commit_of_the_build_under_test_needs_no_setting() -> None:
     head = ALTERNATED.change
     assert head is not None
-    source = BuildSourceRecord(
+    source = BuildSource(
         made_by="TuxMake 1.45", place="build", tree=SOURCE["git_url"], branch="master", commit=COMMIT,
         describe="v6.12-1-g0e44d9f", compiler="aarch64-linux-gnu-gcc 12.2", config="config",
     )  # fmt: skip
