@@ -136,7 +136,7 @@ class Shell(Protocol):
 
 
 def ssh_options(*more: str) -> list[str]:
-    """Return the words of ssh for these options, and for those of each device of a lab.
+    """Return the options of ssh for each device of a lab, and these options, as words of a command line.
 
     ssh asks nothing. The host key is not compared, because a board has another one with each card.
     """
