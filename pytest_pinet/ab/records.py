@@ -13,7 +13,7 @@ from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
 from pytest_pinet.history.settings import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
+from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.interleaved import Side, level_bps
 from pytest_pinet.judge.measurement import figures
@@ -34,6 +34,7 @@ from pytest_pinet.model.record.change import (
 )
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import http_record, result_record
 from pytest_pinet.report.sentences import tuning_notes
 
@@ -121,7 +122,8 @@ def _against_a(series: TurnSeries, way: Direction, options: ABOptions) -> Agains
         Bitrate(a_bps),
         Bitrate(b_bps or a_bps),
         series.rules.tolerances[way],
-        VERDICTS_SO_FAR[found.result],
+        # While turns continue, an undecided comparison is not bad yet.
+        found.verdict if found.decided else Verdict.PASS,
         f"{names[1]} (B) against {names[0]} (A): {found.why}",
         found.why,
         found.interval,
@@ -173,9 +175,9 @@ def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, D
 
 def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]:
     """Return the differences between the builds that may explain a changed value; none if no value changed."""
-    results = {one.result for one in series.found.values()}
+    verdicts = {one.verdict for one in series.found.values()}
     turns_a, turns_b = series.of(Side.A), series.of(Side.B)
-    if not results & {Relation.SLOWER, Relation.FASTER} or not turns_a or not turns_b:
+    if not verdicts & {Verdict.FAIL, Verdict.IMPROVED} or not turns_a or not turns_b:
         return []
     found = of_settings(*([_chosen(turn) for turn in turns] for turns in (turns_a, turns_b)))
     causes = [

@@ -273,7 +273,7 @@ class _Judging:
             tuple(accepted.builds),
             found.change,
             found.interval,
-            str(found.result),
+            found.verdict,
             found.why,
         )
 

@@ -14,7 +14,7 @@ from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.baseline import Reference
-from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, level_bps, side
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
@@ -22,19 +22,12 @@ from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import SEVERITY, Verdict
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
 # The state of a connection, its start (seconds after that of the comparison), and the connection.
 _Run = tuple[Side, float, Connection]
-# The results of the candidate, the worst first. Of two directions the worse result counts.
-_SEVERITY = (
-    Relation.SLOWER,
-    Relation.INCONCLUSIVE,
-    Relation.GO_ON,
-    Relation.SAME,
-    Relation.FASTER,
-)
 
 
 @dataclass(frozen=True)
@@ -132,13 +125,11 @@ def compare(
             kept = [one for _, _, one in runs if not one.excluded]
             found = {way: _judged(kept, way, plan) for way in ways}
         refuse(traffic_runs.finish(traffic))
-    worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
-    result = found[worst].result
+    worst = min(found, key=lambda way: SEVERITY.index(found[way].verdict))
     return ComparisonRecord(
         id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
         a=states[0].name,
         b=states[1].name,
-        result=str(Relation.INCONCLUSIVE if result is Relation.GO_ON else result),
         why=f"{worst}: {found[worst].why}" if len(found) > 1 else found[worst].why,
         tolerance=plan.tolerance,
         error_rate=plan.error_rate,
@@ -158,11 +149,11 @@ def _judged(kept: Sequence[Connection], way: Direction, plan: ComparisonPlan) ->
 
 
 def _goes_on(found: Mapping[Direction, Difference], plan: ComparisonPlan) -> bool:
-    if any(one.result is Relation.SLOWER for one in found.values()):
+    if any(one.verdict is Verdict.FAIL for one in found.values()):
         # A slower direction decides; the other direction cannot change the result.
         return False
     pairs = min(one.count for one in found.values())
-    return pairs < plan.most_pairs and any(one.result is Relation.GO_ON for one in found.values())
+    return pairs < plan.most_pairs and not all(one.decided for one in found.values())
 
 
 def _side(way: Direction, found: Difference, runs: list[_Run]) -> SideRecord:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from pytest_pinet.history.settings import Settings, settings_differences
-from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_against_a
+from pytest_pinet.judge.difference import AgainstA, judge_against_a
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
@@ -79,7 +79,7 @@ def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:
         Bitrate(side.a_bps),
         Bitrate(side.b_bps),
         found.tolerance,
-        VERDICTS[Relation(side.result)],
+        side.verdict,
         f"{found.b} against {found.a}: {side.why}",
         side.why,
         None if low is None or high is None else (low, high),

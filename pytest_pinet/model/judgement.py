@@ -38,7 +38,7 @@ class BaselineDifference:
     builds: tuple[str, ...]
     difference: float | None
     interval: tuple[float, float] | None
-    change: str
+    verdict: Verdict
     text: str
 
 

@@ -209,7 +209,7 @@ def _ungated(results: Sequence[ResultRecord]) -> list[str]:
         f"{result.combination.id} {way} {direction.baseline.text}"
         for result in results
         for way, direction in result.directions.items()
-        if direction.baseline is not None and direction.baseline.change == "not gated"
+        if direction.baseline is not None and direction.baseline.verdict is Verdict.SKIPPED
     ]
 
 

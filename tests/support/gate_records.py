@@ -82,7 +82,7 @@ def _result(entry: ChangeEntryRecord, started: str) -> ResultRecord:
         change=entry.change,
         interval=(round(change - 0.002, 6), round(change + 0.002, 6)),
         between_turns=0.001,
-        result="slower",
+        verdict=entry.verdict,
         why="",
     )
     compared = ChangeRecord(

@@ -147,7 +147,6 @@ COMPARISON = ComparisonRecord(
     id="pi4b:onboard/pair/tcp-P1-tx",
     a="as it is",
     b="slower",
-    result="slower",
     why="",
     tolerance=0.03,
     pairs=4,

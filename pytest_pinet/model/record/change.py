@@ -100,9 +100,9 @@ class ChangedConnectionRecord(Record):
 class ChangedDirectionRecord(SparseRecord):
     """One direction in both builds. ``change`` is B over A minus one, without drift, with its ``interval``.
 
-    ``result`` is ``slower``, ``same``, ``faster``, ``inconclusive``, or ``go on`` while it is being measured.
-    ``between_turns`` is the relative standard deviation between turns. ``error`` is the smallest error rate of one
-    value at which the result is still ``slower`` or ``faster``; other results do not have it.
+    ``verdict`` is ``fail`` (B is slower), ``pass``, ``improved`` or ``inconclusive``. ``between_turns`` is the relative
+    standard deviation between turns. ``error`` is the smallest error rate of one value at which the verdict is still
+    ``fail`` or ``improved``; other verdicts do not have it.
     """
 
     a_bps: float
@@ -110,7 +110,7 @@ class ChangedDirectionRecord(SparseRecord):
     change: float | None
     interval: tuple[float, float] | None
     between_turns: float | None
-    result: str
+    verdict: Verdict
     why: str
     error: Rare[float] = None
 
@@ -202,12 +202,12 @@ class SideRecord(Record):
     b_bps: float
     change: float | None
     interval: tuple[float, float] | None
-    result: str
+    verdict: Verdict
     why: str
 
 
 class ComparisonRecord(Record):
-    """A whole comparison. ``result`` is that of its worst direction. ``runs`` has all connections in their order.
+    """A whole comparison. ``why`` is that of its worst direction. ``runs`` has all connections in their order.
 
     ``builds`` is the build of the device under test in each state (``A``, ``B``). ``error_rate`` is the accepted
     probability of a wrong result; runs of release 0.1 do not have this key and were judged at 0.01.
@@ -216,7 +216,6 @@ class ComparisonRecord(Record):
     id: str
     a: str
     b: str
-    result: str
     why: str
     tolerance: float
     error_rate: Later[float] = 0.01

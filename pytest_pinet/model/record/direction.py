@@ -51,7 +51,7 @@ class BaselineRecord(Record):
 
     ``runs`` is the number of runs behind the baseline; with too few runs it does not gate. ``difference`` is relative
     (-0.03: 3 % slower), ``interval`` its interval at the error rate; both are null if there are too few values.
-    ``change`` is ``slower``, ``faster``, ``same``, ``inconclusive`` or ``not gated``. ``text`` says all of this.
+    ``verdict`` is ``skipped`` if the baseline does not gate. ``text`` says all of this.
     """
 
     figure_bps: float
@@ -60,7 +60,7 @@ class BaselineRecord(Record):
     builds: tuple[str, ...]
     difference: float | None
     interval: tuple[float, float] | None
-    change: str
+    verdict: Verdict
     text: str
 
 

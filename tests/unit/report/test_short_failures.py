@@ -13,6 +13,7 @@ from pytest_pinet.model.diagnosis import Cause
 from pytest_pinet.model.record.direction import BaselineRecord
 from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
 from pytest_pinet.report.terminal import summary_table
 from tests.support.exact_records import records
@@ -63,7 +64,7 @@ BASELINE = BaselineRecord(
     builds=(),
     difference=-0.2,
     interval=(-0.21, -0.19),
-    change="slower",
+    verdict=Verdict.FAIL,
     text="20 % slower (19 to 21 %) than the baseline of 8 runs up to 2026-11-20; at most 2 % is accepted",
 )
 EACH: Mapping[str, str] = {

@@ -174,7 +174,7 @@ class TestTable:
     def test_the_change_against_the_baseline_and_the_spread_of_the_connections_have_columns(self) -> None:
         baseline = {
             "figure_bps": 941e6, "runs": 5, "date": "2026-11-01", "builds": (), "difference": -0.104,
-            "interval": (-0.11, -0.09), "change": "slower", "text": "10.4 % slower",
+            "interval": (-0.11, -0.09), "verdict": "fail", "text": "10.4 % slower",
         }  # fmt: skip
         seen = [
             {"fresh": "connection", "goodput_bps": bps, "seconds": 2.0, "excluded": "dropped" if bps < 1e8 else ""}
@@ -192,7 +192,7 @@ class TestTable:
     def test_all_columns_fit_beside_the_longest_verdict(self) -> None:
         baseline = {
             "figure_bps": 941e6, "runs": 5, "date": "2026-11-01", "builds": (), "difference": -0.104,
-            "interval": None, "change": "inconclusive", "text": "",
+            "interval": None, "verdict": "inconclusive", "text": "",
         }  # fmt: skip
         seen = [{"fresh": "connection", "goodput_bps": bps, "seconds": 2.0} for bps in (5.3e9, 2.34e9)]
         long = result(
