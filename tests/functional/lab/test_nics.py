@@ -125,7 +125,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(end_module, "JOURNAL", str(tmp_path / "undo"))
+    monkeypatch.setattr(end_module, "ARP_JOURNAL", str(tmp_path / "undo"))
     found = Bench(tmp_path)
     namespaces = [shell.namespace for shell in (found.switch, *found.shells.values())]
     for namespace in namespaces:
