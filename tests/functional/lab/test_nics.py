@@ -16,7 +16,7 @@ from typing import cast
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import InvalidMeasurement
+from pytest_pinet.errors import InvalidMeasurement, with_act
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import end as end_module
@@ -120,7 +120,8 @@ class Bench:
             self.connect(ways, name)
         assert self.undo.close() == []
         assert self.shells["pi"].run("ip addr").stdout == before
-        return re.sub(r"\s+", " ", caught.value.message.replace(f"{self.folder}/", ""))
+        text = with_act(caught.value.message, caught.value.act)
+        return re.sub(r"\s+", " ", text.replace(f"{self.folder}/", ""))
 
 
 @pytest.fixture
