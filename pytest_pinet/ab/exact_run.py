@@ -299,7 +299,7 @@ def _nics_of(session: pytest.Session) -> list[str]:
     """Return the NICs of all tests of exact gates that run."""
     items = [item for item in session.items if item.get_closest_marker("skip") is None]
     params = [item.callspec.params for item in items if hasattr(item, "callspec")]
-    return [own["exact_gate"] for own in params if own.get(FIXTURE) is not None]
+    return [own["exact_gate"] for own in params if own.get("exact_gate") is not None]
 
 
 def _places(build: Build, functions: Collection[Function]) -> dict[Function, str]:

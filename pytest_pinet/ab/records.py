@@ -13,9 +13,10 @@ from pytest_pinet.ab.series import Turn, TurnSeries, counted_ways
 from pytest_pinet.history.settings import DUT, OF_BUILD, peer_changes
 from pytest_pinet.judge.bottleneck import kernel_notes, limited_by
 from pytest_pinet.judge.circumstances import Circumstances
-from pytest_pinet.judge.difference import VERDICTS_SO_FAR, AgainstA, Difference, Relation, judge_against_a
+from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a
 from pytest_pinet.judge.gate import GatePlan
-from pytest_pinet.judge.interleaved import Side, level_bps
+from pytest_pinet.judge.interleaved import Side
+from pytest_pinet.judge.level import level_bps
 from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
@@ -27,14 +28,15 @@ from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import (
-    ChangedConnectionRecord,
     ChangedDirectionRecord,
     ChangeRecord,
     RanRecord,
 )
+from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
-from pytest_pinet.report.result_record import http_record, result_record
+from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.report.result_record import connection_record, http_record, result_record
 from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
@@ -121,7 +123,8 @@ def _against_a(series: TurnSeries, way: Direction, options: ABOptions) -> Agains
         Bitrate(a_bps),
         Bitrate(b_bps or a_bps),
         series.rules.tolerances[way],
-        VERDICTS_SO_FAR[found.result],
+        # While turns continue, an undecided comparison is not bad yet.
+        found.verdict if found.decided else Verdict.PASS,
         f"{names[1]} (B) against {names[0]} (A): {found.why}",
         found.why,
         found.interval,
@@ -136,29 +139,24 @@ def _figure(series: TurnSeries, side: Side, way: Direction) -> float:
 
 
 def _change(series: TurnSeries, options: ABOptions, boots: list[MadeBoot], suspects: Sequence[Suspect]) -> ChangeRecord:
+    connections = {turn.boot: _connections(turn) for turn in series.turns if turn.connections}
     return ChangeRecord(
         a=options.name(Side.A),
         b=options.name(Side.B),
         tolerance=max(series.rules.tolerances.values()),
         connections_per_turn=series.connections,
         directions={str(way): _changed(series, way, one) for way, one in series.found.items()},
-        turns=tuple(boot.turn for boot in boots),
-        connections=tuple(_connection(turn, one) for turn in series.turns for one in turn.connections),
+        turns=tuple(boot.turn.replace(connections=connections.get(boot.turn.number, {})) for boot in boots),
         suspects=tuple(suspects),
     )
 
 
-def _connection(turn: Turn, one: Connection) -> ChangedConnectionRecord:
-    connections = {str(way): one.towards(way) for way in counted_ways(one)}
-    return ChangedConnectionRecord.of(
-        one,
-        turn=turn.boot,
-        side=turn.side,
-        goodput_bps={way: connection.goodput.bps for way, connection in connections.items()},
-        level_bps={way: level_bps(connection) for way, connection in connections.items()},
-        counted_s=min(connection.seconds for connection in connections.values()),
-        events=[event.text for event in one.link_events],
-    )
+def _connections(turn: Turn) -> dict[str, list[ConnectionRecord]]:
+    """Return the connections of a turn by direction, without samples: there are many connections."""
+    return {
+        str(way): [replace(connection_record(one.towards(way)), samples=()) for one in turn.connections]
+        for way in counted_ways(turn.connections[0])
+    }
 
 
 def _changed(series: TurnSeries, way: Direction, found: Difference) -> ChangedDirectionRecord:
@@ -173,9 +171,9 @@ def _limited_by(series: TurnSeries, turn: Turn, directions: Mapping[Direction, D
 
 def _suspects(series: TurnSeries, judged: MeasurementJudgement) -> list[Suspect]:
     """Return the differences between the builds that may explain a changed value; none if no value changed."""
-    results = {one.result for one in series.found.values()}
+    verdicts = {one.verdict for one in series.found.values()}
     turns_a, turns_b = series.of(Side.A), series.of(Side.B)
-    if not results & {Relation.SLOWER, Relation.FASTER} or not turns_a or not turns_b:
+    if not verdicts & {Verdict.FAIL, Verdict.IMPROVED} or not turns_a or not turns_b:
         return []
     found = of_settings(*([_chosen(turn) for turn in turns] for turns in (turns_a, turns_b)))
     causes = [

@@ -14,7 +14,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.history.settings import Settings
 from pytest_pinet.judge.change import MeasuredBoot, connections_per_turn, judge_boots
-from pytest_pinet.judge.difference import Difference, Relation
+from pytest_pinet.judge.difference import Difference
 from pytest_pinet.judge.drops import DROPS_MAX
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
@@ -89,8 +89,9 @@ class TurnSeries:
     @property
     def decided(self) -> bool:
         """Whether more turns would change nothing. One slower direction is enough for that."""
-        results = [one.result for one in self.found.values()]
-        return bool(results) and (Relation.SLOWER in results or Relation.GO_ON not in results)
+        found = self.found.values()
+        is_slower = any(one.verdict is Verdict.FAIL for one in found)
+        return is_slower or (bool(found) and all(one.decided for one in found))
 
     def require_same(self, traffic: Traffic, test: str) -> None:
         """Raise ConfigError if the gate call sends other traffic than in an earlier turn."""
@@ -145,9 +146,7 @@ class TurnSeries:
 
     def give_up(self) -> None:
         """Make every undecided direction inconclusive, because there are no more turns."""
-        for way, one in self.found.items():
-            if one.result is Relation.GO_ON:
-                self.found[way] = replace(one, result=Relation.INCONCLUSIVE, why=f"undecided: {one.why}")
+        self.found = {way: one.given_up() for way, one in self.found.items()}
 
     def _judged(self, link: Link, way: Direction) -> Difference:
         before = self.found.get(way)

@@ -102,7 +102,7 @@ class Selftest:
             case,
             record.verdict,
             Bitrate(direction.goodput_bps),
-            sum(one.seconds + one.warmup_s for one in direction.attempts),
+            sum(one.seconds + one.warmup_s for one in direction.connections),
             record.seconds,
             record.message,
         )

@@ -3,8 +3,8 @@
 Nothing here raises an error of an end: missing evidence stays missing, and the traffic tool reports an end that is
 lost.
 
-Each attempt costs two remote commands at each end. A measurement has a time budget for these readings. When the budget
-is spent, further attempts are not read separately: one reading at the end covers all of them together.
+Each connection costs two remote commands at each end. A measurement has a time budget for these readings. When the
+budget is spent, further connections are not read separately: one reading at the end covers all of them together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MARK = "@@pinet "
 # A node that is busy with traffic answers late. Other code reports a node that does not answer.
 ANSWER_S = 5.0
 HALF = 0.5
-# Time budget (s) for all readings of one measurement. The first attempt is always read.
+# Time budget (s) for all readings of one measurement. The first connection is always read.
 ALLOWED_S = 0.3
 # Used if the first reading is missing: no kernel message counts as new.
 NEVER = float("inf")
@@ -107,7 +107,7 @@ class EndReader:
         self._kept: dict[str, list[str]] = {}
 
     def before(self, number: int) -> None:
-        """Read the sources right before the traffic of an attempt."""
+        """Read the sources right before the traffic of a connection."""
         self._half = ""
         self._before = self._read(number, "before", None)
         since = last_stamp(self._before.get(KernelMessages.name, ""))
@@ -116,7 +116,7 @@ class EndReader:
         self._since = NEVER if since is None else since
 
     def pass_over(self) -> None:
-        """Note that this attempt is not read separately."""
+        """Note that this connection is not read separately."""
         self._half = ""
 
     def half_way(self, number: int) -> None:
@@ -126,23 +126,23 @@ class EndReader:
             self._keep(Thermals.name, number, "during", self._half)
 
     def after(self, number: int, traffic_s: float) -> EndEvidence:
-        """Read the sources right after the traffic of an attempt, and return the differences."""
+        """Read the sources right after the traffic of a connection, and return the differences."""
         return self._differences(self._before, number, traffic_s)
 
     def passed(self, traffic_s: float) -> EndEvidence:
-        """Return the evidence of an attempt that is not read separately: only the reading taken in mid-traffic."""
+        """Return the evidence of a connection that is not read separately: only the reading taken in mid-traffic."""
         return EndEvidence(self._end, self._device, traffic_s=traffic_s, under_load=parse_temperature(self._half))
 
     def rest(self, first: int, number: int, traffic_s: float) -> EndEvidence:
-        """Read the sources after the last attempt that was not read separately.
+        """Read the sources after the last connection that was not read separately.
 
-        Returns the differences over all these attempts, from attempt ``first`` on.
+        Returns the differences over all these connections, from connection ``first`` on.
         """
         since = last_stamp(self._after.get(KernelMessages.name, ""))
         self._since = self._since if since is None else since
         found = self._differences(self._after, number, traffic_s)
-        # The CPU times include our own work between the attempts, so they are left out.
-        return replace(found, processors=None, first_try=first)
+        # The CPU times include our own work between the connections, so they are left out.
+        return replace(found, processors=None, first_connection=first)
 
     def _differences(self, before: Mapping[str, str], number: int, traffic_s: float) -> EndEvidence:
         self._after = self._read(number, "after", self._since)
@@ -175,7 +175,7 @@ class EndReader:
 
 
 class Collector:
-    """Reads all ends of a link, attempt by attempt. ``spent_s`` is the time that the readings have taken."""
+    """Reads all ends of a link, connection by connection. ``spent_s`` is the time that the readings have taken."""
 
     def __init__(self, ends: Sequence[EndReader], allowed_s: float = ALLOWED_S) -> None:
         self.spent_s = 0.0
@@ -188,9 +188,9 @@ class Collector:
         self._here = ThisMachine()
 
     def before(self, number: int) -> None:
-        """Read all ends right before the traffic of this attempt."""
+        """Read all ends right before the traffic of this connection."""
         self._number = number
-        # An attempt that failed can leave its threads here.
+        # A connection that failed can leave its threads here.
         self._looks = []
         # Estimated time with one more pair of readings and the reading at the end.
         if self._read and self.spent_s * (1 + 1.5 / self._read) > self._allowed_s:
@@ -233,9 +233,9 @@ class Collector:
         return self._here.added(found)
 
     def rest(self, traffic_s: float) -> tuple[EndEvidence, ...]:
-        """Read all ends after the last attempt, which took ``traffic_s``, if some attempts were not read separately.
+        """Read all ends after the last connection, which took ``traffic_s``, if some were not read separately.
 
-        Returns the differences over these attempts; empty if every attempt was read. The time budget starts again
+        Returns the differences over these connections; empty if every connection was read. The time budget starts again
         afterwards.
         """
         first, number = self._passed_from, self._number
@@ -245,7 +245,7 @@ class Collector:
         return self._here.added(found)
 
     def renew(self) -> None:
-        """Start the time budget again, so that the next attempt is read separately."""
+        """Start the time budget again, so that the next connection is read separately."""
         self._read, self.spent_s = 0, 0.0
 
     def _timed(self, do: Callable[[EndReader], T]) -> list[T]:

@@ -135,6 +135,15 @@ class Shell(Protocol):
         """Start a command line and return at once. Raises SshError if the machine does not answer."""
 
 
+def ssh_options(*more: str) -> list[str]:
+    """Return the options of ssh for each device of a lab, and these options, as words of a command line.
+
+    ssh asks nothing. The host key is not compared, because a board has another one with each card.
+    """
+    options = ("LogLevel=ERROR", "BatchMode=yes", "UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", *more)
+    return [word for option in options for word in ("-o", option)]
+
+
 class Spool:
     """An unnamed file for the output of a child, which gets ``fileno``. It is closed when this object is deleted."""
 

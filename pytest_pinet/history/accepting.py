@@ -131,9 +131,9 @@ def showing_a_level(points: Sequence[Point]) -> list[Point]:
 
 
 def _started(point: Point) -> Started:
-    each = [one for one in point.attempts.each if not one.excluded]
-    slow_s = max((one.start_s for one in each), default=0.0)
-    return Started(slow_s, True, _rate(point), max((one.start_s + one.seconds for one in each), default=0.0))
+    each = [one for one in point.connections if not one.excluded]
+    slow_s = max((one.slow_start_s for one in each), default=0.0)
+    return Started(slow_s, True, _rate(point), max((one.slow_start_s + one.seconds for one in each), default=0.0))
 
 
 def _is_good(point: Point, lower: bool) -> bool:
@@ -190,7 +190,7 @@ def _refusal(point: Point, again: bool) -> str:
     """Return why a run must not be part of a baseline; empty for a good run."""
     if not point.goodput_bps or point.verdict not in (*_GOOD, *_UNCHANGED):
         return str(point.verdict)
-    if again or any(one.excluded for one in point.attempts.each):
+    if again or any(one.excluded for one in point.connections):
         return "repeated"
     if is_dirty(point.build):
         return "of a dirty build"

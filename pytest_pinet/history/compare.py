@@ -10,19 +10,12 @@ from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.trends import counts, differences_of
 from pytest_pinet.judge.baseline import LEAST_RUNS, Baseline, RunPlace
-from pytest_pinet.judge.difference import VERDICTS, Relation
 from pytest_pinet.judge.two_sets import compare_sets
 from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
-from pytest_pinet.model.verdict import GOOD, Verdict
+from pytest_pinet.model.verdict import COMPARED, GOOD, Verdict
 
 # Why a metric is skipped.
 MISSING, NEW, NOT_COMPARABLE = "missing", "new", "not comparable"
-_WORDS = {
-    Verdict.FAIL: "slower",
-    Verdict.INCONCLUSIVE: "inconclusive",
-    Verdict.IMPROVED: "faster",
-    Verdict.PASS: "same",
-}
 # What B is in comparison with A, worst first.
 WORDS = ("slower", "inconclusive", MISSING, NOT_COMPARABLE, NEW, "faster", "same")
 
@@ -61,7 +54,7 @@ class Compared:
     @property
     def word(self) -> str:
         """What B is in comparison with A, one of WORDS."""
-        return self.skipped or _WORDS[self.verdict]
+        return self.skipped or COMPARED[self.verdict]
 
 
 def compared(a: RunSet, b: RunSet, tolerance: float) -> list[Compared]:
@@ -95,9 +88,9 @@ def _one(figure: str, a: Sequence[Point], b: Sequence[Point], tolerance: float) 
         return _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
     found = compare_sets(placed(a, a_bps), placed(b, b_bps), Tolerance(Share(tolerance)))
     if len(a) >= LEAST_RUNS:
-        return Compared(figure, a_bps, b_bps, VERDICTS[found.result], found.why, change)
+        return Compared(figure, a_bps, b_bps, found.verdict, found.why, change)
     few = _by_intervals(figure, a, b, a_bps, b_bps, tolerance)
-    if few.verdict is Verdict.FAIL and found.result is not Relation.SLOWER:
+    if few.verdict is Verdict.FAIL and found.verdict is not Verdict.FAIL:
         # The intervals know nothing of other days.
         return replace(few, verdict=Verdict.INCONCLUSIVE, why=found.why)
     return few

@@ -102,6 +102,6 @@ def instructions_of(exact: ExactChangeRecord | None) -> tuple[float, float] | No
 
 def _turns(change: ChangeRecord, way: str) -> Iterator[GateTurn]:
     for turn in change.turns:
-        levels = [one.level_bps.get(way) for one in change.connections if one.turn == turn.number and not one.excluded]
+        levels = [one.level_bps for one in turn.connections.get(way, ()) if not one.excluded]
         known = tuple(level for level in levels if level is not None)
         yield GateTurn(number=turn.number, side=turn.side, levels_bps=known, trouble=turn.trouble)

@@ -21,9 +21,9 @@ from pytest_pinet.history.levels import LEAST_RUNS, MATTERS
 from pytest_pinet.history.points import RUN, TIME, Column, LevelChange, Point, Points, T, Trend
 from pytest_pinet.history.trends import comparable
 from pytest_pinet.judge.baseline import Baseline
-from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.two_sets import compare_sets
 from pytest_pinet.model.quantities import Share, Tolerance
+from pytest_pinet.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from pytest_pinet.config.acknowledged import Acknowledgement
@@ -222,7 +222,7 @@ def _below(course: _Course, baseline: Baseline, day: date) -> bool:
     newer = showing_a_level([course.point(place) for place in range(course.until(day), len(course.levels))])
     if len(newer) < _LEAST_SINCE_BASELINE or course.now > baseline.figure.bps * (1 - MATTERS):
         return False
-    return compare_sets(baseline, placed(newer, course.now), Tolerance(Share(MATTERS))).result is Relation.SLOWER
+    return compare_sets(baseline, placed(newer, course.now), Tolerance(Share(MATTERS))).verdict is Verdict.FAIL
 
 
 def _acknowledged(loss: Loss, known: Acknowledgement | None, course: _Course, today: date) -> Loss:

@@ -15,6 +15,7 @@ from pydantic import Field
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.model.record.base import Rare
+from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
@@ -27,31 +28,6 @@ T = TypeVar("T")
 # Default length of a trend, and the number of runs in which losses are looked for.
 USUAL_LENGTH = 200
 LONG_LENGTH = 1000
-
-
-@dataclass(frozen=True)
-class StoredAttempt:
-    """One connection. ``fresh`` says what was new, ``seconds`` is counted time, ``excluded`` is empty if it counts.
-
-    ``start_s`` is the length of its slow start; 0 without one.
-    """
-
-    fresh: str
-    goodput_bps: float
-    seconds: float
-    excluded: str = ""
-    start_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class Attempts:
-    """The connections behind a value, in their order.
-
-    ``state`` is the outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty.
-    """
-
-    each: tuple[StoredAttempt, ...] = ()
-    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +53,8 @@ class Point:
     ``of_baseline``: the limit was relative to an accepted baseline.
     ``parameters`` is a hash of what was measured and how: points with different hashes are no trend. ``number`` counts
     repeated measurements of the metric in one run, from 1. ``limited_by`` says in a line what limited the goodput.
+    ``connections`` are the connections behind the value, in their order, without samples and events. ``state`` is the
+    outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty.
     ``settings`` has the settings of each end, by its role (``dut``, ``peer``).
     ``scale`` is the share of their rate at which links ran. ``boot`` and ``link_up`` name the boot and the link-up of
     the device under test; empty: not known. ``instructions`` are all instructions for each packet of an exact board,
@@ -104,7 +82,8 @@ class Point:
     emulated: bool = False
     artefacts: tuple[str, ...] = ()
     folder: str = ""
-    attempts: Attempts = Attempts()
+    connections: tuple[ConnectionRecord, ...] = ()
+    state: str = ""
     spread: SampleSpread | None = None
     number: int = 1
     complete: bool = True

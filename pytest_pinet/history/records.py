@@ -13,10 +13,10 @@ from typing import Any
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.history.gates import gate_of, metric_id
-from pytest_pinet.history.points import Attempts, Point, SampleSpread, StoredAttempt, StoredRun
+from pytest_pinet.history.points import Point, SampleSpread, StoredRun
 from pytest_pinet.history.results_file import broken, moment
-from pytest_pinet.model.measurement import EventKind
-from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord, SampleRecord
+from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.record.direction import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.verdict import GOOD
@@ -94,7 +94,7 @@ def check_point(point: Point) -> None:
     if not 0 <= point.number < 2**32:
         raise ValueError(f"a point with the number {point.number}")
     rates = [point.goodput_bps, point.limit_bps, point.oracle_bps, *(point.interval_bps or ())]
-    rates += [one.goodput_bps for one in point.attempts.each]
+    rates += [one.goodput_bps for one in point.connections]
     if point.spread is not None:
         rates += [point.spread.least_bps, point.spread.median_bps, point.spread.most_bps, point.spread.sd_bps]
     _check_rates(*rates)
@@ -200,20 +200,20 @@ def _of_direction(direction: DirectionRecord) -> dict[str, Any]:
         "oracle_bps": direction.oracle_bps or None,
         "verdict": direction.verdict,
         "reason": clean(reason_of(direction)),
-        "attempts": Attempts(
-            tuple(_attempt(one) for one in direction.attempts),
-            direction.state,
-        ),
+        "connections": tuple(_connection(one) for one in direction.connections),
+        "state": direction.state,
         "spread": spread_of(direction.samples),
     }
 
 
-def _attempt(one: AttemptRecord) -> StoredAttempt:
-    slow = any(event.kind == EventKind.SLOW_START for event in one.events)
-    return StoredAttempt(one.fresh, one.goodput_bps, one.seconds, one.excluded, one.warmup_s if slow else 0.0)
+def _connection(one: ConnectionRecord) -> ConnectionRecord:
+    """Return what the history keeps of a connection."""
+    return ConnectionRecord(
+        one.fresh, one.goodput_bps, one.seconds, slow_start_s=one.slow_start_s, excluded=one.excluded
+    )
 
 
-def spread_of(samples: Iterable[SampleRecord]) -> SampleSpread | None:
+def spread_of(samples: Iterable[Sample]) -> SampleSpread | None:
     """Return the counted intervals in five numbers; None if there are no intervals."""
     rates = [one.bytes * 8 / one.seconds for one in samples if not one.warmup and one.seconds > 0]
     if not rates:

@@ -140,7 +140,7 @@ def _disturbances(connections: Iterable[tuple[int, Connection]]) -> Iterator[tup
         for who, end in _machines(one):
             for kind in _KINDS:
                 if kind.applies(end):
-                    yield kind, who, end, range(end.first_try or number, number + 1)
+                    yield kind, who, end, range(end.first_connection or number, number + 1)
 
 
 def _size(end: EndEvidence) -> float:

@@ -48,6 +48,15 @@ class Difference:
     def decided(self) -> bool:
         return self.result is not Relation.GO_ON
 
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on B; an undecided comparison is inconclusive."""
+        return VERDICTS[self.result]
+
+    def given_up(self) -> Difference:
+        """Return this difference for a comparison that ends now: what is undecided stays so."""
+        return self if self.decided else replace(self, result=Relation.INCONCLUSIVE, why=f"undecided: {self.why}")
+
 
 VERDICTS = {
     Relation.SLOWER: Verdict.FAIL,
@@ -57,8 +66,6 @@ VERDICTS = {
     Relation.GO_ON: Verdict.INCONCLUSIVE,
     Relation.NOT_GATED: Verdict.SKIPPED,
 }
-# While turns continue, an undecided comparison is not bad yet.
-VERDICTS_SO_FAR = {**VERDICTS, Relation.GO_ON: Verdict.PASS}
 
 
 @dataclass(frozen=True)

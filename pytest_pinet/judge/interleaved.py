@@ -45,12 +45,6 @@ def side(index: int) -> Side:
     return Side.B if index.bit_count() % 2 else Side.A
 
 
-def level_bps(connection: Connection) -> float | None:
-    """Return the level of a connection in bit/s, without stalls; None if it gives no value."""
-    reading = read(connection)
-    return None if reading is None else reading.level
-
-
 def compare_connections(
     connections: Sequence[Connection], tolerance: float = TOLERANCE, noise: Noise = UNKNOWN, error_rate: float = 0.01
 ) -> Difference:

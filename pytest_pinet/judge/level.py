@@ -88,6 +88,12 @@ def read(connection: Connection) -> Level | None:
     )
 
 
+def level_bps(connection: Connection) -> float | None:
+    """Return the level of a connection in bit/s, without stalls; None if it gives no value."""
+    reading = read(connection)
+    return None if reading is None else reading.level
+
+
 def remarks(connection: Connection) -> tuple[str, ...]:
     """Return a sentence for each disturbance: for each event, or else for each dip, as an event says more of it.
 

@@ -267,13 +267,13 @@ class _Judging:
         allowed = bound if isinstance(bound, Tolerance) else DEFAULT_TOLERANCE
         found = compare(runs, accepted, allowed, self._plan.error_rate)
         return BaselineDifference(
-            accepted.figure,
+            accepted.figure.bps,
             len(accepted.runs),
             accepted.date,
             tuple(accepted.builds),
             found.change,
             found.interval,
-            str(found.result),
+            found.verdict,
             found.why,
         )
 

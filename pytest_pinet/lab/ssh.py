@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from pytest_pinet.errors import LabError, SshError, mistake_in
-from pytest_pinet.execution.shell import Completed, Process, Spool, last_line, still_runs
+from pytest_pinet.execution.shell import Completed, Process, Spool, last_line, ssh_options, still_runs
 from pytest_pinet.lab.board_lock.agent import refusal
 from pytest_pinet.model.forms import ssh_address
 
@@ -246,14 +246,7 @@ def ssh_words(address: str, keyfile: str | None) -> tuple[list[str], list[str]]:
     """
     with mistake_in("address"):
         found = ssh_address(address)
-    options = [
-        "-F", "none", "-x",
-        "-o", "LogLevel=ERROR",
-        "-o", "BatchMode=yes",
-        "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}",
-        "-o", "UserKnownHostsFile=/dev/null",
-        "-o", "StrictHostKeyChecking=no",
-    ]  # fmt: skip
+    options = ["-F", "none", "-x", *ssh_options(f"ConnectTimeout={CONNECT_TIMEOUT_S}")]
     if keyfile:
         options += ["-i", keyfile]
     return options, ["-p", str(found.port or 22), "-l", found.user or "root", found.host]

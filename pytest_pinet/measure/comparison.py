@@ -8,33 +8,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.judge.baseline import Reference
-from pytest_pinet.judge.difference import Difference, Relation
-from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, level_bps, side
+from pytest_pinet.judge.difference import Difference
+from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, side
+from pytest_pinet.judge.level import level_bps
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord, SideRecord
+from pytest_pinet.model.record.change import ComparisonRecord, SideRecord, StateTurnRecord
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.report.result_record import connection_record
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
 # The state of a connection, its start (seconds after that of the comparison), and the connection.
 _Run = tuple[Side, float, Connection]
-# The results of the candidate, the worst first. Of two directions the worse result counts.
-_SEVERITY = (
-    Relation.SLOWER,
-    Relation.INCONCLUSIVE,
-    Relation.GO_ON,
-    Relation.SAME,
-    Relation.FASTER,
-)
 
 
 @dataclass(frozen=True)
@@ -132,19 +127,17 @@ def compare(
             kept = [one for _, _, one in runs if not one.excluded]
             found = {way: _judged(kept, way, plan) for way in ways}
         refuse(traffic_runs.finish(traffic))
-    worst = min(found, key=lambda way: _SEVERITY.index(found[way].result))
-    result = found[worst].result
+    worst = min(found, key=lambda way: SEVERITY.index(found[way].verdict))
     return ComparisonRecord(
         id=str(MetricKey(link.combination.identity, traffic, traffic.direction)),
         a=states[0].name,
         b=states[1].name,
-        result=str(Relation.INCONCLUSIVE if result is Relation.GO_ON else result),
         why=f"{worst}: {found[worst].why}" if len(found) > 1 else found[worst].why,
         tolerance=plan.tolerance,
         error_rate=plan.error_rate,
         pairs=min(one.count for one in found.values()),
         directions={str(way): _side(way, one, runs) for way, one in found.items()},
-        runs=tuple(_record(run, ways) for run in runs),
+        turns=tuple(_turn(run, ways) for run in runs),
         started=started.isoformat(),
         seconds=time.monotonic() - clock,
         builds={str(state): dict(build) for state, build in builds.items()},
@@ -158,11 +151,11 @@ def _judged(kept: Sequence[Connection], way: Direction, plan: ComparisonPlan) ->
 
 
 def _goes_on(found: Mapping[Direction, Difference], plan: ComparisonPlan) -> bool:
-    if any(one.result is Relation.SLOWER for one in found.values()):
+    if any(one.verdict is Verdict.FAIL for one in found.values()):
         # A slower direction decides; the other direction cannot change the result.
         return False
     pairs = min(one.count for one in found.values())
-    return pairs < plan.most_pairs and any(one.result is Relation.GO_ON for one in found.values())
+    return pairs < plan.most_pairs and not all(one.decided for one in found.values())
 
 
 def _side(way: Direction, found: Difference, runs: list[_Run]) -> SideRecord:
@@ -177,15 +170,7 @@ def _goodput_bps(way: Direction, state: Side, runs: list[_Run]) -> float:
     return fmean(levels) if levels else 0.0
 
 
-def _record(run: _Run, ways: Sequence[Direction]) -> ConnectionRecord:
+def _turn(run: _Run, ways: Sequence[Direction]) -> StateTurnRecord:
     side, started_s, one = run
-    own = {way: one.towards(way) for way in ways}
-    return ConnectionRecord(
-        side=side,
-        started_s=started_s,
-        seconds=one.lasted_s,
-        goodput_bps={str(way): towards.goodput.bps for way, towards in own.items()},
-        counted_s=min(towards.seconds for towards in own.values()),
-        excluded=one.excluded,
-        events=tuple(event.text for towards in own.values() for event in towards.events),
-    )
+    connections = {str(way): replace(connection_record(one.towards(way)), samples=()) for way in ways}
+    return StateTurnRecord(side=side, started_s=started_s, seconds=one.lasted_s, connections=connections)

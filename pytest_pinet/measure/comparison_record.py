@@ -10,17 +10,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from pytest_pinet.history.settings import Settings, settings_differences
-from pytest_pinet.judge.difference import VERDICTS, AgainstA, Relation, judge_against_a
+from pytest_pinet.judge.difference import AgainstA, judge_against_a
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.link_parts import parts_of
-from pytest_pinet.model.connection import Fresh, MeasuredFlow
+from pytest_pinet.model.connection import MeasuredFlow
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.change import ComparisonRecord, ConnectionRecord
-from pytest_pinet.model.record.direction import AttemptRecord
+from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
@@ -45,7 +44,7 @@ def compared_record(
         replace(
             parts,
             build=found.builds.get("B", {}),
-            notes=[*notes, *(event for run in found.runs for event in run.events), *parts.notes],
+            notes=[*notes, *_events(found), *parts.notes],
             started=datetime.fromisoformat(found.started),
             seconds=found.seconds,
             traffic_seconds=found.traffic_seconds,
@@ -55,20 +54,15 @@ def compared_record(
         )
     )
     of_b = {
-        way: one.replace(attempts=[_connection(run, way, traffic) for run in found.runs if run.side == "B"])
+        way: one.replace(connections=[turn.connections[way] for turn in found.turns if turn.side == "B"])
         for way, one in record.directions.items()
     }
     return record.replace(directions=of_b)
 
 
-def _connection(run: ConnectionRecord, way: str, traffic: Traffic) -> AttemptRecord:
-    return AttemptRecord(
-        fresh=Fresh.CONNECTION,
-        goodput_bps=run.goodput_bps[way],
-        seconds=run.counted_s,
-        warmup_s=max(0.0, traffic.seconds - run.counted_s),
-        excluded=run.excluded,
-    )
+def _events(found: ComparisonRecord) -> list[str]:
+    each = (event for turn in found.turns for one in turn.connections.values() for event in one.events)
+    return [event.text for event in each]
 
 
 def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:
@@ -79,7 +73,7 @@ def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:
         Bitrate(side.a_bps),
         Bitrate(side.b_bps),
         found.tolerance,
-        VERDICTS[Relation(side.result)],
+        side.verdict,
         f"{found.b} against {found.a}: {side.why}",
         side.why,
         None if low is None or high is None else (low, high),

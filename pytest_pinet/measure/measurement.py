@@ -34,7 +34,6 @@ from pytest_pinet.measure.end_settings import once_per_boot, settings_of
 from pytest_pinet.measure.link_parts import parts_of
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
-from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.link_facts import LinkFacts
@@ -102,88 +101,22 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     with Runs(context, plan.profile.budget_s + BESIDE_TRAFFIC_S, plan.link_ups, max_drops) as runs:
         changes = runs.cables.carrier_changes[0]
         link_up = None if changes is None else str(changes)
-        ladder = Ladder(traffic, plan.profile) if isinstance(traffic, LadderTraffic) else None
-        if ladder is None:
-            runs.again(traffic)
-        else:
-            ladder.measure(runs)
-
-        def judged(
-            busy: Sequence[Excuse] = (),
-            full: Mapping[Direction, str] | None = None,
-            capacities: Mapping[str, Bitrate] | None = None,
-            broken: Sequence[Trouble] = (),
-        ) -> MeasurementJudgement:
-            here = Circumstances(
-                conditions=runs.conditions.before,
-                ineffective=ineffective_settings(facts, traffic, connections),
-                unanswered=failed_requests(connections),
-                lossy_ladder="" if ladder is None else ladder.lossy,
-                busy=busy,
-                full=full or {},
-                capacities=capacities or {},
-                # More traffic would only repeat it.
-                broken=broken or management_trouble(runs.connections),
-            )
-            return figures(facts, traffic, connections, plan, here)
-
-        # Only one step of a ladder is judged; all of its steps are evidence.
-        connections, sent = (runs.connections, traffic) if ladder is None else ladder.judged
-        repeats = 0
-
-        def proof(found: MeasurementJudgement, connections: Sequence[Connection]) -> dict[Direction, str]:
-            return full_all_the_time(facts, sent, connections, found.directions, runs.conditions.before)
-
-        def measured() -> MeasurementJudgement:
-            """Run the traffic until it decides. A connection with other work is repeated before it is believed.
-
-            After a bad verdict, read the evidence that was not read yet.
-            """
-            nonlocal connections, sent, repeats
-            while True:
-                with doing("judge"):
-                    found = judged()
-                uncertain = found.wanted is not None or found.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
-                latest = connections[-1]
-                why = disturbed(latest) if uncertain and ladder is None and not latest.excluded else ""
-                if why and repeats < MOST_REPEATS and not proof(found, [latest]):
-                    repeats += 1
-                    runs.set_aside(why)
-                    continue
-                if found.wanted is None:
-                    if found.verdict not in GOOD:
-                        runs.read_rest()
-                    return found
-                runs.conditions.look_for_others()
-                longer = _at_least(sent, found.wanted_s)
-                one = runs.again(longer, found.wanted if plan.link_ups else Fresh.CONNECTION)
-                if ladder is not None:
-                    connections.append(one)
-                    connections, sent = ladder.judged
-
-        found = measured()
+        course = _Course(facts, traffic, plan, runs)
+        found = course.decide()
         busy: list[Excuse] = []
         capacities: dict[str, Bitrate] = {}
         doubts: list[str] = []
-        # The connections without other work decide. If they are too few, more traffic runs, as far as the budget goes.
-        while found.verdict is Verdict.FAIL and ladder is None:
-            full = proof(found, connections)
-            if all(way in full for way, one in found.directions.items() if one.verdict is Verdict.FAIL):
-                break
-            kept = undisturbed(connections) if runs.traffic_s < plan.profile.budget_s else None
-            if kept is None:
-                break
-            runs.keep(kept)
-            found = measured()
         if found.verdict not in GOOD:
             busy = excuses(runs.connections, left_out=found.verdict is Verdict.INCONCLUSIVE)
         if found.verdict is Verdict.FAIL:
             with doing("look for another cause of the low value"):
                 capacities, doubts = ceilings(link, traffic, runs.connections[0].flows, context.tool)
         broke = runs.finish(traffic)
-        found = judged(busy, proof(found, connections), capacities, broke)
+        full = course.full(found, course.connections)
+        found = course.judge(Circumstances(busy=busy, full=full, capacities=capacities, broken=broke))
         if plan.strict:
             found = strictly(found)
+    connections = course.connections
     later = _with_duplexes(facts, runs.cables.duplexes)
     parts = replace(
         _parts(link, traffic, runs, found),
@@ -196,9 +129,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         started=started,
         seconds=time.monotonic() - clock,
         evidence=[one.evidence for one in runs.connections],
-        limited_by=limited_by(later, sent, connections, found.directions, runs.conditions.before, capacities),
+        limited_by=limited_by(later, course.sent, connections, found.directions, runs.conditions.before, capacities),
         windows=_windows(connections),
-        ladder=None if ladder is None else ladder.record(),
+        ladder=None if course.ladder is None else course.ladder.record(),
         http=_http(connections, traffic),
     )
     others = excuses(runs.connections, left_out=True)
@@ -223,6 +156,98 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     record = result_record(replace(parts, notes=notes))
     context.raw["versions.txt"] = _versions(parts)
     return record
+
+
+class _Course:
+    """The course of a measurement: its runs so far, and what is judged of them. Creating it runs the first traffic."""
+
+    def __init__(self, facts: LinkFacts, traffic: Traffic, plan: GatePlan, runs: Runs) -> None:
+        self._facts = facts
+        self._traffic = traffic
+        self._plan = plan
+        self._runs = runs
+        self._repeats = 0
+        self.ladder = Ladder(traffic, plan.profile) if isinstance(traffic, LadderTraffic) else None
+        if self.ladder is None:
+            runs.again(traffic)
+        else:
+            self.ladder.measure(runs)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections that are judged: of a ladder only one step. All of its steps are evidence."""
+        return self._runs.connections if self.ladder is None else self.ladder.judged[0]
+
+    @property
+    def sent(self) -> Traffic:
+        """The traffic of the connections that are judged."""
+        return self._traffic if self.ladder is None else self.ladder.judged[1]
+
+    def decide(self) -> MeasurementJudgement:
+        """Run more traffic until the judgement is final. After a bad one, read the evidence that was not read yet.
+
+        A connection with other work is repeated before it is believed. In the end, the connections without other work
+        decide. If they are too few, more traffic runs, as far as the budget goes.
+        """
+        while True:
+            with doing("judge"):
+                found = self.judge()
+            if why := self._other_work(found):
+                self._repeats += 1
+                self._runs.set_aside(why)
+            elif found.wanted is not None:
+                self._measure_again(found.wanted, found.wanted_s)
+            else:
+                if found.verdict not in GOOD:
+                    self._runs.read_rest()
+                kept = self._without_other_work(found)
+                if kept is None:
+                    return found
+                self._runs.keep(kept)
+
+    def judge(self, here: Circumstances | None = None) -> MeasurementJudgement:
+        """Judge the connections so far. ``here`` has the circumstances that are known only after all traffic."""
+        here = here or Circumstances()
+        here = replace(
+            here,
+            conditions=self._runs.conditions.before,
+            ineffective=ineffective_settings(self._facts, self._traffic, self.connections),
+            unanswered=failed_requests(self.connections),
+            lossy_ladder="" if self.ladder is None else self.ladder.lossy,
+            # More traffic would only repeat it.
+            broken=here.broken or management_trouble(self._runs.connections),
+        )
+        return figures(self._facts, self._traffic, self.connections, self._plan, here)
+
+    def full(self, found: MeasurementJudgement, connections: Sequence[Connection]) -> dict[Direction, str]:
+        """Return a proof for each direction whose shaper or link was full during all of these connections."""
+        before = self._runs.conditions.before
+        return full_all_the_time(self._facts, self.sent, connections, found.directions, before)
+
+    def _other_work(self, found: MeasurementJudgement) -> str:
+        """Return why the latest connection must be repeated; empty if its value is believed."""
+        uncertain = found.wanted is not None or found.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+        latest = self.connections[-1]
+        if not uncertain or self.ladder is not None or latest.excluded or self._repeats == MOST_REPEATS:
+            return ""
+        why = disturbed(latest)
+        return "" if why and self.full(found, [latest]) else why
+
+    def _measure_again(self, fresh: Fresh, least_s: int) -> None:
+        self._runs.conditions.look_for_others()
+        connections = self.connections
+        one = self._runs.again(_at_least(self.sent, least_s), fresh if self._plan.link_ups else Fresh.CONNECTION)
+        if self.ladder is not None:
+            connections.append(one)
+
+    def _without_other_work(self, found: MeasurementJudgement) -> list[Connection] | None:
+        """Return the connections, of which fewer count, if other work may explain a failure; None if it does not."""
+        if found.verdict is not Verdict.FAIL or self.ladder is not None:
+            return None
+        full = self.full(found, self.connections)
+        is_full = all(way in full for way, one in found.directions.items() if one.verdict is Verdict.FAIL)
+        spent = self._runs.traffic_s >= self._plan.profile.budget_s
+        return None if is_full or spent else undisturbed(self.connections)
 
 
 def _with_duplexes(facts: LinkFacts, duplexes: Sequence[str | None]) -> LinkFacts:

@@ -18,6 +18,7 @@ from pytest_pinet.judge.oracle import counted_share
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link, await_links, bounce
+from pytest_pinet.measure.boot_traffic import boot_traffic
 from pytest_pinet.measure.counter_check import CounterCheck
 from pytest_pinet.measure.link_drops import LinkDrops
 from pytest_pinet.measure.management_counter import ManagementCounter
@@ -81,12 +82,14 @@ class Runs:
         self.collector = Collector([EndReader(end.shell, end.device, str(end.endpoint)) for end in link.ends])
         self.management = ManagementCounter(link)
         self._counted_from = 0
+        self._boot_traffic = boot_traffic(link.dut)
         self._links: list[Link] = []
         self._sent: Traffic | None = None
 
     def __enter__(self) -> Runs:
         self.conditions = Preconditions(self._link)
         self.cables = CounterCheck(self._link)
+        self._boot_traffic.note_link_up(self.cables.carrier_changes[0])
         # If an observer does not start, also because of Ctrl-C, the earlier ones are stopped.
         with ExitStack() as opened:
             for index, end in enumerate(self._link.ends):
@@ -166,6 +169,7 @@ class Runs:
             # time in each run.
             watch = self.management.watching(collector.watching(watch, traffic.seconds), traffic.seconds)
         collector.before(number)
+        place, age_s, before_s = self._boot_traffic.begin(fresh is not Fresh.CONNECTION)
         clock = time.monotonic()
         for observer in self._observers.values():
             observer.ensure(traffic.seconds + GRACE_S)
@@ -180,7 +184,9 @@ class Runs:
             raise
         events, dropped = self._seen(clock)
         lasted_s = time.monotonic() - clock
-        evidence = collector.after(_lasted_s(measurements))
+        traffic_s = _lasted_s(measurements)
+        self._boot_traffic.add(traffic_s)
+        evidence = collector.after(traffic_s)
         events += [event for measurement in measurements for event in measurement.events]
         broken = next((event.text for event in events if event.kind in BROKEN), "")
         flows = _flows(link, traffic, measurements)
@@ -195,6 +201,9 @@ class Runs:
             measurements=tuple(measurements),
             dropped=dropped,
             lasted_s=lasted_s,
+            number=place,
+            boot_age_s=age_s,
+            traffic_before_s=before_s,
         )
 
     def _seen(self, clock: float) -> tuple[list[Event], tuple[int, ...]]:
@@ -266,6 +275,7 @@ class Runs:
 
     def _forget_carriers(self) -> None:
         """Make observers ignore earlier carrier changes: they are already reported, or were made on purpose."""
+        self._boot_traffic.note_link_up(self.cables.carrier_changes[0])
         for index, observer in self._observers.items():
             observer.accept(self.cables.carrier_changes[index])
 

@@ -106,7 +106,7 @@ class Ladder:
                 goodput_bps=sum(f.flow.goodput.bps for one in step.counted for f in one.flows)
                 / max(1, len(step.counted)),
                 loss=self._loss(step.counted),
-                attempts=len(step.connections),
+                connections=len(step.connections),
                 reached=self._reached(step, step.counted),
                 held=knee is not None and step.rate <= knee.rate,
             )

@@ -50,6 +50,10 @@ class Connection:
     for each run of the topology. ``discarded`` is an earlier run that is not counted, since its flows began too far
     apart; its bytes crossed the link, though. ``dropped`` has the number of an end for each time that its link dropped.
     ``lasted_s`` is the whole time, with set-up.
+
+    ``number`` counts the connections of this run since the link-up, from 1. ``boot_age_s`` is the age of the boot of
+    the device under test at the start, ``traffic_before_s`` the seconds of traffic of this run in this boot before it.
+    None is a value that is not known.
     """
 
     flows: tuple[MeasuredFlow, ...]
@@ -62,6 +66,9 @@ class Connection:
     discarded: Connection | None = None
     dropped: tuple[int, ...] = ()
     lasted_s: float = 0.0
+    number: int | None = None
+    boot_age_s: float | None = None
+    traffic_before_s: float | None = None
 
     def __hash__(self) -> int:
         # Rules cache what they found in a connection. A hash of all samples would cost as much as most rules.

@@ -40,7 +40,7 @@ class EndFacts:
     the busiest CPU, ``tool_percent`` the percent of one core that the traffic tool used. ``throttled`` lists the
     firmware's throttling during the traffic; ``heat`` was read during the traffic. ``ceiling`` is the goodput over the
     end's own loopback. ``others`` is the work of other programs, ``stolen`` the processor time that a hypervisor or a
-    quota took (a share of one CPU): the largest of all attempts.
+    quota took (a share of one CPU): the largest of all connections.
     """
 
     name: str

@@ -81,9 +81,9 @@ class EndEvidence:
     in it. ``interrupts`` (by action), ``softirqs`` and ``softnet`` (by column) have one number per CPU. ``interface``
     has the counters of the device, ``nic`` the counters of its driver. ``restarted`` names the sources whose counters
     restarted. ``kernel`` are lines of the kernel log that report trouble. ``under_load`` was read during the traffic.
-    ``first_try`` is set if the differences cover several tries: it is the number of the first of them. ``management``
-    is set if our own connection to the node uses this device. ``others`` is the work of other programs. ``throttled``
-    is how long a CPU quota stopped our processes, as a share of one CPU.
+    ``first_connection`` is set if the differences cover several connections: it is the number of the first of them.
+    ``management`` is set if our own connection to the node uses this device. ``others`` is the work of other programs.
+    ``throttled`` is how long a CPU quota stopped our processes, as a share of one CPU.
     """
 
     end: str
@@ -102,7 +102,7 @@ class EndEvidence:
     under_load: Heat | None = None
     after: Heat | None = None
     restarted: tuple[str, ...] = ()
-    first_try: int | None = None
+    first_connection: int | None = None
     management: ManagementTraffic | None = None
     others: OtherWork | None = None
     throttled: float | None = None

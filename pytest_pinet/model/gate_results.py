@@ -87,12 +87,11 @@ class KselftestResult(Result):
 class ComparisonResult(Result):
     """The result of ``gate.compare``: ``goodput`` is that of state B, ``goodput_of_a`` that of state A, by direction.
 
-    ``outcome`` is ``same`` or ``faster``, of the worst direction; any other outcome ends the test. ``change`` is B over
-    A minus one, without drift (-0.02: B is 2 % slower); None if it is not known. ``pairs`` is the number of compared
-    pairs of connections. ``error_rate`` (0 to 1) is the accepted probability of a wrong outcome.
+    ``verdict`` is ``pass``, or ``improved`` if B is faster. ``change`` is B over A minus one, without drift (-0.02: B
+    is 2 % slower); None if it is not known. ``pairs`` is the number of compared pairs of connections. ``error_rate`` (0
+    to 1) is the accepted probability of a wrong verdict.
     """
 
-    outcome: str
     goodput_of_a: Mapping[Direction, Bitrate]
     change: Mapping[Direction, float | None]
     pairs: int

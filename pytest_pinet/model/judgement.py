@@ -27,18 +27,20 @@ class ExtraJudgement:
 
 @dataclass(frozen=True)
 class BaselineDifference:
-    """How the connections of this run differ from the accepted ``baseline``, which comes from ``runs`` runs.
+    """The accepted baseline of a metric (bit/s), and its difference to the connections of this run.
 
-    ``difference`` is relative (-0.03: 3 % slower), with its ``interval``; both are None if there are too few values.
+    ``runs`` is the number of runs behind the baseline; with too few runs it does not gate. ``difference`` is relative
+    (-0.03: 3 % slower), ``interval`` its interval at the error rate; both are null if there are too few values.
+    ``verdict`` is ``skipped`` if the baseline does not gate. ``text`` says all of this.
     """
 
-    baseline: Bitrate
+    figure_bps: float
     runs: int
     date: str
     builds: tuple[str, ...]
     difference: float | None
     interval: tuple[float, float] | None
-    change: str
+    verdict: Verdict
     text: str
 
 

@@ -59,6 +59,13 @@ GATE: dict[Verdict, GateWords] = {
 }
 
 
+# What the verdict on B says of B in comparison with A.
+COMPARED: dict[Verdict, str] = {
+    Verdict.FAIL: "slower",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.IMPROVED: "faster",
+    Verdict.PASS: "same",
+}
 # For `git bisect run` this exit code means "this commit cannot be tested".
 SKIP = 125
 # This exit code ends `git bisect run`: no commit can be judged on this machine.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_pinet.judge.difference import VERDICTS, Relation
+from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import UNCHANGED
 from pytest_pinet.judge.exact_functions import explaining
 from pytest_pinet.model.exact import FunctionChange
@@ -139,9 +139,8 @@ def _entries(result: ResultRecord, accepted: bool) -> Iterable[ChangeEntryRecord
 def _of_change(result: ResultRecord, way: str, change: ChangeRecord) -> ChangeEntryRecord:
     """Return the verdict on build B against build A."""
     one = change.directions[way]
-    verdict = VERDICTS[Relation(one.result)]
-    differs = verdict in (Verdict.FAIL, Verdict.IMPROVED)
-    return _entry(result, way, verdict, one.why).replace(
+    differs = one.verdict in (Verdict.FAIL, Verdict.IMPROVED)
+    return _entry(result, way, one.verdict, one.why).replace(
         a_bps=one.a_bps or None,
         b_bps=one.b_bps or None,
         change=one.change,
@@ -153,7 +152,7 @@ def _of_accepted(result: ResultRecord, way: str, direction: DirectionRecord) -> 
     """Return the verdict against an accepted baseline. Without a gating baseline it is undecided, unless it fails."""
     verdict, why = gated(direction.verdict), direction.reason
     baseline, limited = direction.baseline, result.limited_by
-    if verdict is Verdict.PASS and (baseline is None or baseline.change == "not gated"):
+    if verdict is Verdict.PASS and (baseline is None or baseline.verdict is Verdict.SKIPPED):
         known = "no baseline is accepted" if baseline is None else baseline.text
         verdict, why = Verdict.INCONCLUSIVE, f"{known}: run the test with the known-good build, then pinet accept"
     a_bps = None if baseline is None else baseline.figure_bps

@@ -86,7 +86,9 @@ def _record(
         interval=(b_bps, b_bps),
     )
     interval = one.change, one.change
-    changed = ChangedDirectionRecord.of(one, a_bps=a_bps, b_bps=b_bps, interval=interval, between_turns=0.0)
+    changed = ChangedDirectionRecord.of(
+        one, verdict=direction.verdict, a_bps=a_bps, b_bps=b_bps, interval=interval, between_turns=0.0
+    )
     return result_record(
         ResultParts(
             id=f"{combination.id}/{one.b.name}",

@@ -8,13 +8,13 @@ from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from pytest_pinet.history.gates import instructions_of
-from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.exact import TCP
 from pytest_pinet.judge.exact_functions import OF_CHANGE, ROUNDING, SHIFT, importance
 from pytest_pinet.model.exact import Comparison, FunctionChange, is_event, is_one_by_one
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import ChangeEntryRecord, ExactChangeRecord, ExactSideRecord, TurnRecord
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.table import text_table
 from pytest_pinet.report.text_wrap import WIDTH, rate, signed_percent, wrap
 
@@ -94,7 +94,7 @@ def function_rows(results: Sequence[ResultRecord]) -> list[FunctionRow]:
             order, label = _order(one, exact, window_of(result.id)), str(one.function)
             if label not in found or order < found[label][0]:
                 found[label] = order, FunctionRow(exact.nic, window_of(result.id), one, order.rank)
-            if one.missed or (one.change > 0 and Relation.SLOWER in _relations(result)):
+            if one.missed or (one.change > 0 and Verdict.FAIL in _verdicts(result)):
                 failing.add(label)
     ordered = sorted(
         (label not in failing, order.rank, order.minus_size, label, row) for label, (order, row) in found.items()
@@ -113,11 +113,11 @@ class _Order(NamedTuple):
 def _telling(result: ResultRecord) -> bool:
     if is_one_by_one(window_of(result.id)) or result.change is None:
         return True
-    return any(one != Relation.SAME for one in _relations(result))
+    return any(one is not Verdict.PASS for one in _verdicts(result))
 
 
-def _relations(result: ResultRecord) -> list[str]:
-    return [one.result for one in result.change.directions.values()] if result.change is not None else []
+def _verdicts(result: ResultRecord) -> list[Verdict]:
+    return [one.verdict for one in result.change.directions.values()] if result.change is not None else []
 
 
 def _order(one: FunctionChange, exact: ExactChangeRecord, window: str) -> _Order:

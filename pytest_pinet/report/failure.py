@@ -14,7 +14,7 @@ from pytest_pinet.model.connection import Fresh
 from pytest_pinet.model.diagnosis import Cause
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.change import ExactChangeRecord
-from pytest_pinet.model.record.direction import AttemptRecord, DirectionRecord
+from pytest_pinet.model.record.direction import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.exact_text import (
@@ -203,7 +203,7 @@ def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
         lines += _headline(name, direction)
         if direction.oracle not in direction.reason:
             lines += _row("physical", f"{rate(direction.oracle_bps)} ({direction.oracle})")
-        lines += _attempts(direction, alternated)
+        lines += _connections(direction, alternated)
         if direction.baseline is not None:
             lines += _row("baseline", direction.baseline.text)
         if direction.samples:
@@ -211,7 +211,7 @@ def failure_details(result: ResultRecord, run_folder: str | None = None) -> str:
     for flow in sorted(result.flows, key=lambda flow: SEVERITY.index(flow.verdict)):
         if flow.verdict not in GOOD:
             lines += _headline(flow.name, flow)
-            lines += _attempts(flow, alternated)
+            lines += _connections(flow, alternated)
             lines += _row("samples", _samples(flow))
     # Good directions come last, since they are not the reason of the failure.
     for name, direction in sorted(result.directions.items(), key=_severity):
@@ -269,23 +269,23 @@ def _headline(name: str, direction: DirectionRecord) -> list[str]:
     return [*wrap(first, hanging=CONTINUED), *wrap(rest, indent=CONTINUED), *costs]
 
 
-def _attempts(direction: DirectionRecord, alternated: bool) -> list[str]:
+def _connections(direction: DirectionRecord, alternated: bool) -> list[str]:
     """Return the goodput of each connection, the interval, and why the measurement stopped."""
-    if len(direction.attempts) < 2:
+    if len(direction.connections) < 2:
         return []
-    each = [_attempt(attempt) for attempt in direction.attempts]
+    each = [_connection(one) for one in direction.connections]
     lines = _row("attempts", ", ".join(each))
-    if left_out := [attempt.excluded for attempt in direction.attempts if attempt.excluded]:
+    if left_out := [one.excluded for one in direction.connections if one.excluded]:
         lines += _row("left out", f"{len(left_out)} of {len(each)} connections, the first: {left_out[0]}")
     lines += _interval(direction, alternated)
     repeated = direction.stopped in direction.reason and direction.verdict != Verdict.FAIL
     return lines if repeated else [*lines, *_row("stopped", direction.stopped)]
 
 
-def _attempt(attempt: AttemptRecord) -> str:
-    if attempt.excluded:
+def _connection(one: ConnectionRecord) -> str:
+    if one.excluded:
         return "left out"
-    return rate(attempt.goodput_bps) + (" (fresh link-up)" if attempt.fresh == Fresh.LINK else "")
+    return rate(one.goodput_bps) + (" (fresh link-up)" if one.fresh == Fresh.LINK else "")
 
 
 def _samples(direction: DirectionRecord) -> str:

@@ -117,7 +117,7 @@ def _figures(direction: DirectionRecord) -> list[Property]:
         ("rule", direction.limit_text),
         # An exact board has no physical limit.
         ("oracle_bps", round(direction.oracle_bps) or None),
-        ("attempts", len(direction.attempts)),
+        ("attempts", len(direction.connections)),
         ("state", direction.state or None),
         ("retransmits", direction.retransmits),
         ("lost_packets", direction.lost_packets),

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.judge.difference import VERDICTS, Relation
 from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeHeadRecord
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
@@ -147,21 +146,21 @@ def _rejudged(result: ResultRecord, values: int, error_rate: float, shards: int)
 
 
 def _among(one: ChangedDirectionRecord, values: int, error_rate: float, shards: int) -> ChangedDirectionRecord:
-    if one.result not in (Relation.SLOWER, Relation.FASTER):
+    if one.verdict not in (Verdict.FAIL, Verdict.IMPROVED):
         return one
     if one.error is not None and one.error * values <= error_rate * (1 + _ROUNDING):
         return one
     why = f"{one.why}; not certain among the {values} metrics of all runs"
-    if one.result == Relation.FASTER:
-        return one.replace(result=str(Relation.SAME), why=why)
-    return one.replace(result=str(Relation.INCONCLUSIVE), why=f"{why}: gate each shard with --pinet-shards {shards}")
+    if one.verdict is Verdict.IMPROVED:
+        return one.replace(verdict=Verdict.PASS, why=why)
+    return one.replace(verdict=Verdict.INCONCLUSIVE, why=f"{why}: gate each shard with --pinet-shards {shards}")
 
 
 def _with(direction: DirectionRecord, one: ChangedDirectionRecord) -> DirectionRecord:
     # An invalid value stays invalid.
     if direction.verdict is Verdict.INVALID:
         return direction
-    return direction.replace(verdict=VERDICTS[Relation(one.result)], reason=one.why)
+    return direction.replace(verdict=one.verdict, reason=one.why)
 
 
 def _of_lab(result: ResultRecord, shard: Shard, lab: str) -> ResultRecord:

@@ -203,8 +203,9 @@ def _cell(run: RunRecord, entry: ChangeEntryRecord, side: str) -> str:
     if bps is None:
         return "-"
     change = _result(run, entry).change
-    connections = change.connections if change is not None else ()
-    levels = [one.level_bps.get(entry.direction) for one in connections if one.side == side and not one.excluded]
+    turns = [turn for turn in change.turns if turn.side == side] if change is not None else []
+    connections = [one for turn in turns for one in turn.connections.get(entry.direction, ())]
+    levels = [one.level_bps for one in connections if not one.excluded]
     known = [one for one in levels if one]
     spread = f" +- {statistics.stdev(known) / statistics.mean(known) * 100:.1f}%" if len(known) > 1 else ""
     return f"{rate(bps)}{spread}"

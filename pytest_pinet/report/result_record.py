@@ -12,20 +12,20 @@ from datetime import UTC, datetime
 from statistics import fmean
 
 from pytest_pinet.judge.connections import total
+from pytest_pinet.judge.level import level_bps
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.diagnosis import Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, FlowJudgement
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.measurement import Flow, HttpReport, Path, Window
+from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, Path, Window
 from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, ExactChangeRecord, RanRecord
 from pytest_pinet.model.record.direction import (
-    AttemptRecord,
-    BaselineRecord,
+    ConnectionRecord,
     DirectionRecord,
     FlowRecord,
-    SampleRecord,
 )
 from pytest_pinet.model.record.evidence import EvidenceRecord
 from pytest_pinet.model.record.result import CableRecord, CombinationRecord, EndRecord, ResultRecord
@@ -53,7 +53,7 @@ class ResultParts:
     """All parts of one result except the test and the command that repeats it, which only a session knows.
 
     ``traffic`` is the key of the traffic. The parts from ``serials`` on exist only for some kinds of results; None if
-    this result has no such part. ``evidence`` has the counters of all ends for each attempt. ``combination`` is
+    this result has no such part. ``evidence`` has the counters of all ends for each connection. ``combination`` is
     a record if the combination belongs to no lab.
     """
 
@@ -100,8 +100,8 @@ class ResultParts:
 def result_record(parts: ResultParts) -> ResultRecord:
     """Return the record of a result."""
     skew_s, skew_within_s = most_apart(parts.windows)
-    attempts = enumerate(parts.evidence or (), 1)
-    evidence = [evidence_record(number, end) for number, ends in attempts for end in ends]
+    connections = enumerate(parts.evidence or (), 1)
+    evidence = [evidence_record(number, end) for number, ends in connections for end in ends]
     combination = parts.combination
     if isinstance(combination, Combination):
         combination = combination_record(combination, parts.traffic)
@@ -140,30 +140,39 @@ def direction_record(judged: DirectionJudgement) -> DirectionRecord:
     # Jitter and sockets belong to a single flow; a sum of flows has none.
     only = judged.flows[0] if len(judged.flows) == 1 else Flow(Direction.TX, ())
     streams = only.streams if len(judged.flows) == 1 else [flow.goodput for flow in judged.flows]
-    found = judged.baseline
     return DirectionRecord.of(
         judged,
         goodput_bps=judged.goodput.bps,
         interval_bps=judged.interval,
         oracle_bps=judged.oracle.bps,
         oracle=judged.because,
-        attempts=[
-            AttemptRecord.of(one, goodput_bps=one.goodput.bps, warmup_s=one.traffic_seconds - one.seconds)
-            for one in judged.connections
-        ],
-        baseline=None if found is None else BaselineRecord.of(found, figure_bps=found.baseline.bps),
+        connections=[connection_record(one) for one in judged.connections],
         # An exact board has no flows of a traffic tool, so that there are no such counts.
         retransmits=total([flow.retransmits for flow in judged.flows]) if judged.flows else None,
         lost_packets=total([flow.lost_packets for flow in judged.flows]) if judged.flows else None,
         packets=total([flow.packets for flow in judged.flows]) if judged.flows else None,
         jitter_ms=only.jitter_ms,
         streams_bps=[stream.bps for stream in streams],
-        samples=[
-            SampleRecord(attempt=n, start_s=s.start_s, seconds=s.seconds, bytes=s.bytes, warmup=s.warmup)
-            for n, connection in enumerate(judged.connections, 1)
-            for s in connection.samples
-        ],
         sockets=sockets_record(only),
+    )
+
+
+def connection_record(one: Connection) -> ConnectionRecord:
+    """Return the record of a connection with the flows of one direction."""
+    warmup_s = one.traffic_seconds - one.seconds
+    return ConnectionRecord(
+        fresh=one.fresh,
+        goodput_bps=one.goodput.bps,
+        seconds=one.seconds,
+        warmup_s=warmup_s,
+        slow_start_s=warmup_s if any(event.kind is EventKind.SLOW_START for event in one.events) else 0.0,
+        excluded=one.excluded,
+        level_bps=level_bps(one),
+        events=one.events,
+        samples=one.samples,
+        number=one.number,
+        boot_age_s=one.boot_age_s,
+        traffic_before_s=one.traffic_before_s,
     )
 
 
@@ -181,8 +190,8 @@ def sockets_record(flow: Flow) -> SocketsRecord | None:
     return SocketsRecord.of(flow.sockets, rcvbuf_bytes=None if far is None else far.rcvbuf_bytes)
 
 
-def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
-    """Return the evidence of one end and attempt as plain data."""
+def evidence_record(connection: int, found: EndEvidence) -> EvidenceRecord:
+    """Return the evidence of one end and connection as plain data."""
     interrupts, interface = found.interrupts, found.interface
     if interrupts is not None:
         interrupts = dict(sorted(interrupts.items(), key=lambda entry: -sum(entry[1]))[:INTERRUPTS])
@@ -195,23 +204,23 @@ def evidence_record(attempt: int, found: EndEvidence) -> EvidenceRecord:
         )
     return EvidenceRecord.of(
         found,
-        attempt=attempt,
+        connection=connection,
         processors=processors,
         interrupts=interrupts,
         interface=interface,
-        from_attempt=found.first_try,
+        from_connection=found.first_connection,
     )
 
 
-def window_record(attempt: int, window: Window) -> WindowRecord:
-    """Return the record of the shared time of one attempt."""
+def window_record(connection: int, window: Window) -> WindowRecord:
+    """Return the record of the shared time of one connection."""
     return WindowRecord.of(
-        window, attempt=attempt, start_skew_s=window.skew_s, start_skew_within_s=window.skew_within_s
+        window, connection=connection, start_skew_s=window.skew_s, start_skew_within_s=window.skew_within_s
     )
 
 
 def most_apart(windows: Sequence[WindowRecord]) -> tuple[float | None, float | None]:
-    """Return the largest start skew of all attempts and its uncertainty; None if no attempt has a skew."""
+    """Return the largest start skew of all connections and its uncertainty; None if no connection has a skew."""
     known = [(skew, one.start_skew_within_s) for one in windows if (skew := one.start_skew_s) is not None]
     return max(known, key=lambda found: (found[0], found[1] or 0.0), default=(None, None))
 

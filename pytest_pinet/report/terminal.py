@@ -134,7 +134,7 @@ def _measured(label: str, test: str, name: str, direction: DirectionRecord, note
 
 def _spread(direction: DirectionRecord) -> float | None:
     """Return the spread of the connections that count; None for fewer than two."""
-    counted = [attempt.goodput_bps for attempt in direction.attempts if not attempt.excluded]
+    counted = [one.goodput_bps for one in direction.connections if not one.excluded]
     if len(counted) < 2 or not direction.goodput_bps:
         return None
     return (max(counted) - min(counted)) / direction.goodput_bps
@@ -209,7 +209,7 @@ def _ungated(results: Sequence[ResultRecord]) -> list[str]:
         f"{result.combination.id} {way} {direction.baseline.text}"
         for result in results
         for way, direction in result.directions.items()
-        if direction.baseline is not None and direction.baseline.change == "not gated"
+        if direction.baseline is not None and direction.baseline.verdict is Verdict.SKIPPED
     ]
 
 

@@ -346,7 +346,6 @@ class Gate:
         sides = {Direction(way): side for way, side in found.directions.items()}
         return ComparisonResult(
             **every,
-            outcome=found.result,
             goodput_of_a=MappingProxyType({way: Bitrate(side.a_bps) for way, side in sides.items()}),
             change=MappingProxyType({way: side.change for way, side in sides.items()}),
             pairs=found.pairs,

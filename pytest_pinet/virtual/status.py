@@ -11,6 +11,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError, PinetError
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.names import unknown
+from pytest_pinet.execution.shell import ssh_options
 from pytest_pinet.model.lab import Scale
 from pytest_pinet.virtual.launcher import PROCESSES
 from pytest_pinet.virtual.processes import ProcessId
@@ -18,7 +19,6 @@ from pytest_pinet.virtual.runtime import Runtime
 
 # Boards of virtual labs boot in a few seconds, on a busy machine in more.
 BOOT_S = 60.0
-_SSH_OPTIONS = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
 
 
 def is_down(lab_file: str) -> PinetError:
@@ -68,7 +68,7 @@ def ssh_command(lab_file: str, node: str, command: Sequence[str], boot_s: float 
         await_ssh(node, nodes[node]["ssh"], boot_s)
     return [
         *("ssh", "-F", "none", "-i", found["environment"]["LG_KEYFILE"], "-p", str(nodes[node]["ssh"])),
-        *(word for option in _SSH_OPTIONS for word in ("-o", option)),
+        *ssh_options(),
         f"{nodes[node]['user']}@127.0.0.1",
         *command,
     ]

@@ -15,6 +15,7 @@ from pytest_pinet.measure.comparison import ComparisonPlan, State, compare
 from pytest_pinet.measure.traffic_runner import MeasureContext
 from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.verdict import Verdict
 from tests.support.gate_project import GateLab
 from tests.support.visited_link import rates, visited
 
@@ -50,14 +51,14 @@ def drifting(begin: float) -> Callable[[], float]:
 @pytest.mark.soak("A comparison of a link with itself finds no difference above 1 %.", runs=RUNS)
 def test_the_same_state_twice(opened: tuple[LabAccess, Link]) -> None:
     record = compared(opened, State("one"), State("two"), Direction.RX)
-    assert record.result == "same"
+    assert record.directions["rx"].verdict is Verdict.PASS
     assert record.directions["rx"].change == pytest.approx(0.0, abs=0.01)
 
 
 @pytest.mark.soak("A comparison detects a state that is 5 % slower, and measures the change within 1 %.", runs=RUNS)
 def test_five_percent(opened: tuple[LabAccess, Link]) -> None:
     record = compared(opened, State("as it is"), State("slower", shaped(opened[1], lambda: 0.95)))
-    assert record.result == "slower"
+    assert record.directions["tx"].verdict is Verdict.FAIL
     assert record.directions["tx"].change == pytest.approx(-0.05, abs=0.01)
 
 
@@ -65,8 +66,8 @@ def test_five_percent(opened: tuple[LabAccess, Link]) -> None:
 def test_drift_alone(opened: tuple[LabAccess, Link]) -> None:
     both = shaped(opened[1], drifting(0.98))
     record = compared(opened, State("one", both), State("two", both))
-    assert record.result == "same"
-    values = [run.goodput_bps["tx"] for run in record.runs]
+    assert record.directions["tx"].verdict is Verdict.PASS
+    values = [turn.connections["tx"].goodput_bps for turn in record.turns]
     assert values[-1] < 0.993 * values[0], "nothing drifted"
 
 
@@ -77,5 +78,5 @@ def test_five_percent_and_drift(opened: tuple[LabAccess, Link]) -> None:
     rate = drifting(0.90)
     link = opened[1]
     record = compared(opened, State("one", shaped(link, rate)), State("two", shaped(link, lambda: 0.95 * rate())))
-    assert record.result == "slower"
+    assert record.directions["tx"].verdict is Verdict.FAIL
     assert record.directions["tx"].change == pytest.approx(-0.05, abs=0.01)

@@ -31,7 +31,7 @@ def compared(combination: str, way: str, change: float, relation: str, **of_dire
         "change": change,
         "interval": (change - 0.005, change + 0.005),
         "between_turns": 0.002,
-        "result": relation,
+        "verdict": _VERDICTS[relation],
         "why": f"{'not slower' if relation == 'same' else relation}, certain after 7 turns: B is {change * 100:+.2f} %",
     }
     values = direction(b_bps, a_bps * 0.99, _VERDICTS[relation], reason=str(one["why"]))

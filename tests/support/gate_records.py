@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_pinet.model.record.change import (
     BuildFileRecord,
     BuildRecord,
-    ChangedConnectionRecord,
     ChangedDirectionRecord,
     ChangeEntryRecord,
     ChangeHeadRecord,
     ChangeRecord,
     TurnRecord,
 )
+from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
 from tests.support.report_records import direction, result, run_record
@@ -60,21 +62,19 @@ def gated_run(number: int = 1, verdict: str = "fail", lab: str = "virtual") -> R
 
 def _result(entry: ChangeEntryRecord, started: str) -> ResultRecord:
     way, b_bps, change = entry.direction, entry.b_bps or 0.0, entry.change or 0.0
+    of_a, of_b = (ConnectionRecord("connection", bps, 1.0, level_bps=bps) for bps in (941e6, b_bps))
+    connections = ((of_a,), (of_b, replace(of_b, excluded="the link dropped")), (of_a,), ())
     turns = tuple(
-        TurnRecord(number=turn, side="AB"[turn % 2], started_s=0.0, seconds=1.0, running={}, trouble=trouble)
-        for turn, trouble in enumerate(("", "", "", "no carrier"))
-    )
-    connections = tuple(
-        ChangedConnectionRecord(
-            turn=turn,
+        TurnRecord(
+            number=turn,
             side="AB"[turn % 2],
-            goodput_bps={way: bps},
-            level_bps={way: bps},
-            counted_s=1.0,
-            excluded=excluded,
-            events=(),
+            started_s=0.0,
+            seconds=1.0,
+            running={},
+            trouble="" if own else "no carrier",
+            connections={way: own},
         )
-        for turn, bps, excluded in ((0, 941e6, ""), (1, b_bps, ""), (1, b_bps, "the link dropped"), (2, 941e6, ""))
+        for turn, own in enumerate(connections)
     )
     one = ChangedDirectionRecord(
         a_bps=941e6,
@@ -82,12 +82,12 @@ def _result(entry: ChangeEntryRecord, started: str) -> ResultRecord:
         change=entry.change,
         interval=(round(change - 0.002, 6), round(change + 0.002, 6)),
         between_turns=0.001,
-        result="slower",
+        verdict=entry.verdict,
         why="",
     )
     compared = ChangeRecord(
         a="running", b="new", tolerance=0.01, connections_per_turn=1, directions={way: one}, turns=turns,
-        connections=connections, suspects=(),
+        suspects=(),
     )  # fmt: skip
     own = result("pi4b:onboard/pair", {way: direction(b_bps)})
     return own.replace(change=compared, started=started)

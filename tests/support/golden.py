@@ -20,7 +20,7 @@ HOW_TO_REWRITE = (
 # Masked keys of results.json, by the word that replaces their values.
 MASKED_KEYS = {
     "time": ("started", "finished"),
-    "duration": ("started_s", "traffic_seconds", "at_s", "boot_s"),
+    "duration": ("started_s", "traffic_seconds", "at_s", "boot_s", "boot_age_s"),
     "id": ("run", "session", "bus_info", "boot", "link_up"),
     # The host's kernel is that of every board in the virtual lab.
     "version": ("pinet", "uname", "driver_version", "version", "build_id"),

@@ -32,6 +32,7 @@ from pytest_pinet.judge.components import Component, Components
 from pytest_pinet.judge.spread import Proposal
 from pytest_pinet.model.diagnosis import DiagnosisFacts, EndFacts
 from pytest_pinet.model.evidence import ProcessorLoad
+from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
 from pytest_pinet.model.record.evidence import LimitedByRecord
@@ -41,7 +42,6 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.losses import loss_lines, losses_sentence
-from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.text_wrap import wrap
 from tests.support.change_records import compared
 from tests.support.console_blocks import DOCS, PAGES, ROOT
@@ -209,7 +209,9 @@ def _failure() -> list[str]:
     cause = shaper(DiagnosisFacts("tx", goodput, wire, ends=ends, spread=0.001))
     assert cause is not None
     rates = [75.6e6, *[goodput.bps] * 85, 93.8e6]
-    attempt = {"goodput_bps": goodput.bps, "seconds": 2.9, "warmup_s": 0.1, "events": [], "excluded": ""}
+    connection = {"goodput_bps": goodput.bps, "seconds": 2.9, "warmup_s": 0.1, "events": [], "excluded": ""}
+    connection["fresh"] = "connection"
+    samples = [Sample(0.1 * n, 0.1, round(bps / 80)) for n, bps in enumerate(rates)]
     tx = direction(
         goodput.bps,
         limit_of(wire.bps * 0.94, "94% of 94.1 Mbit/s", "min='94%' of the marker"),
@@ -217,12 +219,12 @@ def _failure() -> list[str]:
         wire.bps,
         interval_bps=(84.0e6, 85.5e6),
         stopped="below the limit in 3 of 3 connections (9 s): 4.3 % below the limit on average, noise 0.39 %",
-        attempts=[attempt | {"fresh": fresh} for fresh in ("connection", "connection", "link-up")],
-        retransmits=39,
-        samples=[
-            {"attempt": 1, "start_s": 0.1 * n, "seconds": 0.1, "bytes": round(bps / 80), "warmup": False}
-            for n, bps in enumerate(rates)
+        connections=[
+            connection | {"samples": samples},
+            connection,
+            connection | {"fresh": "link-up"},
         ],
+        retransmits=39,
     )
     tx = tx.replace(oracle="100 Mbit/s link, MTU 1500, TCP timestamps")
     found = result("pi3b:onboard/pair", {"tx": tx}, link="100 Mbit/s full duplex, MTU 1500", peer="pi3b-2:onboard")
@@ -304,7 +306,6 @@ def _desk_doctor() -> list[str]:
 
 OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "two kernels": lambda: _answer(TWO_KERNELS),
-    "two kernels, md": lambda: summary_markdown(_run(TWO_KERNELS)).splitlines(),
     "one NIC of two kernels": lambda: _answer(ONE_NIC),
     "real time": lambda: _answer(REAL_TIME),
     "no offload": lambda: _answer(NO_OFFLOAD, _QUIET),

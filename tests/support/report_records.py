@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_pinet.model.limits import Metric, Threshold
+from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import ComparisonRecord
-from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
+from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import worst
@@ -18,13 +19,12 @@ FAST_ETHERNET = 94_148_244.5
 BECAUSE = "1000 Mbit/s link, MTU 1500, TCP timestamps"
 
 
-def samples(bps: float, spread: float = 0.01) -> list[SampleRecord]:
+def samples(bps: float, spread: float = 0.01) -> tuple[Sample, ...]:
     """Return one warm-up second and five counted ones around ``bps``."""
     steps = (-0.5, 0.0, -1.0, 0.5, 0.0, 1.0)
-    return [
-        SampleRecord(attempt=1, start_s=float(i), seconds=1.0, bytes=int(bps * (1 + spread * step) / 8), warmup=i == 0)
-        for i, step in enumerate(steps)
-    ]
+    return tuple(
+        Sample(float(i), 1.0, int(bps * (1 + spread * step) / 8), warmup=i == 0) for i, step in enumerate(steps)
+    )
 
 
 def limit_of(bps: float, words: str = "", source: str = "lab/virtual.yaml:88") -> Threshold:
@@ -49,7 +49,7 @@ def direction(
         "reason": "",
         "stopped": "",
         "state": "",
-        "attempts": [
+        "connections": [
             {
                 "fresh": "connection",
                 "goodput_bps": goodput,
@@ -57,6 +57,7 @@ def direction(
                 "warmup_s": 1.0,
                 "events": [],
                 "excluded": "",
+                "samples": samples(goodput),
             }
         ],
         "extras": [],
@@ -66,7 +67,6 @@ def direction(
         "packets": None,
         "jitter_ms": None,
         "streams_bps": [goodput],
-        "samples": samples(goodput),
     }
     return DirectionRecord.model_validate(record | more)
 
@@ -147,12 +147,11 @@ COMPARISON = ComparisonRecord(
     id="pi4b:onboard/pair/tcp-P1-tx",
     a="as it is",
     b="slower",
-    result="slower",
     why="",
     tolerance=0.03,
     pairs=4,
     directions={},
-    runs=(),
+    turns=(),
     started="2026-11-21T00:01:02Z",
     seconds=60.0,
     builds={},

@@ -41,8 +41,8 @@ LADDER = LadderRecord(
     loss=0.001,
     knee_bps=90e6,
     steps=(
-        StepRecord(rate_bps=90e6, goodput_bps=90e6, loss=0.0, attempts=1, reached=True, held=True),
-        StepRecord(rate_bps=120e6, goodput_bps=94e6, loss=0.2, attempts=2, reached=True, held=False),
+        StepRecord(rate_bps=90e6, goodput_bps=90e6, loss=0.0, connections=1, reached=True, held=True),
+        StepRecord(rate_bps=120e6, goodput_bps=94e6, loss=0.2, connections=2, reached=True, held=False),
     ),
 )
 

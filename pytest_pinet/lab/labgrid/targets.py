@@ -16,6 +16,7 @@ from pytest_pinet.config.messages import named
 from pytest_pinet.config.yaml_lines import Document, parse
 from pytest_pinet.errors import ConfigError, CoordinatorError, PinetError, Where, first_line
 from pytest_pinet.execution.names import nearest, quoted
+from pytest_pinet.execution.shell import ssh_options
 from pytest_pinet.lab.labgrid.coordinator import address_of
 from pytest_pinet.lab.launcher import environment
 from pytest_pinet.model.lab import EXACT, Lab, Node
@@ -134,20 +135,6 @@ def _check_strategy(node: Node, parts: Sequence[Part], classes: Mapping[str, typ
 
 
 _CONNECT_S = 5
-# Like the options of labgrid. The other end counts as lost after 15 s.
-_OPTIONS = [
-    word
-    for option in (
-        "LogLevel=ERROR",
-        "BatchMode=yes",
-        "ControlPath=none",
-        "ServerAliveInterval=5",
-        "ServerAliveCountMax=3",
-        "UserKnownHostsFile=/dev/null",
-        "StrictHostKeyChecking=no",
-    )
-    for word in ("-o", option)
-]
 
 
 class Targets:
@@ -208,8 +195,14 @@ class Targets:
         key = ["-i", self._environment.config.resolve_path(driver.keyfile)] if driver.keyfile else []
         port = ["-p", str(service.port)] if service.port != 22 else []
         login = [*port, f"{driver.username or service.username}@{service.address}"]
-        waits = ["-o", f"ConnectTimeout={round(_CONNECT_S * node.patience)}"]
-        return ["ssh", "-xT", *_OPTIONS, *waits, *key, *login, "--"], " ".join(login)
+        # As labgrid does: the other end counts as lost after 15 s.
+        options = ssh_options(
+            "ControlPath=none",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=3",
+            f"ConnectTimeout={round(_CONNECT_S * node.patience)}",
+        )
+        return ["ssh", "-xT", *options, *key, *login, "--"], " ".join(login)
 
     def close(self) -> None:
         self._environment.cleanup()

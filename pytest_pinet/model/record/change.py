@@ -6,10 +6,13 @@ exact boards are counted for each packet (for requests: for each answer).
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.diagnosis import Suspect
 from pytest_pinet.model.exact import FunctionChange
 from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
+from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
 # The baseline of a gate on exact boards, and the name of such a board in ids.
@@ -70,6 +73,7 @@ class TurnRecord(Record):
 
     ``started_s`` is its start after the first turn, ``seconds`` the time before its first measurement. ``running`` is
     what the board reported about itself. ``trouble`` is the reason why nothing was measured; empty if it was measured.
+    ``connections`` has the connections of each direction, without samples.
     ``variation`` is the number of the meaningless change with which an exact board booted the build; 0 is none.
     """
 
@@ -80,29 +84,15 @@ class TurnRecord(Record):
     seconds: float
     running: dict[str, str | None]
     trouble: str
-
-
-class ChangedConnectionRecord(Record):
-    """One connection of one turn. ``excluded`` is the reason why it does not count; empty if it counts.
-
-    ``level_bps`` is the judged goodput, with little weight on short disturbances (null: there is none).
-    """
-
-    turn: int
-    side: str
-    goodput_bps: dict[str, float]
-    level_bps: dict[str, float | None]
-    counted_s: float
-    excluded: str
-    events: tuple[str, ...]
+    connections: dict[str, tuple[ConnectionRecord, ...]] = Field(default_factory=dict)
 
 
 class ChangedDirectionRecord(SparseRecord):
     """One direction in both builds. ``change`` is B over A minus one, without drift, with its ``interval``.
 
-    ``result`` is ``slower``, ``same``, ``faster``, ``inconclusive``, or ``go on`` while it is being measured.
-    ``between_turns`` is the relative standard deviation between turns. ``error`` is the smallest error rate of one
-    value at which the result is still ``slower`` or ``faster``; other results do not have it.
+    ``verdict`` is ``fail`` (B is slower), ``pass``, ``improved`` or ``inconclusive``. ``between_turns`` is the relative
+    standard deviation between turns. ``error`` is the smallest error rate of one value at which the verdict is still
+    ``fail`` or ``improved``; other verdicts do not have it.
     """
 
     a_bps: float
@@ -110,7 +100,7 @@ class ChangedDirectionRecord(SparseRecord):
     change: float | None
     interval: tuple[float, float] | None
     between_turns: float | None
-    result: str
+    verdict: Verdict
     why: str
     error: Rare[float] = None
 
@@ -124,7 +114,6 @@ class ChangeRecord(Record):
     connections_per_turn: int
     directions: dict[str, ChangedDirectionRecord]
     turns: tuple[TurnRecord, ...]
-    connections: tuple[ChangedConnectionRecord, ...]
     suspects: tuple[Suspect, ...]
 
 
@@ -176,20 +165,16 @@ class ChangeHeadRecord(Record):
     note: Later[str] = ""
 
 
-class ConnectionRecord(Record):
-    """One connection: its state, its start (seconds after the start of the comparison), and goodput by direction.
+class StateTurnRecord(Record):
+    """One connection of a comparison: its state, its start (seconds after the start of the comparison), its directions.
 
-    ``seconds`` is its whole time, with set-up; ``counted_s`` is the part of its traffic that counts. ``excluded`` is
-    the reason why the connection belongs to no pair; empty if it belongs to one.
+    ``seconds`` is its whole time, with set-up. A connection with a reason in ``excluded`` belongs to no pair.
     """
 
     side: str
     started_s: float
     seconds: float
-    goodput_bps: dict[str, float]
-    counted_s: float
-    excluded: str
-    events: tuple[str, ...]
+    connections: dict[str, ConnectionRecord]
 
 
 class SideRecord(Record):
@@ -202,12 +187,12 @@ class SideRecord(Record):
     b_bps: float
     change: float | None
     interval: tuple[float, float] | None
-    result: str
+    verdict: Verdict
     why: str
 
 
 class ComparisonRecord(Record):
-    """A whole comparison. ``result`` is that of its worst direction. ``runs`` has all connections in their order.
+    """A whole comparison. ``why`` is that of its worst direction. ``turns`` has all connections in their order.
 
     ``builds`` is the build of the device under test in each state (``A``, ``B``). ``error_rate`` is the accepted
     probability of a wrong result; runs of release 0.1 do not have this key and were judged at 0.01.
@@ -216,13 +201,12 @@ class ComparisonRecord(Record):
     id: str
     a: str
     b: str
-    result: str
     why: str
     tolerance: float
     error_rate: Later[float] = 0.01
     pairs: int
     directions: dict[str, SideRecord]
-    runs: tuple[ConnectionRecord, ...]
+    turns: tuple[StateTurnRecord, ...]
     started: str
     seconds: float
     builds: dict[str, dict[str, str | None]]

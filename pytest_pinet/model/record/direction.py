@@ -1,78 +1,58 @@
-"""The records of one direction of a measurement, of one flow, and of their attempts.
+"""The records of one direction of a measurement, of one flow, and of their connections.
 
 Rates are bit/s, durations seconds. A value is null if it was not measured; null is not zero.
 """
 
 from __future__ import annotations
 
-from pytest_pinet.model.judgement import ExtraJudgement
+from dataclasses import dataclass
+from itertools import chain
+
+from pytest_pinet.model.judgement import BaselineDifference, ExtraJudgement
 from pytest_pinet.model.limits import Threshold
-from pytest_pinet.model.record.base import Rare, Record, SparseRecord
+from pytest_pinet.model.measurement import Event, Sample
+from pytest_pinet.model.record.base import Rare, SparseRecord
 from pytest_pinet.model.record.traffic import SocketsRecord
 from pytest_pinet.model.verdict import Verdict
 
 
-class SampleRecord(Record):
-    """One interval at the receiver. ``attempt`` counts from 1."""
+@dataclass(frozen=True)
+class ConnectionRecord:
+    """One connection in one direction: what was fresh for it (``connection``, ``link-up``, ``boot``), and its goodput.
 
-    attempt: int = 1
-    start_s: float = 0.0
-    seconds: float
-    bytes: int
-    warmup: bool = False
-
-
-class EventRecord(Record):
-    """An event during the traffic: its start (seconds after the start of the attempt's traffic) and its duration."""
-
-    kind: str
-    start_s: float
-    seconds: float
-    text: str
-
-
-class AttemptRecord(Record):
-    """One connection: what was fresh for it (``connection``, ``link-up``), its goodput, and the events meanwhile.
-
-    ``seconds`` is the counted time, after ``warmup_s``. ``excluded`` is the reason why the connection does not count;
-    empty if it counts. The goodput of an excluded connection is evidence only.
+    ``seconds`` is the counted time, after ``warmup_s``; ``slow_start_s`` is the length of a slow start (0: there was
+    none). ``excluded`` is the reason why the connection does not count; empty if it counts. The goodput of an excluded
+    connection is evidence only. ``level_bps`` is the judged goodput, with little weight on short disturbances (null:
+    there is none). ``samples`` are the intervals at the receiver, ``events`` happened during the traffic; their times
+    are in seconds after its start. ``number`` counts the connections since the link-up, from 1. ``boot_age_s`` is the
+    age of the boot of the device under test at the start of the traffic, ``traffic_before_s`` the traffic over its
+    device in this boot before that. These three are null if they are not known; other programs and earlier runs count
+    for none of them.
     """
 
     fresh: str = ""
-    goodput_bps: float
-    seconds: float
+    goodput_bps: float = 0.0
+    seconds: float = 0.0
     warmup_s: float = 0.0
-    events: tuple[EventRecord, ...] = ()
+    slow_start_s: float = 0.0
     excluded: str = ""
-
-
-class BaselineRecord(Record):
-    """The accepted baseline of a metric, and its difference to the connections of this run.
-
-    ``runs`` is the number of runs behind the baseline; with too few runs it does not gate. ``difference`` is relative
-    (-0.03: 3 % slower), ``interval`` its interval at the error rate; both are null if there are too few values.
-    ``change`` is ``slower``, ``faster``, ``same``, ``inconclusive`` or ``not gated``. ``text`` says all of this.
-    """
-
-    figure_bps: float
-    runs: int
-    date: str
-    builds: tuple[str, ...]
-    difference: float | None
-    interval: tuple[float, float] | None
-    change: str
-    text: str
+    level_bps: float | None = None
+    events: tuple[Event, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    number: int | None = None
+    boot_age_s: float | None = None
+    traffic_before_s: float | None = None
 
 
 class DirectionRecord(SparseRecord):
     """One direction of one measurement and its verdict.
 
-    ``goodput_bps`` is the goodput of all attempts that count. ``interval_bps`` is its interval at the error rate, with
-    the noise between connections (null if no limit needed it). ``limit`` is the limit that applied, in bit/s.
+    ``goodput_bps`` is the goodput of all connections that count. ``interval_bps`` is its interval at the error rate,
+    with the noise between connections (null if no limit needed it). ``limit`` is the limit that applied, in bit/s.
     ``oracle`` says in words what sets the physical limit ``oracle_bps``. ``stopped`` is the reason why the measurement
     stopped. ``state`` is the outcome of a suspected regression: ``confirmed``, ``cleared``, ``undecided``, or empty
-    without one. Counts (``retransmits`` and so on) are totals of all attempts. ``sockets`` is what the kernels reported
-    of the connections of a single TCP flow.
+    without one. Counts (``retransmits`` and so on) are totals of all connections. ``sockets`` is what the kernels
+    reported of the connections of a single TCP flow.
     """
 
     goodput_bps: float
@@ -85,15 +65,14 @@ class DirectionRecord(SparseRecord):
     reason: str = ""
     stopped: str = ""
     state: str = ""
-    attempts: tuple[AttemptRecord, ...] = ()
+    connections: tuple[ConnectionRecord, ...] = ()
     extras: tuple[ExtraJudgement, ...] = ()
-    baseline: BaselineRecord | None = None
+    baseline: BaselineDifference | None = None
     retransmits: int | None = None
     lost_packets: int | None = None
     packets: int | None = None
     jitter_ms: float | None = None
     streams_bps: tuple[float, ...] = ()
-    samples: tuple[SampleRecord, ...] = ()
     sockets: Rare[SocketsRecord] = None
 
     @property
@@ -105,6 +84,11 @@ class DirectionRecord(SparseRecord):
     def limit_bps(self) -> float | None:
         """The least goodput that meets the limit; None without a limit."""
         return None if self.limit is None else self.limit.number
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The samples of all connections, in their order."""
+        return tuple(chain.from_iterable(one.samples for one in self.connections))
 
 
 class FlowRecord(DirectionRecord):

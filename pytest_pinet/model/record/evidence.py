@@ -28,19 +28,19 @@ class HeatRecord(Record):
 
 
 class EvidenceRecord(SparseRecord):
-    """One end during one attempt (numbered from 1): the differences of its counters before and after the traffic.
+    """One end during one connection (numbered from 1): the differences of its counters before and after the traffic.
 
     ``interrupts`` (the most frequent actions), ``softirqs`` and ``softnet`` have one number for each CPU.
     ``interface`` has the kernel's counters of the device (changed counters only, and ``carrier_changes``), ``nic`` the
     counters of its driver. ``kernel`` has the lines of the kernel log that report trouble. A value is null if the end
     does not report it, or if its counter restarted; the name of that source is then in ``restarted``. ``under_load``
-    was read during the traffic. With ``from_attempt``, the differences span all attempts from that one to this one.
-    ``others`` is the work of user processes that are not ours, as a share of one CPU, and ``throttled`` the time that a
-    CPU quota took from ours.
-    ``management`` has the octets of ssh and of an NFS root, if they use this device, and their share of the traffic.
+    was read during the traffic. With ``from_connection``, the differences span all connections from that one to this
+    one. ``others`` is the work of user processes that are not ours, as a share of one CPU, and ``throttled`` the time
+    that a CPU quota took from ours. ``management`` has the octets of ssh and of an NFS root, if they use this device,
+    and their share of the traffic.
     """
 
-    attempt: int
+    connection: int
     end: str
     device: str
     machine: str | None
@@ -57,7 +57,7 @@ class EvidenceRecord(SparseRecord):
     under_load: HeatRecord | None
     after: HeatRecord | None
     restarted: tuple[str, ...]
-    from_attempt: Rare[int] = None
+    from_connection: Rare[int] = None
     management: Rare[ManagementTraffic] = None
     others: Rare[OtherWork] = None
     throttled: Rare[float] = None

@@ -85,7 +85,7 @@ class ResultRecord(SparseRecord):
 
     With several simultaneous flows, ``directions`` has the sums of what the devices under test sent and received,
     ``flows`` each flow, and ``evenness`` how they shared the link. With one flow, ``flows`` is empty and ``evenness``
-    null. ``windows`` is the time that all flows of an attempt shared, ``start_skew_s`` the largest time between their
+    null. ``windows`` is the time that all flows of a connection shared, ``start_skew_s`` the largest time between their
     starts and ``start_skew_within_s`` its uncertainty (95 %).
 
     Only some results have the following keys. ``serials`` are the serial numbers of the boards, by end. ``settings``
@@ -93,11 +93,12 @@ class ResultRecord(SparseRecord):
     traffic: command line, kernel, driver, firmware, governor, offloads, rings, coalescing, EEE, pause, queues, IRQ
     affinity, queueing disciplines and sysctls. ``parameters`` is a hash of how it was measured (duration of
     connections, MTU and so on); values with different hashes are no trend. ``evidence`` is what each end counted in
-    each attempt, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``, ``ping``
-    and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a ``kselftest``
-    of the kernel. ``comparison`` belongs to two states that were measured alternately: the values come from state B,
-    and the limits from state A. ``change`` belongs to two builds that were measured alternately: the values come from
-    build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have no width. ``ran``
+    each connection, ``limited_by`` what limited the goodput, ``tunings`` the outcome of each setting. ``http``,
+    ``ping`` and ``ladder`` belong to such traffic; pings have no goodput and no ``directions``, and neither has a
+    ``kselftest`` of the kernel. ``comparison`` belongs to two states that were measured alternately: the values come
+    from state B, and the limits from state A. ``change`` belongs to two builds that were measured alternately: the
+    values come from build B. ``exact`` belongs to two builds on an exact board; the intervals of ``change`` then have
+    no width. ``ran``
     is what ran with each build under test, ``A`` and ``B``. ``console_excerpt`` has the console lines around the line
     that ended the test, each after its time. ``finding`` is the failure of a build that could not be measured
     (``panic`` and so on). ``facts`` are machine facts of other plugins (hook ``pytest_pinet_machine_facts``). ``scale``

@@ -6,13 +6,13 @@ from pytest_pinet.model.record.base import Later, Record
 
 
 class WindowRecord(Record):
-    """The time that all flows of one attempt (numbered from 1) shared, in seconds after the start of the first flow.
+    """The time that all flows of one connection (numbered from 1) shared, in seconds after the start of the first flow.
 
     ``start_skew_s`` is the time between the first and the last start; null if an end does not report it.
     ``start_skew_within_s`` is its uncertainty (95 %).
     """
 
-    attempt: int
+    connection: int
     start_s: float
     seconds: float
     start_skew_s: float | None
@@ -68,7 +68,7 @@ class StepRecord(Record):
     rate_bps: float
     goodput_bps: float
     loss: float | None
-    attempts: int
+    connections: int
     reached: bool
     held: bool
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_pinet.history.gates import instructions_of, metric_id
 from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.verdict import Verdict
+from pytest_pinet.model.verdict import COMPARED, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, Subject, verdict_of
 from pytest_pinet.report.charts.results import throughput_chart
 from pytest_pinet.report.charts.trend import trend_chart
@@ -108,7 +108,7 @@ def _builds(results: Sequence[ResultRecord]) -> list[tuple[str, str]]:
         if result.exact is not None
     ]
     return found + [
-        (f"change {result.combination.traffic} {way}", f"{one.change * 100:+.2f} %, {one.result}")
+        (f"change {result.combination.traffic} {way}", f"{one.change * 100:+.2f} %, {COMPARED[one.verdict]}")
         for result in results
         if result.change is not None and result.exact is None
         for way, one in result.change.directions.items()

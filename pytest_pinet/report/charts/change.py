@@ -98,7 +98,6 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
     if not rates:
         return None
     turns = {turn.number: turn.side for turn in change.turns}
-    turns |= {number: side for number, (side, _) in rates.items()}
     order = sorted(turns)
     words = ", ".join(f"{rates[n][0]} {rate(rates[n][1])}" for n in order if n in rates)
     paper = Paper(2 * _MARGIN + _STEP * (len(order) - 1), _HEIGHT, f"Turns: {words}")
@@ -117,12 +116,12 @@ def turns_chart(change: ChangeRecord, way: str) -> Paper | None:
 
 def _rates(change: ChangeRecord, way: str) -> dict[int, tuple[str, float]]:
     """Return for each turn its build and the mean level of its connections that count."""
-    found: dict[int, tuple[str, list[float]]] = {}
-    for connection in change.connections:
-        level = connection.level_bps.get(way)
-        if not connection.excluded and level is not None:
-            found.setdefault(connection.turn, (connection.side, []))[1].append(level)
-    return {number: (side, fmean(levels)) for number, (side, levels) in found.items()}
+    found = {}
+    for turn in change.turns:
+        each = [one.level_bps for one in turn.connections.get(way, ()) if not one.excluded]
+        if levels := [level for level in each if level is not None]:
+            found[turn.number] = turn.side, fmean(levels)
+    return found
 
 
 def change_bar(change: float, widest: float) -> Paper:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_pinet.model.record.direction import DirectionRecord, SampleRecord
+from pytest_pinet.model.measurement import Sample
+from pytest_pinet.model.record.direction import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.charts.paper import (
     COLOURS,
@@ -80,7 +81,7 @@ class _Line:
 def throughput_chart(result: ResultRecord) -> Paper:
     """Draw the rates at the receivers by interval, all connections in sequence. The warm-up is faint."""
     lines = _lines(result)
-    begins, total_s = _begins([line.record.samples for line in lines])
+    begins, total_s = _begins([line.record for line in lines])
     rows = (len(lines) + 2) // 3
     paper = Paper(_WIDTH, int(_AREA.bottom) + 62 + 17 * rows, f"Throughput of {result.id} over time", _words(result))
     paper.text(14, 24, result.id, "f-ink bold", TITLE)
@@ -109,21 +110,21 @@ def _lines(result: ResultRecord) -> list[_Line]:
     ]
 
 
-def _bps(sample: SampleRecord) -> float | None:
+def _bps(sample: Sample) -> float | None:
     return sample.bytes * 8 / sample.seconds if sample.seconds > 0 else None
 
 
-def _begins(all_samples: Sequence[Sequence[SampleRecord]]) -> tuple[dict[int, float], float]:
+def _begins(records: Sequence[DirectionRecord]) -> tuple[dict[int, float], float]:
     """Return the start of each connection on the axis, and the end of the last one, in seconds."""
     lasts: dict[int, float] = {}
-    for samples in all_samples:
-        for sample in samples:
-            end = sample.start_s + sample.seconds
-            lasts[sample.attempt] = max(lasts.get(sample.attempt, 0.0), end)
+    for record in records:
+        for number, one in enumerate(record.connections, 1):
+            for sample in one.samples:
+                lasts[number] = max(lasts.get(number, 0.0), sample.start_s + sample.seconds)
     begins, at = {}, 0.0
-    for attempt in sorted(lasts):
-        begins[attempt] = at
-        at += lasts[attempt] + _GAP_S
+    for number in sorted(lasts):
+        begins[number] = at
+        at += lasts[number] + _GAP_S
     return begins, max(at - _GAP_S, 0.0)
 
 
@@ -147,38 +148,38 @@ def _time_axis(paper: Paper, xs: AxisScale, begins: Mapping[int, float]) -> None
     paper.text(_AREA.right, y + 32, "seconds of traffic", "f-muted", SMALL, "end")
     if len(begins) > 1:
         free = float("-inf")
-        for attempt, begin in begins.items():
+        for number, begin in begins.items():
             x = xs(begin)
-            if attempt > 1:
+            if number > 1:
                 middle = xs(begin - _GAP_S / 2)
                 paper.line([(middle, _AREA.top), (middle, y)], "s-muted thin dash")
             if x >= free:
-                paper.text(x + 2, y + 32, f"#{attempt}", "f-muted", SMALL)
-                free = x + width_of(f"#{attempt}", SMALL) + 4
+                paper.text(x + 2, y + 32, f"#{number}", "f-muted", SMALL)
+                free = x + width_of(f"#{number}", SMALL) + 4
 
 
 def _draw(paper: Paper, xs: AxisScale, ys: AxisScale, begins: Mapping[int, float], line: _Line) -> None:
     """Draw a line of steps, because a rate holds for a whole interval. Each connection has its own line."""
-    pieces: dict[tuple[int, bool], list[tuple[float, float]]] = {}
-    for sample in line.record.samples:
-        bps = _bps(sample)
-        if bps is None:
-            continue
-        begin = begins[sample.attempt] + sample.start_s
-        points = pieces.setdefault((sample.attempt, sample.warmup), [])
-        points += [(xs(begin), ys(bps)), (xs(begin + sample.seconds), ys(bps))]
-    for (attempt, warmup), points in pieces.items():
-        attempts = line.record.attempts
-        excluded = attempt <= len(attempts) and attempts[attempt - 1].excluded
-        paper.line(points, f"{line.look} {'thin' if excluded else 'strong'}{' faint' if warmup or excluded else ''}")
+    for number, one in enumerate(line.record.connections, 1):
+        pieces: dict[bool, list[tuple[float, float]]] = {}
+        for sample in one.samples:
+            bps = _bps(sample)
+            if bps is None:
+                continue
+            begin = begins[number] + sample.start_s
+            points = pieces.setdefault(sample.warmup, [])
+            points += [(xs(begin), ys(bps)), (xs(begin + sample.seconds), ys(bps))]
+        for warmup, points in pieces.items():
+            faint = " faint" if warmup or one.excluded else ""
+            paper.line(points, f"{line.look} {'thin' if one.excluded else 'strong'}{faint}")
 
 
 def _events(paper: Paper, xs: AxisScale, begins: Mapping[int, float], lines: Sequence[_Line]) -> None:
     """Draw each event during traffic as a stripe with its kind."""
     seen = {}
     for line in lines:
-        for number, attempt in enumerate(line.record.attempts, 1):
-            for event in attempt.events if number in begins else ():
+        for number, one in enumerate(line.record.connections, 1):
+            for event in one.events if number in begins else ():
                 seen[number, event.kind, round(event.start_s, 1)] = event
     for (number, kind, _), event in seen.items():
         x = xs(begins[number] + event.start_s)
@@ -189,6 +190,6 @@ def _events(paper: Paper, xs: AxisScale, begins: Mapping[int, float], lines: Seq
 
 def _words(result: ResultRecord) -> str:
     return " ".join(
-        f"{name}: {rate(one.goodput_bps)} over {len(one.attempts)} connections, {one.verdict}."
+        f"{name}: {rate(one.goodput_bps)} over {len(one.connections)} connections, {one.verdict}."
         for name, one in result.directions.items()
     )

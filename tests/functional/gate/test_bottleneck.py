@@ -112,9 +112,11 @@ def test_a_full_line(project: Project) -> None:
     output.stdout.fnmatch_lines(["*limited by line rate: the link is full: 9?.? Mbit/s of 94.1 Mbit/s*"])
     (result,) = project.results["results"]
     dut = result["evidence"][0]
-    assert (dut["attempt"], dut["end"], dut["restarted"]) == (1, "pi3b-1:onboard", [])
+    assert (dut["connection"], dut["end"], dut["restarted"]) == (1, "pi3b-1:onboard", [])
     # The device's counters include the traffic, and hardly anything else.
-    received = SCALE * sum(sample["bytes"] for sample in result["directions"]["tx"]["samples"])
+    received = SCALE * sum(
+        sample["bytes"] for one in result["directions"]["tx"]["connections"] for sample in one["samples"]
+    )
     assert received < dut["interface"]["tx_bytes"] < 1.3 * received
     assert dut["interface"]["carrier_changes"] == 0
     assert 0 < max(load["busy"] for load in dut["processors"]) <= 1
@@ -150,7 +152,7 @@ def test_a_program_that_ends_hides_no_slow_link(project: Project, gate_lab: Gate
         program.result()
     (result,) = project.results["results"]
     assert result["verdict"] == "fail", result["message"]
-    left_out = [one["excluded"] for one in result["directions"]["tx"]["attempts"] if one["excluded"]]
+    left_out = [one["excluded"] for one in result["directions"]["tx"]["connections"] if one["excluded"]]
     assert any(one.startswith("other programs took") for one in left_out)
 
 

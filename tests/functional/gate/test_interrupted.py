@@ -134,7 +134,7 @@ def test_two_workers_write_one_complete_file(parallel: tuple[Project, pytest.Run
     results = project.results["results"]
     files = [file for result in results for file in result["files"]]
     # For each connection the command, output and errors of both ends; for both ends the observers' data and more.
-    connections = [len(figures["attempts"]) for result in results for figures in result["directions"].values()]
+    connections = [len(figures["connections"]) for result in results for figures in result["directions"].values()]
     assert len(connections) == 4
     assert len(set(files)) == len(files)
     ends = [file for file in files if Path(file).stem.rpartition("-")[2] in ("client", "server")]

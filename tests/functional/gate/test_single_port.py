@@ -137,7 +137,7 @@ def test_ssh_that_takes_too_much_is_named_and_cutting_settings_are_skipped(on_on
     results = {result["test"].partition("::")[2].partition("[")[0]: result for result in project.results["results"]}
     noisy = results["test_noisy"]
     assert noisy["verdict"] == "invalid"
-    assert len(noisy["directions"]["tx"]["attempts"]) == 1
+    assert len(noisy["directions"]["tx"]["connections"]) == 1
     assert "ssh, or an NFS root, of pi4b-1:onboard used its interface, too: " in " ".join(noisy["message"].split())
     assert not any("ssh" in note for note in results["test_quiet"]["notes"])
     text = output.stdout.str()

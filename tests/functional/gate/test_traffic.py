@@ -128,13 +128,15 @@ def test_flows_that_began_too_far_apart_are_sent_once_more_and_that_is_told(
     # The counters of both switch ports include the earlier traffic, and the message explains it.
     assert done.ret == 0, result["message"]
     assert result["combination"]["traffic"] == "tcp-P1-opposed-bidir"
-    counted_bytes = SCALE * sum(sample["bytes"] for sample in result["directions"]["tx"]["samples"])
+    counted_bytes = SCALE * sum(
+        sample["bytes"] for one in result["directions"]["tx"]["connections"] for sample in one["samples"]
+    )
     assert result["cables"][0]["node"]["tx_bytes"] > 1.3 * counted_bytes
-    # Files of attempts that did not count are kept, with names that say so.
+    # Files of connections that did not count are kept, with names that say so.
     kept = {name.rpartition("/")[2]: project.path / ".pinet" / "latest" / name for name in result["files"]}
     # One per attempt. There are several if their values differ much.
     assert sum(name.endswith("not-counted-tx-client.json") for name in kept) == len(
-        result["directions"]["tx"]["attempts"]
+        result["directions"]["tx"]["connections"]
     )
     counted, late = (kept[f"{prefix}tx-client.json"].read_text() for prefix in ("", "1-not-counted-"))
     assert json.loads(late)["end"]["sum_received"]["bytes"] > 0
@@ -202,7 +204,7 @@ def test_an_mss_that_was_not_effective_makes_the_figure_invalid(run: Run) -> Non
     assert result["verdict"] == "invalid"
     # The value exists, but no rule judges it.
     assert result["directions"]["tx"]["goodput_bps"] == pytest.approx(FAST_ETHERNET, rel=0.3)
-    assert len(result["directions"]["tx"]["attempts"]) == 1
+    assert len(result["directions"]["tx"]["connections"]) == 1
     run.output.stdout.fnmatch_lines(["*mss=8960 bytes was requested, but segments of*"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Share, Tolerance
-from pytest_pinet.model.record.direction import EventRecord
 from pytest_pinet.model.record.run import RunRecord
 from tests.support.history_records import BEGINS, FIGURE, day, keep, points_in, with_result
 from tests.support.two_boards import two_boards
@@ -93,18 +93,17 @@ def test_a_result_that_a_run_measured_twice_does_not_count() -> None:
 
 
 def test_a_run_with_an_excluded_connection_does_not_count() -> None:
-    (attempt,) = day(5).results[0].directions["tx"].attempts
-    dropped = [attempt, attempt.replace(excluded="the link dropped")]
-    assert accepted([*nights(5), day(5, attempts=dropped)]).refused == {"repeated": 1}
+    (one,) = day(5).results[0].directions["tx"].connections
+    dropped = [one, replace(one, excluded="the link dropped")]
+    assert accepted([*nights(5), day(5, connections=dropped)]).refused == {"repeated": 1}
 
 
 def test_a_run_within_the_slow_start_of_its_link_does_not_count() -> None:
     """Connections stay at 60 % for up to 4 s: one of 3 s may show nothing else, and only the others tell."""
-    (attempt,) = day(5).results[0].directions["tx"].attempts
-    slow = EventRecord(kind="slow start", start_s=0.0, seconds=1.8, text="slow start")
-    shows = attempt.replace(seconds=1.2, warmup_s=1.8, events=(slow,))
-    hidden = [day(number, 565.0, attempts=[attempt.replace(seconds=2.5)]) for number in (6, 7)]
-    found = accepted([*nights(5), day(5, 941.0, attempts=[shows]), *hidden])
+    (one,) = day(5).results[0].directions["tx"].connections
+    shows = replace(one, seconds=1.2, warmup_s=1.8, slow_start_s=1.8)
+    hidden = [day(number, 565.0, connections=[replace(one, seconds=2.5)]) for number in (6, 7)]
+    found = accepted([*nights(5), day(5, 941.0, connections=[shows]), *hidden])
     assert min(run.bps for run in found.baseline.runs) == pytest.approx(941e6)
     assert found.refused == {"within the slow start of its connections": 2}
 

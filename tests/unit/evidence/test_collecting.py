@@ -160,7 +160,7 @@ def test_attempts_not_read_separately_are_read_together_at_the_end(
         assert tried(collector, number).kernel is None
     (rest,) = collector.rest(0.1)
     assert rest.kernel == ("[    0.500001] eth0: hw csum failure",)
-    assert (rest.first_try, rest.processors) == (2, None)
+    assert (rest.first_connection, rest.processors) == (2, None)
     assert rest.nic is not None
     assert rest.softnet is not None
     assert rest.under_load is not None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from pytest_pinet.history.points import Attempts, Column, Point, PointList
+from pytest_pinet.history.points import Column, Point, PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import GOOD
 from tests.support.history_records import FIGURE, day, kept, with_result
@@ -70,7 +70,15 @@ def packed(url: str) -> tuple[int, float]:
 
 def values(points: Sequence[Point]) -> list[Point]:
     """Return the points without what a report does not need of them."""
-    blank = {"attempts": Attempts(), "spread": None, "artefacts": (), "limited_by": "", "boot": "", "link_up": ""}
+    blank = {
+        "connections": (),
+        "state": "",
+        "spread": None,
+        "artefacts": (),
+        "limited_by": "",
+        "boot": "",
+        "link_up": "",
+    }
     good = {"reason": ""}
     return [replace(one, **blank, **(good if one.verdict in GOOD else {})) for one in points]  # type: ignore[arg-type]
 

@@ -101,7 +101,7 @@ def test_connections_without_other_work_decide() -> None:
 
 
 def test_a_reading_over_several_connections_is_about_each_of_them() -> None:
-    together = slow(ONE, replace(compiling(TWO, 1.2), first_try=2))
+    together = slow(ONE, replace(compiling(TWO, 1.2), first_connection=2))
     kept = undisturbed([slow(ONE, TWO), slow(), together])
     assert kept is not None
     assert [bool(one.excluded) for one in kept] == [False, True, True]
@@ -113,7 +113,7 @@ def test_if_no_or_each_connection_had_other_work_all_count(shares: tuple[float, 
 
 
 def test_connections_that_were_read_together_count_each() -> None:
-    together = slow(ONE, replace(compiling(TWO, 1.2), first_try=3))
+    together = slow(ONE, replace(compiling(TWO, 1.2), first_connection=3))
     excluded = replace(slow(ONE, compiling(TWO, 0.5)), excluded="other programs")
     (found,) = excuses([slow(ONE, TWO), excluded, slow(), slow(), together])
     assert found.text == ("other programs took 120 % of a CPU of two (cc1plus (pid 812) 120 %) in 3 of 4 connections")

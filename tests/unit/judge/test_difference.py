@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_pinet.judge.difference import VERDICTS, VERDICTS_SO_FAR, AgainstA, Relation, judge_against_a
+from pytest_pinet.judge.difference import AgainstA, Difference, Relation, judge_against_a
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction
@@ -47,7 +47,9 @@ def test_a_value_above_the_physical_limit_stays_invalid() -> None:
     assert found.directions[TX].limit is not None
 
 
-def test_an_undecided_comparison_passes_while_turns_continue() -> None:
-    assert VERDICTS[Relation.GO_ON] is Verdict.INCONCLUSIVE
-    assert VERDICTS_SO_FAR[Relation.GO_ON] is Verdict.PASS
-    assert all(VERDICTS[one] is VERDICTS_SO_FAR[one] for one in Relation if one is not Relation.GO_ON)
+def test_an_undecided_comparison_is_inconclusive_when_it_ends() -> None:
+    undecided = Difference(Relation.GO_ON, "3 pairs")
+    assert (undecided.decided, undecided.verdict) == (False, Verdict.INCONCLUSIVE)
+    assert undecided.given_up() == Difference(Relation.INCONCLUSIVE, "undecided: 3 pairs")
+    decided = Difference(Relation.SLOWER, "8 pairs")
+    assert decided.given_up() is decided

@@ -50,11 +50,9 @@ def test_a_test_without_goodput_has_its_key_and_no_parameters(link: Link) -> Non
 def test_a_comparison_has_the_hash_of_its_parameters_with_the_settings_of_both_states(link: Link) -> None:
     """State A has been left again, so its setting is not in force any more."""
     link.tried.append(GONE)
-    side = SideRecord(
-        a_bps=9e8, b_bps=9e8, change=0.0, interval=(-0.01, 0.01), result="same", why="not slower", count=4
-    )
+    side = SideRecord(a_bps=9e8, b_bps=9e8, change=0.0, interval=(-0.01, 0.01), verdict=Verdict.PASS, why="not slower")
     found = ComparisonRecord(
-        id="x", a="A", b="B", result="same", why="", tolerance=0.03, error_rate=0.01, pairs=4, runs=(),
+        id="x", a="A", b="B", why="", tolerance=0.03, error_rate=0.01, pairs=4, turns=(),
         directions={"rx": side}, started="2026-11-23T12:00:00+00:00", seconds=1.0, builds={}, traffic_seconds=1.0,
     )  # fmt: skip
     record = compared_record(link, RX, found, {Side.A: {}, Side.B: {}})

@@ -65,7 +65,7 @@ def test_the_knee_is_the_highest_rate_with_little_loss() -> None:
     record = ladder.record()
     assert record.knee_bps == 90e6
     assert [step.held for step in record.steps] == [True, True, True, False]
-    assert [step.attempts for step in record.steps] == [1, 1, 1, 2]
+    assert [step.connections for step in record.steps] == [1, 1, 1, 2]
     assert record.steps[3].loss == pytest.approx(0.25)
     connections, sent = ladder.judged
     assert connections == [wire.connections[2]]
@@ -146,4 +146,4 @@ def test_tries_with_a_dropped_link_are_not_counted() -> None:
     wire.again = dropped  # type: ignore[method-assign]
     ladder = climb(wire)
     assert wire.sent == [10, 10, 50, 90, 120]
-    assert ladder.record().steps[0].attempts == 2
+    assert ladder.record().steps[0].connections == 2

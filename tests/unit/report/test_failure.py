@@ -1,6 +1,7 @@
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -173,11 +174,11 @@ def test_no_line_is_wider_than_80_columns(goodput: float, limit: float, verdict:
         assert all(len(line) <= 80 for line in lines)
 
 
-def test_a_confirmed_regression_shows_every_attempt_its_interval_and_why_traffic_stopped() -> None:
+def test_a_confirmed_regression_shows_every_connection_its_interval_and_why_traffic_stopped() -> None:
     slow = direction(700.2e6, 885e6, "fail")
-    first = slow.attempts[0].replace(goodput_bps=699e6)
+    first = replace(slow.connections[0], goodput_bps=699e6)
     slow = slow.replace(
-        attempts=[first, first.replace(excluded="link dropped for 2.1 s"), first.replace(fresh="link-up")],
+        connections=[first, replace(first, excluded="link dropped for 2.1 s"), replace(first, fresh="link-up")],
         interval_bps=(690e6, 710e6),
         stopped="below the limit in 2 of 2 connections (6 s)",
     )
@@ -190,6 +191,6 @@ def test_a_confirmed_regression_shows_every_attempt_its_interval_and_why_traffic
 
 def test_two_states_measured_alternately_need_no_stable_lab() -> None:
     slow = direction(700.2e6, 885e6, "fail")
-    slow = slow.replace(attempts=slow.attempts * 2, interval_bps=(690e6, 710e6), error_rate=0.05)
+    slow = slow.replace(connections=slow.connections * 2, interval_bps=(690e6, 710e6), error_rate=0.05)
     one = result("pi4b:onboard/pair", {"rx": slow}).replace(comparison=COMPARISON)
     assert "  interval   690.0 to 710.0 Mbit/s at 5 % error\n" in failure_details(one)

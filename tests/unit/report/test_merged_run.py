@@ -32,7 +32,7 @@ def slower(error: float, combination: str = "pi5:onboard/pair") -> ResultRecord:
 
 def undecided(one: ResultRecord) -> ResultRecord:
     assert one.change is not None
-    ways = {way: direction.replace(result="inconclusive") for way, direction in one.change.directions.items()}
+    ways = {way: direction.replace(verdict="inconclusive") for way, direction in one.change.directions.items()}
     return one.replace(change=one.change.replace(directions=ways))
 
 

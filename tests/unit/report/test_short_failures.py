@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_pinet.model.diagnosis import Cause
-from pytest_pinet.model.record.direction import BaselineRecord
+from pytest_pinet.model.judgement import BaselineDifference
 from pytest_pinet.model.record.evidence import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text, failure_details, failure_text
 from pytest_pinet.report.terminal import summary_table
 from tests.support.exact_records import records
@@ -40,7 +41,9 @@ def slow(verdict: str = "fail", reason: str = "", **more: object) -> ResultRecor
     limit = limit_of(885e6, "94% of 941.5 Mbit/s", "min='94%' of the marker")
     one = direction(700.2e6, limit, verdict, reason=reason)
     one = one.replace(
-        attempts=one.attempts * 5, interval_bps=(690e6, 710e6), stopped="below the limit in 5 of 5 connections (15 s)"
+        connections=one.connections * 5,
+        interval_bps=(690e6, 710e6),
+        stopped="below the limit in 5 of 5 connections (15 s)",
     )
     found = result("pi4b:onboard/pair", {"tx": one.replace(**more)}, notes=NOTES)
     return found.replace(limited_by=SHAPER, rerun=LONG, scale=0.1)
@@ -56,14 +59,14 @@ def without_values(verdict: str, message: str) -> ResultRecord:
     return found.replace(rerun=LONG, console_excerpt="\n".join(f"2026-11-21T00:00:01 line {i}" for i in range(50)))
 
 
-BASELINE = BaselineRecord(
+BASELINE = BaselineDifference(
     figure_bps=885e6,
     runs=8,
     date="2026-11-20",
     builds=(),
     difference=-0.2,
     interval=(-0.21, -0.19),
-    change="slower",
+    verdict=Verdict.FAIL,
     text="20 % slower (19 to 21 %) than the baseline of 8 runs up to 2026-11-20; at most 2 % is accepted",
 )
 EACH: Mapping[str, str] = {

@@ -174,13 +174,13 @@ class TestTable:
     def test_the_change_against_the_baseline_and_the_spread_of_the_connections_have_columns(self) -> None:
         baseline = {
             "figure_bps": 941e6, "runs": 5, "date": "2026-11-01", "builds": (), "difference": -0.104,
-            "interval": (-0.11, -0.09), "change": "slower", "text": "10.4 % slower",
+            "interval": (-0.11, -0.09), "verdict": "fail", "text": "10.4 % slower",
         }  # fmt: skip
         seen = [
             {"fresh": "connection", "goodput_bps": bps, "seconds": 2.0, "excluded": "dropped" if bps < 1e8 else ""}
             for bps in (842e6, 5e6, 844e6, 843e6)
         ]
-        slow = result("pi4b:onboard/pair", {"tx": direction(843e6, 913e6, "fail", baseline=baseline, attempts=seen)})
+        slow = result("pi4b:onboard/pair", {"tx": direction(843e6, 913e6, "fail", baseline=baseline, connections=seen)})
         good = result("pi5:onboard/pair", {"tx": direction(941e6, 913e6)})
 
         assert summary_table([slow, good], [])[:3] == [
@@ -192,12 +192,12 @@ class TestTable:
     def test_all_columns_fit_beside_the_longest_verdict(self) -> None:
         baseline = {
             "figure_bps": 941e6, "runs": 5, "date": "2026-11-01", "builds": (), "difference": -0.104,
-            "interval": None, "change": "inconclusive", "text": "",
+            "interval": None, "verdict": "inconclusive", "text": "",
         }  # fmt: skip
         seen = [{"fresh": "connection", "goodput_bps": bps, "seconds": 2.0} for bps in (5.3e9, 2.34e9)]
         long = result(
             "cm4:rtl8125b-on-riser/direct-crossover",
-            {"tx": direction(2.34e9, 2.3e9, "inconclusive", baseline=baseline, attempts=seen, reason="noise")},
+            {"tx": direction(2.34e9, 2.3e9, "inconclusive", baseline=baseline, connections=seen, reason="noise")},
         )
 
         # A long name is whole on a line of its own.

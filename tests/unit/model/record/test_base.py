@@ -16,14 +16,14 @@ def test_a_key_that_a_result_does_not_have_is_not_written() -> None:
 
 
 def test_a_key_that_only_the_first_files_lack_is_always_written() -> None:
-    window = WindowRecord.model_validate({"attempt": 1, "start_s": 0, "seconds": 1, "start_skew_s": None})
+    window = WindowRecord.model_validate({"connection": 1, "start_s": 0, "seconds": 1, "start_skew_s": None})
     assert window.dump()["start_skew_within_s"] is None
 
 
 def test_a_skew_that_no_end_reports_is_written_as_null_beside_the_windows() -> None:
     one = result("pi4b:onboard/pair", {})
     assert "start_skew_s" not in one.dump()
-    window = WindowRecord(attempt=1, start_s=0, seconds=1, start_skew_s=None)
+    window = WindowRecord(connection=1, start_s=0, seconds=1, start_skew_s=None)
     assert one.replace(windows=[window]).dump()["start_skew_s"] is None
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_pinet.history.points import Point, PointList
-from pytest_pinet.model.record.direction import EventRecord, FlowRecord
+from pytest_pinet.model.measurement import Event, EventKind
+from pytest_pinet.model.record.direction import FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, AxisScale, Paper, rate_range, tick_text
 from pytest_pinet.report.charts.results import overview_chart, throughput_chart
@@ -16,7 +17,7 @@ from pytest_pinet.report.charts.trend import short_names, sparkline, trend_chart
 from pytest_pinet.report.terminal import rows_of
 from pytest_pinet.report.trends import FigureSeries
 from tests.support.chart_series import dot, series
-from tests.support.report_records import NIGHT, direction, result, samples
+from tests.support.report_records import NIGHT, direction, result
 
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -155,12 +156,9 @@ def test_throughput_shows_each_direction_with_its_goodput_limit_and_physical_lim
 
 def test_connections_follow_each_other_and_an_event_is_named() -> None:
     one = direction(900e6, 885e6)
-    first = one.attempts[0]
-    stall = EventRecord(kind="stall", start_s=2.0, seconds=0.5, text="nothing came")
-    three = one.replace(
-        samples=[sample.replace(attempt=n) for n in (1, 2, 3) for sample in samples(900e6)],
-        attempts=[first, first.replace(events=[stall]), first],
-    )
+    (first,) = one.connections
+    stall = Event(EventKind.STALL, 2.0, 0.5, "nothing came")
+    three = one.replace(connections=[first, replace(first, events=(stall,)), first])
     found = texts(throughput_chart(result("pi4b:onboard/pair", {"tx": three})))
     assert {"#1", "#2", "#3", "stall"} <= set(found)
 
