@@ -200,7 +200,5 @@ def limits_of(item: pytest.Item) -> ExactLimits:
 def exact_combination_of(item: pytest.Item) -> CombinationRecord | None:
     """Return the combination of a test of an exact gate, before its first boot; None for every other test."""
     callspec = getattr(item, "callspec", None)
-    if callspec is None or item.get_closest_marker("exact") is None:
-        return None
-    nic = callspec.params.get("exact_gate")
-    return None if nic is None else exact_combination(nic)
+    nic = None if callspec is None else callspec.params.get("exact_gate")
+    return exact_combination(nic) if isinstance(nic, str) else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.cli import COMPLETE, graph, run
+from pytest_pinet.cli import COMPLETE, run
 from pytest_pinet.cli.exit_codes import INTERNAL, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import write_output
 from pytest_pinet.config import labfile
@@ -96,8 +96,6 @@ def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path, run_fi
         ["history", "export", "--history", "h.db", "-o"],
         ["report", "--page", "--history", "h.db", "-o"],
         ["compare", "published", RUN, "-o"],
-        ["graph", "--lab", "virtual", "--dot"],
-        ["graph", "--lab", "virtual", "--svg"],
     ],
     ids=lambda words: " ".join(word for word in words if word != RUN),
     indirect=True,
@@ -114,7 +112,6 @@ def test_a_chosen_file_that_takes_no_more_has_the_code_of_output(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["history", "import", "--history", "h.db", run_file]) == 0
-    monkeypatch.setattr(graph, "_rendered", lambda dot: dot)
     reader, writer = os.pipe()
     os.close(reader)
     place = f"/dev/fd/{writer}" if kind == "pipe" else "/dev/full"
