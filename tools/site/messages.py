@@ -7,6 +7,7 @@ message that is passed on from elsewhere (a variable that no line of the functio
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -71,7 +72,8 @@ def of_module(tree: ast.Module, names: set[str]) -> Iterator[tuple[str, str, str
             if name not in names or not node.args:
                 continue
             text = _text(node.args[0], texts)
-            if text is not None and any(character.isalpha() for character in text):
+            # "... on ..." says nothing without its values.
+            if text is not None and re.search("[A-Za-z]{3}", text):
                 first, _, rest = text.partition("\n")
                 yield name, first.strip(), rest.strip().removeprefix("-> ") or _act(node, texts)
 
