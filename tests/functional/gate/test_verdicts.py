@@ -322,7 +322,7 @@ def test_two_states_are_measured_in_turn_and_the_slower_one_fails(new_project: N
     figures = slower["directions"]["tx"]
     assert figures["goodput_bps"] < 0.8 * figures["limit"]["number"]
     assert slower["comparison"]["directions"]["tx"]["change"] == pytest.approx(-0.4, abs=0.1)
-    assert "".join(run["side"] for run in slower["comparison"]["runs"]).startswith("ABBABA")
+    assert "".join(turn["side"] for turn in slower["comparison"]["turns"]).startswith("ABBABA")
     output.stdout.fnmatch_lines(["tx ??.? Mbit/s is *.? % below the limit *.? Mbit/s", "*3% below as it is*"])
 
 
