@@ -7,6 +7,7 @@ import time
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.measure.end_settings import once_per_boot
 from pytest_pinet.model.lab import VIRTUAL
+from pytest_pinet.traffic.clock import read_clock
 
 
 class BootTraffic:
@@ -35,15 +36,11 @@ class BootTraffic:
 
 
 def boot_traffic(end: End) -> BootTraffic:
-    """Return the traffic over the device of this end since the boot of its node. Raises SshError."""
+    """Return the traffic over the device of this end since the boot of its node."""
     return once_per_boot(end, f"traffic {end.device}", lambda: BootTraffic(_booted_s(end)))
 
 
 def _booted_s(end: End) -> float | None:
     """Return when the node booted on our monotonic clock; None if it has a clock of its own, or does not tell."""
-    if end.endpoint.node.clock == VIRTUAL:
-        return None
-    try:
-        return time.monotonic() - float(end.shell.run("cat /proc/uptime").stdout.split()[0])
-    except (ValueError, IndexError):
-        return None
+    clock = None if end.endpoint.node.clock == VIRTUAL else read_clock(end.shell)
+    return None if clock is None else clock.here(0.0)
