@@ -53,6 +53,7 @@ def direction(
             {
                 "fresh": "connection",
                 "goodput_bps": goodput,
+                "level_bps": goodput,
                 "seconds": 5.0,
                 "warmup_s": 1.0,
                 "events": [],
