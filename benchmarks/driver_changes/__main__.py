@@ -1,4 +1,4 @@
-"""``python -m benchmarks.driver_changes``: lets all gates judge the changes; writes the table into the documentation.
+"""``python -m benchmarks.driver_changes``: lets all gates judge the changes.
 
 Findings are kept in results.json, so that a run that was stopped continues. ``--ordinary`` runs the ordinary gate on
 emulated boards in place of the exact gate. It takes minutes for each change and needs root.
@@ -12,23 +12,11 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 
 from benchmarks.driver_changes.changes import CHANGES, Change
 from benchmarks.driver_changes.judges import Finding, exact, exact_change, goodput, ordinary
-from benchmarks.driver_changes.table import table
+from benchmarks.driver_changes.table import STORE, load
 from pytest_pinet.errors import PinetError
-
-STORE = Path(__file__).parent / "results.json"
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "exact.md"
-BEGIN, END = "<!-- table of benchmarks/driver_changes -->\n", "<!-- end of the table -->\n"
-Findings = dict[str, dict[str, Finding]]
-
-
-def load() -> Findings:
-    """Return the findings so far, by change and gate."""
-    text = json.loads(STORE.read_text()) if STORE.exists() else {}
-    return {name: {gate: Finding(**found) for gate, found in own.items()} for name, own in text.items()}
 
 
 def save(change: Change, own: Mapping[str, Finding]) -> None:
@@ -52,7 +40,7 @@ def judge(change: Change, by_ordinary: bool) -> dict[str, Finding]:
 
 
 def main() -> None:
-    """Judge the chosen changes and write the table of all."""
+    """Judge the chosen changes. ``make docs`` writes the table of all."""
     parser = argparse.ArgumentParser(prog="benchmarks.driver_changes", description=__doc__)
     parser.add_argument("word", nargs="*", help="judge only changes whose name contains one of the words")
     parser.add_argument("--ordinary", action="store_true", help="run the ordinary gate on emulated boards")
@@ -67,14 +55,7 @@ def main() -> None:
             own = judge(change, options.ordinary)
             save(change, own)
             print(f"{change.name} ({time.monotonic() - start:.0f} s): {own}", file=sys.stderr, flush=True)
-    write_page(load())
-
-
-def write_page(findings: Findings) -> None:
-    """Write the table of all findings into the documentation."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    lines = "".join(f"{line}\n" for line in table(CHANGES, findings))
-    PAGE.write_text(f"{before}{BEGIN}\n{lines}\n{END}{rest.partition(END)[2]}")
+    print("run make docs to write the table of all findings", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reads ``results.json`` of any version, and what a killed run left. Files of older versions lack keys.
+"""Reads ``results.json``, and what a killed run left.
 
 A killed run leaves its ``run.json`` and the lines of ``results.jsonl``, without ``results.json``.
 """
@@ -20,10 +20,8 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
 
-# The results.json versions that this module reads.
-KNOWN_SCHEMAS = (1,)
 # The run's own data, written when it began. The results do not contain these data.
 HEAD = "run.json"
 LINES = "results.jsonl"
@@ -94,9 +92,9 @@ def broken(where: str, what: str) -> str:
 
 
 def _check_version(version: object, where: str) -> None:
-    if version not in KNOWN_SCHEMAS:
+    if version != SCHEMA_VERSION:
         message = f"{where or 'results.json'} has version {version!r}"
-        raise ConfigError(f"{message}; expected {KNOWN_SCHEMAS[-1]}: update pytest-pinet")
+        raise ConfigError(f"{message}; expected {SCHEMA_VERSION}: update pytest-pinet")
 
 
 def first_problem(error: ValidationError) -> str:

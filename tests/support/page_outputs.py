@@ -42,7 +42,6 @@ from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.losses import loss_lines, losses_sentence
-from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.text_wrap import wrap
 from tests.support.change_records import compared
 from tests.support.console_blocks import DOCS, PAGES, ROOT
@@ -307,7 +306,6 @@ def _desk_doctor() -> list[str]:
 
 OUTPUTS: Mapping[str, Callable[[], Sequence[str]]] = {
     "two kernels": lambda: _answer(TWO_KERNELS),
-    "two kernels, md": lambda: summary_markdown(_run(TWO_KERNELS)).splitlines(),
     "one NIC of two kernels": lambda: _answer(ONE_NIC),
     "real time": lambda: _answer(REAL_TIME),
     "no offload": lambda: _answer(NO_OFFLOAD, _QUIET),

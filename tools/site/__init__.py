@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from benchmarks.driver_changes.changes import CHANGES
+from benchmarks.driver_changes.table import load, table
 from tools.site.commands import commands
 from tools.site.docstrings import errors, fixtures, gate_calls, hooks, public_names
 from tools.site.exact_boards import exact_boards_table
@@ -29,6 +31,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "lab-file": lab_file,
     "results": results,
     "exact-boards": exact_boards_table,
+    "driver-changes": lambda: "\n".join(table(CHANGES, load())),
     "fixtures": fixtures,
     "gate-calls": gate_calls,
     "hooks": hooks,

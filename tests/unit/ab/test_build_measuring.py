@@ -69,7 +69,7 @@ def test_a_result_has_both_builds_their_boots_and_the_running_kernel(bench: Benc
     assert change["directions"]["tx"]["b_bps"] == pytest.approx(893e6, rel=0.01)
     assert result["directions"]["tx"]["goodput_bps"] == change["directions"]["tx"]["b_bps"]
     assert "".join(boot["side"] for boot in change["turns"]) == bench.boots
-    assert {one["turn"] for one in change["connections"]} == {turn["number"] for turn in change["turns"]}
+    assert all(turn["connections"] for turn in change["turns"])
     assert result["build"]["uname"] == "Linux 6.12.1 aarch64"
     assert [file["name"] for file in (bench.head["a"], bench.head["b"])] == ["good", "new"]
     assert {role: own["end"] for role, own in result["settings"].items()} == {

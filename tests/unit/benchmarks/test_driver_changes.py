@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.driver_changes.__main__ import BEGIN, END, PAGE, load
 from benchmarks.driver_changes.changes import CHANGES, PATCHES
 from benchmarks.driver_changes.judges import Finding, exact, goodput
-from benchmarks.driver_changes.table import table
+from benchmarks.driver_changes.table import load
 from pytest_pinet.judge.exact import ExactChange, ExactLimits, judge_exact
 from tests.support.exact_boots import RECEIVE, boot, window, with_module
 
@@ -49,8 +48,3 @@ def test_each_miss_has_a_reason_and_nothing_else_has_one() -> None:
         wrong = {"same", "faster"} if "slower" in own.values() else {"same"}
         missed = {gate for gate, outcome in own.items() if outcome in wrong}
         assert set(change.missed) == missed, change.name
-
-
-def test_the_page_has_the_table_of_the_latest_findings() -> None:
-    shown = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
-    assert shown.strip().splitlines() == list(table(CHANGES, load()))

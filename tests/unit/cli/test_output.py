@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,10 +17,12 @@ from pytest_pinet.config import labfile
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.history import database
 from tests.support import build_files as made
+from tests.support.report_records import NIGHT, run_record
 
 ROOT = Path(__file__).parents[3]
 PINET = [sys.executable, "-c", "from pytest_pinet.cli import main; main()"]
-RUN = str(ROOT / "tests/data/results/2-traffic.json")
+# Stands for the file of `run_file`.
+RUN = "RUN"
 COMMANDS = [
     ["--help"],
     ["check", "virtual"],
@@ -30,14 +33,26 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+@pytest.fixture(scope="module")
+def run_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("run") / "results.json"
+    path.write_text(json.dumps(run_record(NIGHT).dump()))
+    return str(path)
+
+
+@pytest.fixture
+def words(request: pytest.FixtureRequest, run_file: str) -> list[str]:
+    return [run_file if word == RUN else word for word in request.param]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0], indirect=True)
 def test_a_full_disk_is_one_sentence(words: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*PINET, *words], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (OUTPUT, "pinet: cannot write the output: No space left on device\n")
 
 
-@pytest.mark.parametrize("words", [["check", "virtual"], ["summary", RUN]], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [["check", "virtual"], ["summary", RUN]], ids=lambda words: words[0], indirect=True)
 def test_a_closed_pipe_is_silent(words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -46,7 +61,9 @@ def test_a_closed_pipe_is_silent(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (OUTPUT, "")
 
 
-@pytest.mark.parametrize("words", [*COMMANDS, ["summary", RUN, "-o", "/dev/stdout"]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words", [*COMMANDS, ["summary", RUN, "-o", "/dev/stdout"]], ids=lambda words: words[0], indirect=True
+)
 def test_a_closed_standard_output_is_one_sentence(words: list[str]) -> None:
     done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "", *PINET, *words], cwd=ROOT, capture_output=True, check=False)
     path, advice = ("/dev/stdout", "; choose another with -o") if "-o" in words else ("the output", "")
@@ -61,8 +78,8 @@ def test_programs_that_pinet_starts_can_write_to_a_closed_standard_error() -> No
     assert subprocess.run(closed, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout == "0\n"
 
 
-def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path) -> None:
-    words = ["summary", RUN, "-o", str(tmp_path / "out")]
+def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path, run_file: str) -> None:
+    words = ["summary", run_file, "-o", str(tmp_path / "out")]
     closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', ""]
     assert subprocess.run([*closed, *PINET, *words], cwd=ROOT, check=False).returncode == 0
     assert "pi4b" in (tmp_path / "out").read_text()
@@ -83,10 +100,12 @@ def test_only_a_command_that_prints_needs_standard_output(tmp_path: Path) -> Non
         ["graph", "--lab", "virtual", "--svg"],
     ],
     ids=lambda words: " ".join(word for word in words if word != RUN),
+    indirect=True,
 )
 @pytest.mark.parametrize(("kind", "why"), [("full", "No space left on device"), ("pipe", "Broken pipe")])
 def test_a_chosen_file_that_takes_no_more_has_the_code_of_output(
     words: list[str],
+    run_file: str,
     kind: str,
     why: str,
     tmp_path: Path,
@@ -94,7 +113,7 @@ def test_a_chosen_file_that_takes_no_more_has_the_code_of_output(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["history", "import", "--history", "h.db", RUN]) == 0
+    assert run(["history", "import", "--history", "h.db", run_file]) == 0
     monkeypatch.setattr(graph, "_rendered", lambda dot: dot)
     reader, writer = os.pipe()
     os.close(reader)
@@ -107,17 +126,17 @@ def test_a_chosen_file_that_takes_no_more_has_the_code_of_output(
 
 
 def test_a_history_on_a_full_disk_has_the_code_of_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(database, "_PRAGMAS", ["max_page_count=4"])
     path = tmp_path / "h.db"
-    assert run(["history", "import", "--history", str(path), RUN]) == OUTPUT
+    assert run(["history", "import", "--history", str(path), run_file]) == OUTPUT
     message = f"pinet: history {path}: database or disk is full; free some space, or choose another history\n"
     assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize(
-    "words", [["summary"], ["history"], ["check", "virtual"], ["report"]], ids=lambda words: words[0]
+    "words", [["summary"], ["history"], ["check", "virtual"], ["report"]], ids=lambda words: words[0], indirect=True
 )
 def test_a_removed_current_folder_is_one_sentence(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -23,7 +23,7 @@ def test_each_output_is_compared_or_says_why_not() -> None:
 def test_a_reason_names_tests_that_are_there() -> None:
     named = {path for block in BLOCKS for path in re.findall(r"tests/[\w/]+(?:\.py)?", block.mark)}
 
-    assert len(named) >= 4
+    assert len(named) >= 3
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
