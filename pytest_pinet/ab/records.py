@@ -36,7 +36,7 @@ from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import connection_record, http_record
+from pytest_pinet.report.result_record import connection_record, evidence_records, http_record
 from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
@@ -66,12 +66,12 @@ def changed_record(series: TurnSeries, options: ABOptions, boots: list[MadeBoot]
         if connections and len(connections[-1].measurements) == 1
         else {},
         notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
-        started=series.started,
+        started=series.started.isoformat(),
         seconds=series.seconds,
         traffic_seconds=sum(one.lasted_s for turn in series.turns for one in turn.connections),
         files=series.files,
         settings=last.settings,
-        evidence=[one.evidence for one in connections],
+        evidence=evidence_records(one.evidence for one in connections),
         limited_by=_limited_by(series, last, judged.directions) if connections else None,
         change=_change(series, options, boots, suspects),
         ran=ran_records(boots, link.dut.device),

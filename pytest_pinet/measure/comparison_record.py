@@ -6,7 +6,6 @@ Runs with ``--pinet-build`` that alternate two builds have their own records (``
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from pytest_pinet.history.settings import Settings, settings_differences
 from pytest_pinet.judge.difference import AgainstA, judge_against_a
@@ -45,7 +44,7 @@ def compared_record(
         link.tried,
         build=found.builds.get("B", {}),
         notes=[*notes, *_events(found), *tuning_notes(link.tried)],
-        started=datetime.fromisoformat(found.started),
+        started=found.started,
         seconds=found.seconds,
         traffic_seconds=found.traffic_seconds,
         comparison=found,

@@ -72,7 +72,7 @@ def measure(
         build=build,
         settings=settings,
         notes=[*tuning_notes(link.tunings), *unread],
-        started=started,
+        started=started.isoformat(),
         seconds=time.monotonic() - clock,
         kselftest=KselftestRecord(test=job.test, planned=report.planned, results=results),
     )

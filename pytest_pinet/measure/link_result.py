@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.lab.link.link import Link
@@ -26,7 +26,8 @@ def link_result(
     measured: Traffic | str,
     judged: MeasurementJudgement,
     tunings: Sequence[Tuned] | None = None,
-    **values: Any,
+    /,
+    **values: object,
 ) -> ResultRecord:
     """Return a result on this link, with ``values`` as for ``result_record``.
 
@@ -34,7 +35,7 @@ def link_result(
     the settings that count for the result (default: the settings in force).
     """
     tunings = link.tunings if tunings is None else tunings
-    of_link: dict[str, Any] = {"link": str(link.path), "tunings": tuple(dict.fromkeys(tunings))}
+    of_link: dict[str, object] = {"link": str(link.path), "tunings": tuple(dict.fromkeys(tunings))}
     if isinstance(measured, Traffic):
         of_link["id"] = str(MetricKey(link.combination.identity, measured, measured.direction))
         of_link["parameters"] = parameters_hash(measured, link.path.mtu, tunings, link.scale)
@@ -42,7 +43,7 @@ def link_result(
     return result_record(link.combination, measured, judged, **of_link | values)
 
 
-def read_ends(link: Link, warn: Callable[[str], None]) -> dict[str, Any]:
+def read_ends(link: Link, warn: Callable[[str], None]) -> dict[str, object]:
     """Read what runs at the ends: the values ``build``, ``boot``, ``serials`` and ``settings`` of a result.
 
     ``warn`` gets a sentence for each end whose settings cannot be read. Raises LabError.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LabError, UnsupportedError, first_line
 from pytest_pinet.execution.trace import doing
@@ -39,7 +38,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import GOOD, Verdict
-from pytest_pinet.report.result_record import http_record, window_record
+from pytest_pinet.report.result_record import evidence_records, http_record, most_apart, window_record
 from pytest_pinet.report.sentences import traffic_notes, tuning_notes, versions_text
 from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
@@ -87,6 +86,8 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
             found = strictly(found)
     connections = course.connections
     last = runs.connections[-1].measurements
+    windows = _windows(connections)
+    skew_s, skew_within_s = most_apart(windows)
     later = _with_duplexes(facts, runs.cables.duplexes)
     record = link_result(
         link,
@@ -97,13 +98,15 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         profile=plan.profile.name,
         versions=by_end(link, [m.versions for m in last], traffic),
         cpu_percent=by_end(link, [m.cpu_percent for m in last], traffic),
-        started=started,
+        started=started.isoformat(),
         seconds=time.monotonic() - clock,
         traffic_seconds=runs.traffic_s,
         cables=runs.cables.records(),
-        evidence=[one.evidence for one in runs.connections],
+        evidence=evidence_records(one.evidence for one in runs.connections),
         limited_by=limited_by(later, course.sent, connections, found.directions, runs.conditions.before, capacities),
-        windows=_windows(connections),
+        windows=windows or None,
+        start_skew_s=skew_s,
+        start_skew_within_s=skew_within_s,
         ladder=None if course.ladder is None else course.ladder.record(),
         http=_http(connections, traffic),
     )
@@ -235,7 +238,7 @@ def of_dropped_link(link: Link, traffic: Traffic, profile: str, started: datetim
     The caller fills in the same parts as for ``measure``.
     """
     unread: list[str] = []
-    ends: dict[str, Any] = {}
+    ends: dict[str, object] = {}
     # Without its link, an end perhaps does not answer.
     with suppress(LabError):
         ends = read_ends(link, unread.append)
@@ -252,7 +255,7 @@ def of_dropped_link(link: Link, traffic: Traffic, profile: str, started: datetim
         id=link.id,
         message=str(error),
         profile=profile,
-        started=started,
+        started=started.isoformat(),
         seconds=(datetime.now(UTC) - started).total_seconds(),
         http=http,
         notes=[*tuning_notes(link.tunings), *unread],

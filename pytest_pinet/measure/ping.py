@@ -61,7 +61,7 @@ def measure(
         settings=settings,
         notes=[*tuning_notes(link.tunings), *unread],
         profile=profile.name,
-        started=started,
+        started=started.isoformat(),
         seconds=time.monotonic() - clock,
         traffic_seconds=len(rounds) * ping.seconds,
         ping=record,

@@ -95,7 +95,7 @@ def _record(
         MeasurementJudgement(direction.verdict, f"{one.b.name}: {one.why}", {way: direction}),
         id=f"{combination.id}/{one.b.name}",
         build={"uname": b.kernel, "version": b.banner, "driver": b.driver, "qemu": b.qemu, "cmdline": b.cmdline},
-        started=started,
+        started=started.isoformat(),
         seconds=sum(turn.seconds for turn in turns),
         traffic_seconds=(one.a.virtual_ns + one.b.virtual_ns) / 1e9,
         change=ChangeRecord(

@@ -8,9 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple
-from datetime import datetime
 from statistics import fmean
-from typing import Any
 
 from pytest_pinet.judge.connections import total
 from pytest_pinet.judge.level import level_bps
@@ -46,24 +44,14 @@ _ATTRIBUTE = "pinet_results"
 
 
 def result_record(
-    combination: Combination | CombinationRecord,
-    traffic: str,
-    judged: MeasurementJudgement,
-    *,
-    started: datetime | None = None,
-    evidence: Sequence[Sequence[EndEvidence]] | None = None,
-    windows: Sequence[WindowRecord] = (),
-    **values: Any,
+    combination: Combination | CombinationRecord, traffic: str, judged: MeasurementJudgement, /, **values: object
 ) -> ResultRecord:
     """Return a result: the combination, the key of the traffic, the judgement, and ``values`` by the names of its keys.
 
-    ``traffic`` is empty if nothing was measured. ``combination`` is a record if it belongs to no lab. ``started`` is
-    None for a test that did not begin. ``evidence`` has the counters of all ends for each connection. The caller fills
-    in ``test`` and ``rerun``. Raises TypeError for the name of no key.
+    ``traffic`` is empty if nothing was measured. ``combination`` is a record if it belongs to no lab. Without
+    ``started``, the test did not begin. Raises TypeError for the name of no key, ValueError for a value of a wrong
+    type.
     """
-    skew_s, skew_within_s = most_apart(windows)
-    if evidence is not None:
-        values["evidence"] = [evidence_record(number, end) for number, ends in enumerate(evidence, 1) for end in ends]
     if isinstance(combination, Combination):
         combination = combination_record(combination, traffic)
     always = {
@@ -73,12 +61,8 @@ def result_record(
     return ResultRecord.of(
         judged,
         combination=combination,
-        started="" if started is None else started.isoformat(),
         directions={str(way): direction_record(one) for way, one in judged.directions.items()},
         flows=[flow_record(one) for one in judged.flows],
-        windows=windows or None,
-        start_skew_s=skew_s,
-        start_skew_within_s=skew_within_s,
         **always | values,
     )
 
@@ -151,6 +135,11 @@ def sockets_record(flow: Flow) -> SocketsRecord | None:
         return None
     far = flow.far_sockets
     return SocketsRecord.of(flow.sockets, rcvbuf_bytes=None if far is None else far.rcvbuf_bytes)
+
+
+def evidence_records(found: Iterable[Sequence[EndEvidence]]) -> list[EvidenceRecord]:
+    """Return the records of all ends of each connection."""
+    return [evidence_record(number, end) for number, ends in enumerate(found, 1) for end in ends]
 
 
 def evidence_record(connection: int, found: EndEvidence) -> EvidenceRecord:

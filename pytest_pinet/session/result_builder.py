@@ -78,7 +78,7 @@ class ResultBuilder:
             combination,
             "",
             MeasurementJudgement(verdict, str(error)),
-            started=datetime.now(UTC),
+            started=datetime.now(UTC).isoformat(),
             message=str(error),
             console_excerpt=error.excerpt,
             finding=error.kind if isinstance(error, BuildError) else None,

@@ -78,7 +78,7 @@ class NamedVerdicts:
         combination = call.link.combination
         text = f"the text of this {verdict} result"
         judged = MeasurementJudgement(verdict, text)
-        record = result_record(combination, job.key, judged, started=datetime.now(UTC), message=text)
+        record = result_record(combination, job.key, judged, started=datetime.now(UTC).isoformat(), message=text)
         return record.replace(directions={"tx": direction(941e6, verdict=verdict)}) if verdict in GOOD else record
 
 

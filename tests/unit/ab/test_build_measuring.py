@@ -164,7 +164,11 @@ def test_pings_that_only_the_new_build_loses_fail_with_one_message(
         verdict, text = (Verdict.FAIL, "loss of 10 % is above the limit 1 %") if of_b else (Verdict.PASS, "loss 0 %")
         pings = ping_record(ping, [PingReport(10, 9 if of_b else 10, 0.001, 0.001, 0.001)])
         return result_record(
-            link.combination, "ping", MeasurementJudgement(verdict, text), started=datetime.now(UTC), ping=pings
+            link.combination,
+            "ping",
+            MeasurementJudgement(verdict, text),
+            started=datetime.now(UTC).isoformat(),
+            ping=pings,
         )
 
     monkeypatch.setattr("pytest_pinet.measure.ping.measure", lost)

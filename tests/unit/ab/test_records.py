@@ -200,7 +200,7 @@ def test_against_accepted_baselines_the_result_says_what_ran_too(
     def came(link: Link, ping: Ping, *_: object) -> ResultRecord:
         pings = ping_record(ping, [PingReport(10, 10, 0.001, 0.001, 0.001)])
         judged = MeasurementJudgement(Verdict.PASS, "x")
-        return result_record(link.combination, "ping", judged, started=datetime.now(UTC), ping=pings)
+        return result_record(link.combination, "ping", judged, started=datetime.now(UTC).isoformat(), ping=pings)
 
     monkeypatch.setattr("pytest_pinet.measure.ping.measure", came)
     pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))
