@@ -19,15 +19,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-PLAIN, INSTALLED = "plain pytest", "pinet and labgrid, as installed"
+PLAIN, ALONE = "plain pytest", "pinet alone"
 # Other plugins of the developers' environment are left out.
 OTHERS = ("-p", "no:hypothesispytest", "-p", "no:allure_pytest", "-p", "no:xdist", "-p", "no:cacheprovider")
 WAYS = {
     PLAIN: ("-p", "no:pinet", "-p", "no:labgrid"),
-    "pinet alone": ("-p", "no:labgrid"),
-    "pinet and labgrid, pinet first": ("-p", "pinet"),
-    "pinet and labgrid, labgrid first": ("-p", "labgrid"),
-    INSTALLED: (),
+    ALONE: ("-p", "no:labgrid"),
+    "pinet and labgrid, as installed": (),
     "labgrid alone": ("-p", "no:pinet"),
 }
 

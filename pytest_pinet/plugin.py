@@ -7,24 +7,22 @@ installed but unused plugin costs nothing.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_pinet.session import fixtures, labgrid_stand_in
-from pytest_pinet.session.fixtures import SESSION_MAKER, pinet_exact_gate, pinet_gate, pinet_link, pinet_tune
+from pytest_pinet.session import fixtures
+from pytest_pinet.session.fixtures import SESSION_MAKER, exact_gate, gate, link, tune
 from pytest_pinet.session.option_table import SETTINGS
 from pytest_pinet.session.settings import is_written
 
 if TYPE_CHECKING:
     from pytest_pinet.session.session import PinetSession
 
-__all__ = ["pinet_exact_gate", "pinet_gate", "pinet_link", "pinet_tune"]
+__all__ = ["exact_gate", "gate", "link", "tune"]
 
 SESSION_KEY: pytest.StashKey[PinetSession] = pytest.StashKey()
 
@@ -73,12 +71,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(one.key, "the same as the option of this name")
 
 
-def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
-    """Once this plugin is registered, with its options, keep labgrid's own plugin from being loaded for nothing."""
-    if plugin is sys.modules[__name__]:
-        labgrid_stand_in.take_place(manager)
-
-
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
     """Let pytest's message about an unknown option suggest the nearest option of ours, also for ``--nic``."""
     accepted = {one.option for one in SETTINGS}
@@ -119,7 +111,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", EXACT_MARKER)
     config.stash[SESSION_MAKER] = pinet_session
-    _register_short_names(config.pluginmanager)
     if _is_used(config):
         from pytest_pinet.errors import ConfigError
         from pytest_pinet.execution.clean_text import for_log
@@ -129,25 +120,6 @@ def pytest_configure(config: pytest.Config) -> None:
         except ConfigError as error:
             _write_to_allure(config, str(error))
             raise pytest.UsageError(for_log(str(error))) from None
-
-
-def _register_short_names(plugins: pytest.PytestPluginManager) -> None:
-    """Register the short names of the fixtures, except names that another plugin defines.
-
-    If two plugins define a fixture of the same name, pytest takes the plugin that was loaded last, which can be ours.
-    A fixture in a conftest always takes precedence.
-    """
-    short = {one.name: one for one in (fixtures.link, fixtures.gate, fixtures.tune, fixtures.exact_gate)}
-    for plugin in plugins.get_plugins():
-        if Path(getattr(plugin, "__file__", None) or "").name == "conftest.py":
-            continue
-        for holder in (plugin, *type(plugin).__mro__):
-            for value in getattr(holder, "__dict__", {}).values():
-                if isinstance(value, type(fixtures.link)):
-                    short.pop(value.name, None)
-    module = ModuleType("pinet-short-names")
-    vars(module).update(short)
-    plugins.register(module, "pinet-short-names")
 
 
 def _write_to_allure(config: pytest.Config, mistake: str) -> None:
@@ -197,16 +169,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     A test that uses the exact gate has one parameter for each NIC that has an exact board.
     """
-    if "pinet_exact_gate" in metafunc.fixturenames:
+    if _uses_ours(metafunc, "exact_gate"):
         _parametrize_exact(metafunc)
     markers = list(metafunc.definition.iter_markers("pinet"))
-    name = _name_of_link(metafunc) if markers else None
-    if name is None:
+    if not markers or not _uses_ours(metafunc, "link"):
         return
     from pytest_pinet.errors import ConfigError
 
     try:
-        pinet_session(metafunc.config).parametrizer.parametrize(metafunc, markers, name)
+        pinet_session(metafunc.config).parametrizer.parametrize(metafunc, markers)
     except ConfigError as error:
         raise pytest.Collector.CollectError(str(error)) from None
 
@@ -221,16 +192,11 @@ def _parametrize_exact(metafunc: pytest.Metafunc) -> None:
         raise pytest.Collector.CollectError(str(error)) from None
 
 
-def _name_of_link(metafunc: pytest.Metafunc) -> str | None:
-    """Return the name of the test's fixture that takes the combination; None if the test uses no link of pinet.
-
-    A user's own fixture named ``link`` counts only if it uses the ``link`` fixture that it overrides.
-    """
-    if "pinet_link" in metafunc.fixturenames:
-        return "pinet_link"
-    for one in reversed(metafunc.definition._fixtureinfo.name2fixturedefs.get("link", ())):
-        if "pinet_link" in one.argnames:
-            return "link"
-        if "link" not in one.argnames:
-            return None
-    return None
+def _uses_ours(metafunc: pytest.Metafunc, name: str) -> bool:
+    """Return whether a test uses our fixture of this name: itself, or through the user's fixtures that override it."""
+    for one in reversed(metafunc.definition._fixtureinfo.name2fixturedefs.get(name, ())):
+        if one.func.__module__ == fixtures.__name__:
+            return True
+        if name not in one.argnames:
+            return False
+    return False

@@ -34,7 +34,7 @@ from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.change_head import change_head, with_note
 from pytest_pinet.report.exact_record import exact_combination, exact_records
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS
-from pytest_pinet.session.exact_gate import COMBINATION_KEY, FIXTURE, NO_BOARD, chosen
+from pytest_pinet.session.exact_gate import COMBINATION_KEY, NO_BOARD, chosen
 from pytest_pinet.session.exact_machines import ExactMachines, PlannedExactBoot
 from pytest_pinet.session.session import RESULTS_KEY, PinetSession
 from pytest_pinet.session.settings import settings
@@ -299,7 +299,7 @@ def _nics_of(session: pytest.Session) -> list[str]:
     """Return the NICs of all tests of exact gates that run."""
     items = [item for item in session.items if item.get_closest_marker("skip") is None]
     params = [item.callspec.params for item in items if hasattr(item, "callspec")]
-    return [own[FIXTURE] for own in params if own.get(FIXTURE) is not None]
+    return [own["exact_gate"] for own in params if own.get("exact_gate") is not None]
 
 
 def _places(build: Build, functions: Collection[Function]) -> dict[Function, str]:

@@ -25,8 +25,8 @@ COMMANDS = ("github",)
 @click.argument("what", metavar="[RUN]", default=".pinet/latest")
 @click.option(
     "--format", "form", metavar="NAME", required=True,
-    help="bencher, benchmark-action, github, gitlab, gitlab-annotations, kcidb, ktap, lava, nipa, openmetrics, "
-    "prometheus, or a format of an installed package.",
+    help="github, gitlab-annotations, kcidb, ktap, lava, nipa, openmetrics, prometheus, "
+    "or a format of an installed package.",
 )  # fmt: skip
 @click.option(
     "--set", "settings", metavar="NAME=VALUE", multiple=True,
@@ -36,8 +36,7 @@ COMMANDS = ("github",)
 def export(history_url: str, what: str, form: str, settings: tuple[str, ...], output: str | None) -> None:
     """Write the results of one run in the format of another program.
 
-    Values: openmetrics and prometheus (the latter for Pushgateway and node_exporter), benchmark-action for
-    github-action-benchmark (tool: customBiggerIsBetter), bencher, and gitlab for metrics reports.
+    Values: openmetrics, and prometheus for Pushgateway and node_exporter.
 
     Verdicts: ktap for readers of kernel selftests, kcidb for KernelCI, nipa for the CI of netdev, lava for LAVA test
     shells, github and gitlab-annotations for annotations of a job. These formats need a results.json or a run folder.

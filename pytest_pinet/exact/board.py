@@ -17,9 +17,9 @@ SLOT_NIC = "dut"
 # QEMU needs none of these rights: it starts no program, and changes neither its user nor its priority.
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 # nokaslr: a function has the same address in each boot. ipv6.disable: no frames that the traffic program did not send.
-# cma: memory for DMA comes from the ordinary lists. In the contiguous area, the kernel counts all used pages before the
-# place that it finds (isolate_single_pageblock), so the cost depends on what else lies there: an unchanged macb that was
-# built again was called slower when its NIC was opened (down-up-tx, in each of five boots).
+# cma: memory for DMA comes from the ordinary lists. In the contiguous area, the kernel looks at each used page before
+# the place that it finds (isolate_single_pageblock). So the cost depends on what else lies there: an unchanged macb
+# that was built again was called slower when its NIC was opened (down-up-tx, in each of five boots).
 CMDLINE = "console=ttyAMA0,115200 loglevel=4 panic=-1 nokaslr ipv6.disable=1 cma=0"
 
 

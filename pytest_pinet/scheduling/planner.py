@@ -4,8 +4,7 @@ Tests that need the same places are one group and stay on one worker, which keep
 another group gets the one with the most work left (the busiest node or domain first, because it sets the makespan).
 Only groups count whose nodes are free by then and whose domain is not saturated. Tests that need no lab fill gaps.
 xdist's workers start a test only when they know the next one, so each decision comes one test early. A worker that
-cannot wait may get a group whose nodes are still in use; its lease then waits. If few groups are left, as always in
-small labs, ``endgame`` simulates each choice instead.
+cannot wait may get a group whose nodes are still in use; its lease then waits.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 
-from pytest_pinet.scheduling.endgame import FEW_GROUPS, FEW_WORKERS, Endgame
-from pytest_pinet.scheduling.plan import Group, Load, Needs, PlannedTest, Worker, WorkerLeases
+from pytest_pinet.scheduling.plan import Group, Load, Needs, PlannedTest, Worker
 
 # The weight of a crowded domain. Example: a worker would measure half of its time in a domain that is always busy (the
 # shares add up to 1.5). A group on which the end of the run depends fully then ranks like one on which it depends half.
@@ -44,8 +42,6 @@ class Planner:
         self.unassigned = 0
         # Groups with tests but without an owner.
         self._unowned: set[Group] = set()
-        self._leases = WorkerLeases()
-        self._endgame = Endgame()
         for job in jobs:
             self._add(job)
 
@@ -61,17 +57,11 @@ class Planner:
         return list(self._loads[worker].pending)
 
     def done(self, worker: Worker, index: int, now: float) -> None:
-        load = self._loads[worker]
-        self._weigh(load.finish(index, now), -1.0)
-        places = load.pending[0].needs.places if load.pending else frozenset()
-        self._leases.release(worker, now, keep=places)
-        if load.pending:
-            self._leases.request(worker, places, now)
+        self._weigh(self._loads[worker].finish(index, now), -1.0)
 
     def remove_worker(self, worker: Worker) -> list[PlannedTest]:
         """Remove a worker and free its group. Return its unfinished tests for ``requeue``, the running one first."""
         load = self._loads.pop(worker)
-        self._leases.remove(worker)
         for job in load.pending:
             self._weigh(job, -1.0)
         for group in self._groups.values():
@@ -86,18 +76,12 @@ class Planner:
 
     def next(self, worker: Worker, now: float) -> PlannedTest | None:
         """Return the test after a worker's pending ones; None if there is none now. With pending tests it then ends."""
-        load = self._loads[worker]
         group = self._own_group(worker)
         if group is None:
-            free_s = self._ends(load, now)
-            if len(self._unowned) > FEW_GROUPS or len(self._loads) > FEW_WORKERS:
-                group, filler = self._free_group(worker, now, free_s)
-            else:
-                group, filler = self._rehearsed_group(worker, now, free_s)
+            group, filler = self._free_group(worker, now)
             if self._fillers and filler:
                 return self._give(worker, self._fillers.popleft(), now)
             if group is None:
-                load.end()
                 return None
             group.begin(worker)
             self._unowned.discard(group)
@@ -106,8 +90,7 @@ class Planner:
 
     def _give(self, worker: Worker, job: PlannedTest, now: float) -> PlannedTest:
         self.unassigned -= 1
-        if self._loads[worker].add(job, now):
-            self._leases.request(worker, job.needs.places, now)
+        self._loads[worker].add(job, now)
         return job
 
     def _own_group(self, worker: Worker) -> Group | None:
@@ -118,21 +101,14 @@ class Planner:
             return group
         return None
 
-    def _rehearsed_group(self, worker: Worker, now: float, free_s: float) -> tuple[Group | None, bool]:
-        """Choose an unowned group by rehearsal. Also return whether a test that needs no lab should come first."""
-        if not self._unowned:
-            return None, True
-        starts = self._starts(self._busy_until(worker, now), free_s)
-        free = sorted(self._unowned, key=lambda group: (-self._urgency(group), -group.total_s, group.number))
-        group = self._endgame.choose(worker, now, free, starts, self._loads, self._groups, self._leases)
-        return group, group is None or starts[group.needs] > free_s
-
-    def _free_group(self, worker: Worker, now: float, free_s: float) -> tuple[Group | None, bool]:
+    def _free_group(self, worker: Worker, now: float) -> tuple[Group | None, bool]:
         """Choose an unowned group, and return whether a test that needs no lab should come before it.
 
         Among the groups whose nodes are free when this worker is, choose the most urgent one, less the expected waiting
         time for others of its domain. A worker that cannot wait gets the group that is free first.
         """
+        load = self._loads[worker]
+        free_s = load.ends(now)
         busy_until = self._busy_until(worker, now)
         shares = self._shares(worker)
         # No run ends earlier than its busiest node or domain, or than all of its workers together.
@@ -160,10 +136,13 @@ class Planner:
                     break
             for entry in aside:
                 heapq.heappush(heap, entry)
-        if best is None and self._loads[worker].pending:
-            starts = self._starts(busy_until, free_s)
-            first = sorted(self._unowned, key=lambda g: (starts[g.needs], -self._priority(g), g.number))
-            return next(iter(first), None), True
+        if best is None and load.pending:
+
+            def start(group: Group) -> float:
+                return max(free_s, *(busy_until.get(place, 0.0) for place in group.needs.places))
+
+            first = min(self._unowned, key=lambda g: (start(g), -self._priority(g), g.number), default=None)
+            return first, True
         return best, best is None or best_crowd >= FULL
 
     def _share(self, domain: str) -> float:
@@ -180,13 +159,6 @@ class Planner:
                     shares[domain] = shares.get(domain, 0.0) + job.traffic_s / max(job.total_s, 1e-9)
         return shares
 
-    def _starts(self, busy_until: dict[str, float], free_s: float) -> dict[Needs, float]:
-        """Return when a worker that is free at ``free_s`` could begin each unowned group."""
-        return {
-            group.needs: max(free_s, *(busy_until.get(place, 0.0) for place in group.needs.places))
-            for group in self._unowned
-        }
-
     def _urgency(self, group: Group) -> float:
         """Return how much the end of the run depends on a group (s): the work of its busiest node or domain.
 
@@ -199,12 +171,6 @@ class Planner:
     def _priority(self, group: Group) -> float:
         """Return the work left on the group's busiest node."""
         return max(self._left[place] for place in group.needs.places)
-
-    def _ends(self, load: Load, now: float) -> float:
-        """Return when a worker will have finished its pending tests."""
-        total_s = sum(job.total_s for job in load.pending)
-        first_s = load.pending[0].total_s if load.pending else 0.0
-        return now + total_s - min(now - load.since, first_s) if load.pending else now
 
     def _busy_until(self, worker: Worker, now: float) -> dict[str, float]:
         """Return when other workers will have finished with each place that they use."""

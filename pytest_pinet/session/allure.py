@@ -14,7 +14,7 @@ from pytest_pinet.config.reviewed import load_reviewed
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
-from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.matrix.expansion import CombinationCase, Missing
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.run import RunRecord
@@ -23,7 +23,7 @@ from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun
 from pytest_pinet.report.losses import read_losses, short_lines
 from pytest_pinet.report.trends import FigureSeries, RunFacts, run_facts, series_with
-from pytest_pinet.session.exact_gate import FIXTURE, exact_combination_of
+from pytest_pinet.session.exact_gate import exact_combination_of
 from pytest_pinet.session.parametrizer import case_of
 from pytest_pinet.session.run_recorder import RunRecorder
 
@@ -79,8 +79,8 @@ def subject_of(item: pytest.Item, case: CombinationCase | None) -> Subject | Non
     callspec = getattr(item, "callspec", None)
     params = callspec.params if callspec is not None else {}
     # The NIC of an exact gate is part of the combination.
-    shown = {name: value for name, value in params.items() if name != FIXTURE}
-    given = {name: value for name, value in shown.items() if not isinstance(value, CombinationCase)}
+    shown = {name: value for name, value in params.items() if name != "exact_gate"}
+    given = {name: value for name, value in shown.items() if not isinstance(value, CombinationCase | Missing)}
     parameters: dict[str, object] = {name: value for name, value in given.items() if isinstance(value, _PLAIN)}
     if callspec is not None and len(parameters) < len(given):
         parameters["id"] = callspec.id

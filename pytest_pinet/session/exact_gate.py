@@ -169,7 +169,6 @@ def exact_limits(texts: Sequence[str], origin: str, tolerances: Sequence[Limit])
     return ExactLimits(tuple(instructions), found[-1] if found else None)
 
 
-FIXTURE = "pinet_exact_gate"
 NO_BUILD = "an exact gate needs --pinet-exact and --pinet-build PATH, or: pinet gate --exact BUILD"
 
 
@@ -190,7 +189,7 @@ def parametrize(metafunc: pytest.Metafunc, mode_of: Callable[[], ExactMode | Non
     if not parameters:
         reason = f"{found.origin('nic')} selects none of the NICs of this test"
         parameters = [pytest.param(None, id="no-nic", marks=pytest.mark.skip(reason=reason))]
-    metafunc.parametrize(FIXTURE, parameters, indirect=True)
+    metafunc.parametrize("exact_gate", parameters, indirect=True)
 
 
 def limits_of(item: pytest.Item) -> ExactLimits:
@@ -201,5 +200,7 @@ def limits_of(item: pytest.Item) -> ExactLimits:
 def exact_combination_of(item: pytest.Item) -> CombinationRecord | None:
     """Return the combination of a test of an exact gate, before its first boot; None for every other test."""
     callspec = getattr(item, "callspec", None)
-    nic = callspec.params.get(FIXTURE) if callspec is not None else None
+    if callspec is None or item.get_closest_marker("exact") is None:
+        return None
+    nic = callspec.params.get("exact_gate")
     return None if nic is None else exact_combination(nic)

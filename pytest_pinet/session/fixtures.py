@@ -1,4 +1,4 @@
-"""The fixtures ``pinet_link``, ``pinet_gate``, ``pinet_tune`` and ``pinet_exact_gate``, and their short names."""
+"""The fixtures ``link``, ``gate``, ``tune`` and ``exact_gate``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tune(Protocol):
-    """The type of ``pinet_tune``: ``with pinet_tune(link, rps="all") as outcomes:``."""
+    """The type of ``tune``: ``with tune(link, rps="all") as outcomes:``."""
 
     def __call__(self, link: Link, **settings: object) -> AbstractContextManager[Sequence[Tuned]]:
         """Tune the link until the context is left."""
@@ -33,7 +33,7 @@ def pinet_session(config: pytest.Config) -> PinetSession:
 
 
 @pytest.fixture
-def pinet_link(request: pytest.FixtureRequest) -> Iterator[Link]:
+def link(request: pytest.FixtureRequest) -> Iterator[Link]:
     """An open link of one combination: nodes booted, cables and link checked. Needs the ``pinet`` marker."""
     from pytest_pinet.session.parametrizer import case_of
 
@@ -47,7 +47,7 @@ def pinet_link(request: pytest.FixtureRequest) -> Iterator[Link]:
 
 
 @pytest.fixture
-def pinet_gate(request: pytest.FixtureRequest) -> Gate:
+def gate(request: pytest.FixtureRequest) -> Gate:
     """Measures a link and judges it: ``gate.tcp(link, direction="tx")``, ``gate.udp(link, bitrate="900M")``."""
     from pytest_pinet.session.gate import Gate
 
@@ -55,7 +55,7 @@ def pinet_gate(request: pytest.FixtureRequest) -> Gate:
 
 
 @pytest.fixture
-def pinet_tune(request: pytest.FixtureRequest) -> Tune:
+def tune(request: pytest.FixtureRequest) -> Tune:
     """Tunes a link for a part of a test: ``with tune(link, rps="all", mtu=9000) as outcomes:``.
 
     Returns the outcome of each setting. Leaving the context undoes all settings. Settings that need a boot are written
@@ -70,33 +70,9 @@ def pinet_tune(request: pytest.FixtureRequest) -> Tune:
 
 
 @pytest.fixture
-def pinet_exact_gate(request: pytest.FixtureRequest) -> ExactGate:
+def exact_gate(request: pytest.FixtureRequest) -> ExactGate:
     """Judges the build under test to the instruction, without a lab: ``exact_gate()``. Needs the ``exact`` marker.
 
     The test runs once for each NIC that has an exact board.
     """
     return pinet_session(request.config).exact_gate(request.node, request.param)
-
-
-@pytest.fixture
-def link(pinet_link: Link) -> Link:
-    """Short for ``pinet_link``, unless the project or another plugin has a fixture of this name."""
-    return pinet_link
-
-
-@pytest.fixture
-def gate(pinet_gate: Gate) -> Gate:
-    """Short for ``pinet_gate``, unless the project or another plugin has a fixture of this name."""
-    return pinet_gate
-
-
-@pytest.fixture
-def tune(pinet_tune: Tune) -> Tune:
-    """Short for ``pinet_tune``, unless the project or another plugin has a fixture of this name."""
-    return pinet_tune
-
-
-@pytest.fixture
-def exact_gate(pinet_exact_gate: ExactGate) -> ExactGate:
-    """Short for ``pinet_exact_gate``, unless the project or another plugin has a fixture of this name."""
-    return pinet_exact_gate

@@ -15,20 +15,21 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.session.hook_calls import HookCalls
 from pytest_pinet.session.marker import read_marker
 
-# The fixtures that take a combination. The second can be a user's fixture that overrides ours and uses it.
-LINKS = ("pinet_link", "link")
-
 
 def case_of(item: pytest.Item | None) -> CombinationCase | None:
     """Return the combination of a test; None if the test has none, or the lab lacks it."""
-    callspec = getattr(item, "callspec", None)
-    values = [callspec.params.get(name) for name in LINKS] if callspec is not None else []
-    return next((value for value in values if isinstance(value, CombinationCase)), None)
+    found = _parameter_of(item)
+    return found if isinstance(found, CombinationCase) else None
 
 
 def is_parametrized(item: pytest.Item) -> bool:
     """Return whether a test measures a link, also a link that the lab lacks."""
-    return "pinet_link" in getattr(item, "fixturenames", ()) or case_of(item) is not None
+    return isinstance(_parameter_of(item), CombinationCase | expansion.Missing)
+
+
+def _parameter_of(item: pytest.Item | None) -> object:
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("link")
 
 
 class Parametrizer:
@@ -43,7 +44,7 @@ class Parametrizer:
         self._hooks = hooks
         self._marked: set[str] = set()
 
-    def parametrize(self, metafunc: pytest.Metafunc, markers: Sequence[pytest.Mark], name_of_link: str) -> None:
+    def parametrize(self, metafunc: pytest.Metafunc, markers: Sequence[pytest.Mark]) -> None:
         """Add one parameter for each combination. One that the lab lacks becomes a skipped test with the reason."""
         path = metafunc.definition.path
         name = f"{path.name}::{metafunc.definition.name}"
@@ -52,14 +53,14 @@ class Parametrizer:
         request = read_marker(name, markers, where)
         if self._lab is None:
             reason = "no lab: pass --pinet-lab FILE, set PINET_LAB or the ini key pinet_lab"
-            parameters = [pytest.param(None, id="no-lab", marks=pytest.mark.skip(reason=reason))]
+            parameters = [self._parameter(expansion.Missing("no-lab", reason), request)]
         else:
             parameters = [self._parameter(found, request) for found in expansion.combinations(self._lab, request)]
-        metafunc.parametrize(name_of_link, parameters, indirect=True)
+        metafunc.parametrize("link", parameters, indirect=True)
 
     def _parameter(self, found: Combination | expansion.Missing, request: Request) -> Any:
         if isinstance(found, expansion.Missing):
-            return pytest.param(None, id=found.id, marks=pytest.mark.skip(reason=found.reason))
+            return pytest.param(found, id=found.id, marks=pytest.mark.skip(reason=found.reason))
         marks = []
         for name, what in expansion.marker_names(found, request).items():
             if name not in self._marked:

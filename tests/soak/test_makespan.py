@@ -7,14 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.generated_labs import generate, lower_bound
-from benchmarks.simulated_workers import shortest, simulate
+from benchmarks.simulated_workers import simulate
 
 Count = Callable[[int, int, str], None]
 MOST = 1.15
 # Workers and domains are both scarce: there is work for 1.3 to 1.6 workers per domain during the whole run. A single
 # worker leaves the domain idle between its measurements, two wait for each other, and each bound counts only one of the
 # two effects. For the tenth lab of fifty nodes, a search of two million schedules with known durations found none below
-# 1.17 times the bound, which does not prove that there is none. The worst of 150 labs was 1.242.
+# 1.17 times the bound, which does not prove that there is none. The worst of 150 labs was 1.242. With six nodes, the
+# order is chosen once and not searched: the worst of 100 labs was 1.217 with two workers, and 1.217 with three.
 MOST_WHERE_BOUNDS_MEET = 1.25
 
 
@@ -26,25 +27,6 @@ def ratio(nodes: int, workers: int, seed: int) -> float:
     assert found >= 1.0, "no run is shorter than the lower bound"
     assert sorted(index for index, _ in outcome.order) == list(range(len(jobs)))
     return found
-
-
-@pytest.mark.soak(
-    "With 6 nodes and {workers} workers a run takes at most 1.15 times as long as with the best order of combinations.",
-    runs=100,
-    minutes=60,
-)
-@pytest.mark.parametrize("workers", [2, 3])
-def test_the_makespan_of_few_nodes_is_near_the_best(soak_count: Count, workers: int) -> None:
-    # No schedule is shorter than the lower bound, so only a lab beyond 1.15 times the bound needs the search. In one of
-    # these labs the best order takes 1.152 times the bound.
-    beyond = [seed for seed in range(100) if ratio(6, workers, seed) > MOST]
-    worst = []
-    for seed in beyond:
-        jobs, actual = generate(6, seed)
-        found = simulate(jobs, workers, actual).makespan_s / shortest(jobs, actual, workers)
-        if found > MOST:
-            worst.append(f"{found:.3f} (seed {seed})")
-    soak_count(100, len(worst), f"times the best order: {', '.join(worst)}")
 
 
 @pytest.mark.parametrize(
@@ -62,6 +44,8 @@ def test_the_makespan_of_few_nodes_is_near_the_best(soak_count: Count, workers: 
             ),
         )
         for nodes, workers, labs, most in [
+            (6, 2, 100, MOST_WHERE_BOUNDS_MEET),
+            (6, 3, 100, MOST_WHERE_BOUNDS_MEET),
             (50, 4, 50, MOST),
             (50, 8, 50, MOST_WHERE_BOUNDS_MEET),
             (50, 16, 50, MOST),
@@ -80,7 +64,7 @@ def test_the_makespan_is_near_the_lower_bound(
 
 
 @pytest.mark.soak("With {nodes} nodes and {workers} workers half of all runs take at most 1.15 times the lower bound.")
-@pytest.mark.parametrize(("nodes", "workers", "labs"), [(50, 8, 40), (1000, 128, 8)])
+@pytest.mark.parametrize(("nodes", "workers", "labs"), [(6, 2, 100), (6, 3, 100), (50, 8, 40), (1000, 128, 8)])
 def test_the_usual_makespan_is_near_the_lower_bound(nodes: int, workers: int, labs: int) -> None:
     found = sorted(ratio(nodes, workers, seed) for seed in range(labs))
     assert found[(labs - 1) // 2] <= MOST

@@ -45,8 +45,8 @@ from pytest_pinet.model.evidence import EndEvidence
 from pytest_pinet.model.record.run import RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.comparison_table import comparison_table
+from pytest_pinet.report.export.openmetrics import openmetrics
 from pytest_pinet.report.markdown import summary_markdown
-from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.terminal import summary_table
 from pytest_pinet.report.trends import all_series

@@ -11,7 +11,7 @@ from tools.site.markdown import code, of_docstring, table
 
 def openmetrics_families() -> str:
     """Return a table of the families that ``pinet export --format openmetrics`` writes."""
-    from pytest_pinet.report.openmetrics import openmetrics
+    from pytest_pinet.report.export.openmetrics import openmetrics
 
     families: dict[str, dict[str, str]] = {}
     for line in openmetrics([]).splitlines():

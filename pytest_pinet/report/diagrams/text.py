@@ -1,7 +1,4 @@
-"""Draws a lab and a combination as text, in lines of at most 80 columns.
-
-All drawings say the same of them: names, speeds, ports, flows and limits.
-"""
+"""Draws a lab and a combination as text, in lines of at most 80 columns."""
 
 from __future__ import annotations
 
@@ -42,7 +39,8 @@ def lab_text(lab: Lab, domains: Mapping[str, Sequence[str]]) -> list[str]:
         lines += wrap("free: " + (", ".join(free) or "none"), indent="`-- ", hanging="    ")
     lines += ["", "contention domains (one measurement at a time in each):"] if domains else []
     for domain, members in domains.items():
-        lines += wrap(f"{domain}: {domain_members(lab, members)}", indent="  ", hanging="    ")
+        names = "all nodes" if set(members) == set(lab.nodes) else ", ".join(members)
+        lines += wrap(f"{domain}: {names}", indent="  ", hanging="    ")
     return lines
 
 
@@ -186,11 +184,6 @@ def lab_summary(lab: Lab) -> str:
     return f"lab {lab.name}: {', '.join(parts)}; its values are {lab.figures}"
 
 
-def domain_members(lab: Lab, members: Sequence[str]) -> str:
-    """Return the nodes of a domain in words."""
-    return "all nodes" if set(members) == set(lab.nodes) else ", ".join(members)
-
-
 @dataclass(frozen=True)
 class FlowArrow:
     """One flow. ``path`` lists end numbers: the sender, the NICs that forward, the receiver.
@@ -200,16 +193,6 @@ class FlowArrow:
 
     path: tuple[int, ...]
     both: bool
-
-    @property
-    def hops(self) -> tuple[tuple[int, int], ...]:
-        """Return the parts of the path between two switch ports."""
-        return tuple(zip(self.path[::2], self.path[1::2], strict=True))
-
-    @property
-    def forwarded(self) -> tuple[tuple[int, int], ...]:
-        """Return the parts of the path inside a node, from one NIC to the other."""
-        return tuple(zip(self.path[1:-1:2], self.path[2::2], strict=True))
 
 
 def arrows(topology: Topology, direction: Direction) -> list[FlowArrow]:

@@ -1,1 +1,1 @@
-"""Formats of other programs, one file each. Two older ones, openmetrics and benchmark-action, are a folder above."""
+"""Formats of other programs, one file each."""

@@ -260,7 +260,6 @@ def test_summaries_and_exports_of_a_run(project: GoldenProject) -> None:
         "summary.md": ("summary", "all.json", "--format=md"),
         "compare.txt": ("compare", "all.json", "slower.json"),
         "openmetrics.txt": ("export", "all.json", "--format=openmetrics"),
-        "benchmark.json": ("export", "all.json", "--format=benchmark-action"),
     }
     project.keep_kinds()
     check_all({f"kinds.{name}": project.masks.text(project.in_process(*words)[1]) for name, words in formats.items()})

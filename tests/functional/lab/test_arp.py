@@ -78,7 +78,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(end_module, "JOURNAL", str(tmp_path / "undo"))
+    monkeypatch.setattr(end_module, "ARP_JOURNAL", str(tmp_path / "undo"))
     file = tmp_path / "four.yaml"
     file.write_text(LAB)
     lab = load(file)

@@ -16,7 +16,7 @@ from typing import cast
 import pytest
 
 from pytest_pinet.config.labfile import load
-from pytest_pinet.errors import InvalidMeasurement
+from pytest_pinet.errors import InvalidMeasurement, with_act
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.execution.undo import UndoStack
 from pytest_pinet.lab.link import end as end_module
@@ -120,12 +120,13 @@ class Bench:
             self.connect(ways, name)
         assert self.undo.close() == []
         assert self.shells["pi"].run("ip addr").stdout == before
-        return re.sub(r"\s+", " ", caught.value.message.replace(f"{self.folder}/", ""))
+        text = with_act(caught.value.message, caught.value.act)
+        return re.sub(r"\s+", " ", text.replace(f"{self.folder}/", ""))
 
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(end_module, "JOURNAL", str(tmp_path / "undo"))
+    monkeypatch.setattr(end_module, "ARP_JOURNAL", str(tmp_path / "undo"))
     found = Bench(tmp_path)
     namespaces = [shell.namespace for shell in (found.switch, *found.shells.values())]
     for namespace in namespaces:

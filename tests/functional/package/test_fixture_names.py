@@ -1,4 +1,4 @@
-"""``pinet_link``, ``pinet_gate``, ``pinet_tune``: short names give way to fixtures of the user and of other plugins."""
+"""``link``, ``gate``, ``tune``: they give way to fixtures of the user, who can build on them."""
 
 from __future__ import annotations
 
@@ -43,25 +43,13 @@ ASKS_OWN = (
 OWN_NODES = ["test_it.py::test_own[[]red[]] PASSED*", "test_it.py::test_own[[]blue[]] PASSED*"]
 
 
-@pytest.mark.parametrize(
-    "arguments", ["link, gate, tune", "pinet_link, pinet_gate, pinet_tune", "link, pinet_gate, tune"]
-)
-def test_both_names_give_the_same_and_one_parameter(pytester: pytest.Pytester, arguments: str) -> None:
-    link, gate, tune = arguments.split(", ")
+def test_the_fixtures_give_a_test_one_parameter(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
-        test_it=f"{MARK}def test_it({arguments}):\n    with {tune}({link}, mtu=4000):\n        {gate}.tcp({link})\n"
+        test_it=f"{MARK}def test_it(link, gate, tune):\n    with tune(link, mtu=4000):\n        gate.tcp(link)\n"
     )
     done = pytester.runpytest_inprocess(*PLAN, "-v")
     assert done.parseoutcomes() == {"planned": 1}
     done.stdout.fnmatch_lines(["test_it.py::test_it[[]pi3b:onboard/pair[]] PLANNED (dry run)*", "*iperf3 -c *"])
-
-
-def test_a_test_may_ask_for_both_names(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        test_it=f"{MARK}def test_it(link, pinet_link, gate, pinet_gate):\n"
-        "    assert link is pinet_link and gate is pinet_gate\n"
-    )
-    pytester.runpytest_inprocess(*PLAN).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("mark", ["", MARK])
@@ -75,16 +63,10 @@ def test_fixtures_of_a_conftest_win_and_are_left_alone(pytester: pytest.Pytester
     assert not (pytester.path / ".pinet").exists()
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_fixtures_of_another_plugin_win_whichever_is_loaded_first(pytester: pytest.Pytester, first: bool) -> None:
+def test_fixtures_of_a_plugin_that_is_loaded_later_win(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(other_plugin=OWN, test_it=ASKS_OWN)
-    # Our plugin is an entry point: plugins of `-p` load before it, plugins of a conftest after it.
-    if first:
-        pytester.syspathinsert()
-        done = pytester.runpytest_inprocess(*PLAN, "-v", "-p", "other_plugin")
-    else:
-        pytester.makeconftest("pytest_plugins = ['other_plugin']")
-        done = pytester.runpytest_inprocess(*PLAN, "-v")
+    pytester.makeconftest("pytest_plugins = ['other_plugin']")
+    done = pytester.runpytest_inprocess(*PLAN, "-v")
     done.assert_outcomes(passed=2)
     done.stdout.fnmatch_lines(OWN_NODES)
 
@@ -93,7 +75,7 @@ def test_a_fixture_that_builds_on_ours_gets_the_combinations(pytester: pytest.Py
     pytester.makeconftest(
         "import pytest\n\n@pytest.fixture\ndef link(link):\n    assert link.id == 'pi3b:onboard/pair'\n"
         "    return link\n"
-        "\n@pytest.fixture\ndef cable(pinet_link):\n    return pinet_link\n"
+        "\n@pytest.fixture\ndef cable(link):\n    return link\n"
     )
     pytester.makepyfile(
         test_it=f"{MARK}def test_same_name(link, gate):\n    gate.tcp(link)\n\n{MARK}def test_own_name(cable, gate):\n"
@@ -107,7 +89,7 @@ def test_a_fixture_that_builds_on_ours_gets_the_combinations(pytester: pytest.Py
 
 
 def test_without_the_marker_a_link_says_what_is_missing(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_it="def test_it(pinet_link):\n    pass\n")
+    pytester.makepyfile(test_it="def test_it(link):\n    pass\n")
     done = pytester.runpytest_inprocess(*PLAN)
     done.assert_outcomes(errors=1)
     done.stdout.fnmatch_lines(["*test_it: a test that uses the fixture 'link' needs @pytest.mark.pinet(board=*"])

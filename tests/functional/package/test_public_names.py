@@ -22,27 +22,27 @@ from pytest_pinet import (
     LinkError, PinetError, PingResult, Result, TrafficResult, Tune, Verdict, doing,
 )
 
-def test_right(pinet_link: Link, pinet_gate: Gate, pinet_tune: Tune, way: str) -> None:
-    with doing("measure"), pinet_tune(pinet_link, mtu=9000):
-        tcp: TrafficResult = pinet_gate.tcp(pinet_link, way, streams=2, min={"tx": "94%"}, latency="5 ms")
-    ladder: LadderResult = pinet_gate.udp_ladder(pinet_link, "rx", rates=["10M"], loss="0.1%", marginal="2%")
-    http: HttpResult = pinet_gate.http(pinet_link, size="100K", requests="100/s", cpu="40%")
-    ping: PingResult = pinet_gate.ping(pinet_link, count=3, loss="0%")
-    states: ComparisonResult = pinet_gate.compare(pinet_link, tolerance="3%")
-    every: list[Result] = [tcp, ladder, http, ping, states, pinet_gate.udp(pinet_link, bitrate="5M", loss="1%")]
+def test_right(link: Link, gate: Gate, tune: Tune, way: str) -> None:
+    with doing("measure"), tune(link, mtu=9000):
+        tcp: TrafficResult = gate.tcp(link, way, streams=2, min={"tx": "94%"}, latency="5 ms")
+    ladder: LadderResult = gate.udp_ladder(link, "rx", rates=["10M"], loss="0.1%", marginal="2%")
+    http: HttpResult = gate.http(link, size="100K", requests="100/s", cpu="40%")
+    ping: PingResult = gate.ping(link, count=3, loss="0%")
+    states: ComparisonResult = gate.compare(link, tolerance="3%")
+    every: list[Result] = [tcp, ladder, http, ping, states, gate.udp(link, bitrate="5M", loss="1%")]
     rate: Bitrate = every[0]["tx"]
     good: bool = every[0].verdict is Verdict.PASS and every[0].goodput[Direction.TX] == rate
 
-def test_exact(pinet_exact_gate: ExactGate) -> None:
-    found: ExactResult = pinet_exact_gate(instructions={"gem_rx": "1%", "macb_*": 4}, tolerance="1%")["frame-60-rx"]
+def test_exact(exact_gate: ExactGate) -> None:
+    found: ExactResult = exact_gate(instructions={"gem_rx": "1%", "macb_*": 4}, tolerance="1%")["frame-60-rx"]
     before, after = found.functions["gem_rx [macb]"]
 
-def test_wrong(pinet_link: Link, pinet_gate: Gate) -> None:
-    pinet_gate.tcp(pinet_link, minimum="94%")  # wrong keyword
-    pinet_gate.tcp(pinet_link, min=94)  # wrong type
-    pinet_gate.tcp(pinet_link, streams="2")  # wrong type
-    pinet_gate.ping(pinet_link, min="94%")  # wrong keyword
-    pinet_gate.tcp(pinet_link).verdict = Verdict.FAIL  # frozen
+def test_wrong(link: Link, gate: Gate) -> None:
+    gate.tcp(link, minimum="94%")  # wrong keyword
+    gate.tcp(link, min=94)  # wrong type
+    gate.tcp(link, streams="2")  # wrong type
+    gate.ping(link, min="94%")  # wrong keyword
+    gate.tcp(link).verdict = Verdict.FAIL  # frozen
     from pytest_pinet import NoSuchName  # wrong name
 """
 

@@ -32,7 +32,7 @@ from pytest_pinet.report.export.cases import by_group, cases_of
 from pytest_pinet.report.export.ktap import ktap
 from pytest_pinet.report.export.lava import lava
 from pytest_pinet.report.export.nipa import nipa
-from pytest_pinet.report.openmetrics import prometheus
+from pytest_pinet.report.export.openmetrics import prometheus
 from tests.support.export_runs import RUNS, points
 
 pytestmark = pytest.mark.slow

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from pytest_pinet.cli import main
 from tests.support.commands import mistake, run
 from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES
 
@@ -145,8 +140,6 @@ def test_a_wrong_option_of_matrix_is_explained_in_one_line(
         (["pi5:onboard/incast:2", "--direction", "tx"],
          "--direction: direction 'tx' is not possible in topology incast:2; accepted: rx"),
         (["--direction", "tx"], "--direction tx needs a combination, as in: pi4b:onboard/pair --direction tx"),
-        (["--dot", "/proc/nowhere/lab.dot"],
-         "cannot write /proc/nowhere/lab.dot: No such file or directory; choose another with --dot"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_of_graph_is_explained_in_one_line(
@@ -156,85 +149,16 @@ def test_a_wrong_option_of_graph_is_explained_in_one_line(
     assert message == f"pinet: {sentence}\n"
 
 
-def test_a_graph_without_an_id_shows_the_lab(tmp_path: Path) -> None:
-    result = run("graph", "--lab", LAB, "--dot", str(tmp_path / "lab.dot"))
+def test_a_graph_without_an_id_shows_the_lab() -> None:
+    result = run("graph", "--lab", LAB)
     assert result.exit_code == 0
     assert "|-- p9   10 Gbit/s   cm4-1:pcie      cm4, aqc107 on pcie2x1, eth1\n" in result.output
-    assert (tmp_path / "lab.dot").read_text().startswith('digraph "lab virtual" {\n')
 
 
-def test_option_direction_sets_the_direction_of_the_graph(tmp_path: Path) -> None:
-    file = tmp_path / "pair.dot"
-    result = run("graph", "pi4b:rtl8153/pair", "--lab", LAB, "--direction", "rx", "--dot", str(file))
+def test_option_direction_sets_the_direction_of_the_graph() -> None:
+    result = run("graph", "pi4b:rtl8153/pair", "--lab", LAB, "--direction", "rx")
     assert "cm4-1:pcie  ----> pi4b-2:usb\n" in result.output
     assert "domains  host" in result.output
-    assert '"cm4-1:pcie" -> "pi4b-2:usb" [' in file.read_text()
-
-
-@pytest.mark.skipif(shutil.which("dot") is None, reason="needs Debian's graphviz")
-@pytest.mark.parametrize("combination", [[], ["pi4b:onboard/incast:5"]])
-def test_graphviz_renders_the_same_labels_without_overlap(tmp_path: Path, combination: list[str]) -> None:
-    run("graph", *combination, "--lab", LAB, "--dot", str(tmp_path / "graph.dot"), "--svg", str(tmp_path / "graph.svg"))
-    svg = "{http://www.w3.org/2000/svg}"
-    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
-    texts = [text.text for text in root.iter(f"{svg}text")]
-    nodes = re.findall(r"^ *(\".*?\") \[", (tmp_path / "graph.dot").read_text(), re.MULTILINE)
-    drawn = [group for group in root.iter(f"{svg}g") if group.get("class") == "node"]
-    assert len(drawn) == len([node for node in nodes if "->" not in node]) > 5
-    assert any(str(text).endswith("100 Mbit/s") for text in texts)
-    assert any("genet, eth0" in str(text) for text in texts)
-    areas = [area(group) for group in drawn]
-    for left, top, right, bottom in areas:
-        inside = [a for a in areas if a[0] < right and left < a[2] and a[1] < bottom and top < a[3]]
-        assert inside == [(left, top, right, bottom)]
-
-
-def area(group: ElementTree.Element) -> tuple[float, float, float, float]:
-    """Return left, top, right and bottom of all polygons of a node."""
-    points = [
-        tuple(map(float, point.split(",")))
-        for polygon in group.iter("{http://www.w3.org/2000/svg}polygon")
-        for point in str(polygon.get("points")).split()
-    ]
-    return min(x for x, _ in points), min(y for _, y in points), max(x for x, _ in points), max(y for _, y in points)
-
-
-def test_without_graphviz_the_message_names_its_package(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["pinet", "graph", "--lab", LAB, "--svg", str(tmp_path / "lab.svg")])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    assert caught.value.code == 2
-    assert capsys.readouterr() == (
-        "",
-        "pinet: --svg needs Graphviz (Debian package graphviz), "
-        "but the program 'dot' cannot be run: No such file or directory\n",
-    )
-
-
-@pytest.mark.parametrize(
-    ("program", "sentence"),
-    [
-        ("echo 'syntax error in line 1' >&2; exit 3", "Graphviz failed with exit code 3: syntax error in line 1"),
-        ("exec sleep 60", "Graphviz did not finish within 0.2 s; use --dot, which does not run Graphviz"),
-    ],
-)
-def test_an_error_of_graphviz_is_explained_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, sentence: str
-) -> None:
-    stand_in = tmp_path / "dot"
-    stand_in.write_text(f"#!/bin/sh\n{program}\n")
-    stand_in.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr("pytest_pinet.cli.graph._RENDER_TIMEOUT_S", 0.2 if "sleep" in program else 60.0)
-    monkeypatch.setattr(sys, "argv", ["pinet", "graph", "--lab", LAB, "--svg", str(tmp_path / "lab.svg")])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == f"pinet: --svg: {sentence}\n"
-    assert not (tmp_path / "lab.svg").exists()
 
 
 def test_a_lab_with_a_launcher_has_its_host_as_a_domain(tmp_path: Path) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -314,44 +312,18 @@ def test_openmetrics_output_can_be_parsed() -> None:
     assert all(sample.labels["emulated"] == "true" for sample in goodput.samples)
 
 
+def test_a_run_of_the_history_is_exported_by_its_id() -> None:
+    keep([run_record(NIGHT), day(1, 941)])
+    text = run("export", "night-1", "--format", "openmetrics", "-o", "-").output
+    (family,) = [f for f in families_of(text) if f.name == "pinet_goodput_bits_per_second"]
+    assert [sample.value for sample in family.samples] == [941e6]
+
+
 def test_openmetrics_has_each_result_once() -> None:
     again = run_record([NIGHT[3], NIGHT[3]])
     text = run("export", written(again), "--format", "openmetrics").output
     (family,) = [f for f in families_of(text) if f.name == "pinet_goodput_bits_per_second"]
     assert len(family.samples) == 1
-
-
-# The fields of a custom result that github-action-benchmark reads (its src/extract.ts and src/extractRangeInfo.ts).
-ACTION = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "value": {"type": "number"},
-            "unit": {"type": "string"},
-            "range": {"type": "string"},
-            "extra": {"type": "string"},
-        },
-        "required": ["name", "value", "unit"],
-        "additionalProperties": False,
-    },
-}
-RANGE = re.compile(r"(?P<prefix>(\+-|\u00b1)\s*)(?P<value>\d.+)")
-
-
-def test_benchmark_action_output_has_the_fields_of_the_action() -> None:
-    keep([run_record(NIGHT), day(1, 941, interval_bps=[930e6, 945e6])])
-    night = json.loads(run("export", "2026", "--format", "benchmark-action").output)
-    (one,) = json.loads(run("export", "night-1", "--format", "benchmark-action", "-o", "-").output)
-    for entries in (night, [one]):
-        jsonschema.validate(entries, ACTION)
-    assert len(night) == 12
-    assert (one["name"], one["value"], one["unit"]) == (FIGURE, 941.0, "Mbit/s")
-    found = RANGE.match(one["range"])
-    assert found is not None
-    assert float(found["value"]) == 11.0
-    assert one["extra"].splitlines()[:2] == ["verdict pass", "build 6.12.25-v8+ bcmgenet"]
 
 
 @pytest.mark.parametrize("command", [["history"], ["history", "import", "results.json"]])

@@ -36,12 +36,11 @@ from pytest_pinet.report.allure.derived import KnownTest, allure2_history, allur
 from pytest_pinet.report.allure.derived import runs_of as runs_of_series
 from pytest_pinet.report.allure.identity import Subject, allure3_id
 from pytest_pinet.report.allure.run_files import environment, figures_csv, metrics, write_run_files
-from pytest_pinet.report.benchmark_action import benchmark_action
 from pytest_pinet.report.charts.results import overview_chart
+from pytest_pinet.report.export.openmetrics import openmetrics
 from pytest_pinet.report.failure import error_text, failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown, verdict_in_words
-from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import rows_of, summary_table
@@ -106,8 +105,7 @@ def test_a_report_of_it_alone_can_be_written(one: ResultRecord, tmp_path: Path) 
     assert overview_chart(rows_of([one]), "title", "note").svg()
     write_run_files(tmp_path, run, RunFacts("id", "build"), {})
     assert run_facts(run, None, 9).build
-    for form in (openmetrics, benchmark_action):
-        assert form(kept([run])[0][1])
+    assert openmetrics(kept([run])[0][1])
 
 
 @EACH
@@ -149,7 +147,6 @@ def test_the_history_gives_back_what_it_took_from_it(one: ResultRecord, tmp_path
         ["summary"],
         ["summary", "--format", "md"],
         ["export", "--format", "openmetrics"],
-        ["export", "--format", "benchmark-action"],
         ["report", "-o", "page.html"],
         ["report", "--history", "off", "-o", "page.html"],
         ["published"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -29,11 +28,10 @@ from pytest_pinet.published.table import page as published_page
 from pytest_pinet.report.allure import content
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import environment
-from pytest_pinet.report.benchmark_action import benchmark_action
+from pytest_pinet.report.export.openmetrics import openmetrics
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.markdown import summary_markdown
-from pytest_pinet.report.openmetrics import openmetrics
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.result_record import parameters_hash
 from pytest_pinet.report.schema import results_schema
@@ -110,9 +108,8 @@ def test_the_table_of_published_values_says_it() -> None:
 def test_exports_say_it() -> None:
     points = [point for _, found in kept(nights(0, 1, scale=0.1)) for point in found]
     assert 'emulated="true",scale="0.1"' in openmetrics(points)
-    assert SAID in json.loads(benchmark_action(points))[0]["extra"]
     full = [replace(point, scale=1.0) for point in points]
-    assert "scale" not in openmetrics(full) + benchmark_action(full)
+    assert "scale" not in openmetrics(full)
 
 
 def test_values_at_different_scales_are_no_trend() -> None:

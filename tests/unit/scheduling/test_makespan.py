@@ -45,7 +45,7 @@ def test_each_test_runs_once_and_a_node_set_stays_on_one_worker() -> None:
 
 @pytest.mark.parametrize("nodes", [3, 5, 8, 12])
 @pytest.mark.parametrize("workers", [1, 2, 3, 6])
-def test_the_same_holds_in_small_labs_where_choices_are_rehearsed(nodes: int, workers: int) -> None:
+def test_the_same_holds_in_small_labs(nodes: int, workers: int) -> None:
     for seed in range(4):
         jobs, actual = generate(nodes, seed)
         outcome = simulate(jobs, workers, actual)

@@ -1,6 +1,6 @@
-"""The choice of a worker's next test, and which worker holds which places."""
+"""The choice of a worker's next test."""
 
-from pytest_pinet.scheduling.plan import Needs, PlannedTest, WorkerLeases, joined
+from pytest_pinet.scheduling.plan import Needs, PlannedTest, joined
 from pytest_pinet.scheduling.planner import Planner
 
 
@@ -98,18 +98,3 @@ def test_tests_that_share_nodes_have_joined_needs() -> None:
     left = Needs(frozenset("abefg"), frozenset("xzw"))
     right = Needs(frozenset("cd"), frozenset("y"))
     assert found == {"1": left, "2": right, "3": left, "4": left, "5": left, "6": right}
-
-
-def test_a_worker_gets_all_places_or_none_and_keeps_them_for_its_next_test() -> None:
-    leases = WorkerLeases()
-    leases.request("one", frozenset("ab"), 1.0)
-    leases.request("two", frozenset("bc"), 2.0)
-    assert (leases.since("one"), leases.since("two")) == (1.0, None)
-    leases.release("one", 3.0, keep=frozenset("ab"))
-    leases.request("one", frozenset("ab"), 3.0)
-    assert (leases.since("one"), leases.since("two")) == (3.0, None)
-    leases.release("one", 4.0)
-    assert leases.since("two") == 4.0
-    leases.request("one", frozenset("c"), 5.0)
-    leases.remove("two")
-    assert (leases.since("one"), leases.since("two")) == (5.0, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, parse_topology
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.report.diagrams.matrix import matrix_text
-from pytest_pinet.report.diagrams.text import combination_text, lab_text, ranges
+from pytest_pinet.report.diagrams.text import arrows, combination_text, lab_text, ranges
 from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES, lab_of
 
 
@@ -129,6 +130,26 @@ def test_arrows_go_the_way_of_the_traffic(
 ) -> None:
     text = drawn(virtual, id_, direction)
     assert [line.strip() for line in text.splitlines() if re.search(r"[-=]{3}>", line) and "(" not in line] == flows
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        (name, direction)
+        for name in ("pair", "pairs:3", "opposed", "incast:5", "outcast:4", "mesh:3", "mesh:6")
+        for direction in parse_topology(name).directions
+    ],
+)
+def test_every_flow_has_an_arrow_to_its_receiver(name: str, direction: Direction) -> None:
+    topology = parse_topology(name)
+    expected = Counter(
+        (run.a, run.b) if way is Direction.TX else (run.b, run.a)
+        for run in topology.runs(direction)
+        for way in run.direction.parts
+    )
+    found = arrows(topology, direction)
+    both = [(arrow.path[-1], arrow.path[0]) for arrow in found if arrow.both]
+    assert Counter([(arrow.path[0], arrow.path[-1]) for arrow in found] + both) == expected
 
 
 def test_uplinks_and_unmanaged_switches_are_named(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pytest_pinet.report.openmetrics import openmetrics, prometheus
+from pytest_pinet.report.export.openmetrics import openmetrics, prometheus
 from tests.support.export_runs import PLAIN, RUNS, points
 
 
