@@ -23,8 +23,7 @@ from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.suspected_causes import of_costs, of_settings
 from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.model.connection import Connection
-from pytest_pinet.model.diagnosis import Diagnosis, Suspect
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.evidence import Diagnosis, EndEvidence, Suspect
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import (
@@ -32,7 +31,7 @@ from pytest_pinet.model.record.change import (
     ChangeRecord,
     RanRecord,
 )
-from pytest_pinet.model.record.direction import ConnectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.model.verdict import Verdict

@@ -25,17 +25,16 @@ from pytest_pinet.judge.preconditions import (
 )
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link, can_bounce
-from pytest_pinet.measure.end_settings import once_per_boot
-from pytest_pinet.measure.link_result import by_end, isolation_notes, link_result, read_ends
+from pytest_pinet.measure.link_result import by_end, isolation_notes, link_result, once_per_boot, read_ends
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.measurement import HttpRecord, WindowRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.result_record import evidence_records, http_record, most_apart, window_record

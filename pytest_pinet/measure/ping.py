@@ -11,14 +11,12 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.pings import PingJudgement, judge_pings
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.end_settings import settings_of
-from pytest_pinet.measure.link_result import link_result
+from pytest_pinet.measure.link_result import link_result, settings_of
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.traffic import Direction, Ping, PingReport, Traffic
 from pytest_pinet.report.result_record import ping_record
 from pytest_pinet.report.sentences import ping_text, tuning_notes
 from pytest_pinet.traffic import ping as tool

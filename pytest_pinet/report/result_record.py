@@ -18,15 +18,11 @@ from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
 from pytest_pinet.model.judgement import DirectionJudgement, FlowJudgement, MeasurementJudgement
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, Window
-from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.direction import (
+from pytest_pinet.model.record.measurement import (
     ConnectionRecord,
     DirectionRecord,
+    EvidenceRecord,
     FlowRecord,
-)
-from pytest_pinet.model.record.evidence import EvidenceRecord
-from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
-from pytest_pinet.model.record.traffic import (
     HttpRecord,
     HttpRoundRecord,
     PingRecord,
@@ -34,7 +30,8 @@ from pytest_pinet.model.record.traffic import (
     SocketsRecord,
     WindowRecord,
 )
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
+from pytest_pinet.model.traffic import Direction, Ping, PingReport, Traffic
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
 

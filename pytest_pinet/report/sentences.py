@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.text_wrap import rate, rates
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from pytest_pinet.cli import pinet
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import ping_record, result_record
 from tests.support.change_session import ONE_TEST, THREE_TESTS, Bench, bench_with, printed

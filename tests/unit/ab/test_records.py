@@ -14,9 +14,8 @@ from pytest_pinet.lab.link.link import Link
 
 # Imported here: pytester removes what its run imports, and SQLAlchemy cannot be imported twice.
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.change import change_section

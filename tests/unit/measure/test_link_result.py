@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.comparison_record import compared_record
+from pytest_pinet.measure.comparison import compared_record
 from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.record.change import ComparisonRecord, SideRecord
