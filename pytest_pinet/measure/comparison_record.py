@@ -6,15 +6,13 @@ Runs with ``--pinet-build`` that alternate two builds have their own records (``
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime
 
 from pytest_pinet.history.settings import Settings, settings_differences
 from pytest_pinet.judge.difference import AgainstA, judge_against_a
 from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.link_parts import parts_of
+from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.model.connection import MeasuredFlow
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.measurement import Flow
@@ -23,7 +21,7 @@ from pytest_pinet.model.record.change import ComparisonRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import result_record
+from pytest_pinet.report.sentences import tuning_notes
 
 
 def compared_record(
@@ -39,19 +37,18 @@ def compared_record(
     directions = {way: _direction_of_b(link, traffic, way, found) for way in ways}
     own = MeasurementJudgement(Verdict.PASS, "", directions)
     judged = judge_against_a(own, {way: _against_a(way, found) for way in ways})
-    parts = parts_of(link, traffic, judged.verdict, judged.reason, link.tried)
-    record = result_record(
-        replace(
-            parts,
-            build=found.builds.get("B", {}),
-            notes=[*notes, *_events(found), *parts.notes],
-            started=datetime.fromisoformat(found.started),
-            seconds=found.seconds,
-            traffic_seconds=found.traffic_seconds,
-            directions=judged.directions,
-            comparison=found,
-            settings=settings[Side.B],
-        )
+    record = link_result(
+        link,
+        traffic,
+        judged,
+        link.tried,
+        build=found.builds.get("B", {}),
+        notes=[*notes, *_events(found), *tuning_notes(link.tried)],
+        started=found.started,
+        seconds=found.seconds,
+        traffic_seconds=found.traffic_seconds,
+        comparison=found,
+        settings=settings[Side.B],
     )
     of_b = {
         way: one.replace(connections=[turn.connections[way] for turn in found.turns if turn.side == "B"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, MutableMapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,17 +13,18 @@ from pytest_pinet.evidence.build import read_build
 from pytest_pinet.execution.shell import Completed, Shell, as_root, last_line
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.judge.ktap import KtapReport, read_ktap
+from pytest_pinet.judge.ktap import read_ktap
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
 from pytest_pinet.measure.end_settings import settings_of
 from pytest_pinet.measure.kselftest_install import packed
-from pytest_pinet.measure.link_parts import parts_of
+from pytest_pinet.measure.link_result import link_result
+from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.record.traffic import KselftestRecord, KselftestResultRecord
-from pytest_pinet.report.result_record import result_record
+from pytest_pinet.report.sentences import tuning_notes
 
 LOG = "kselftest.ktap"
 # What the runner needs beside its own limit: it starts Python, and a slow board takes seconds for it.
@@ -64,23 +64,18 @@ def measure(
     if report is None:
         said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         raise LabError(f"{job.test} printed no result on {link.dut.shell.name}: {said[:200]}", "read its output")
-    parts = parts_of(link, job.key, report.verdict, f"{job.test}: {report.sentence}")
-    return result_record(
-        replace(
-            parts,
-            build=build,
-            settings=settings,
-            notes=[*parts.notes, *unread],
-            started=started,
-            seconds=time.monotonic() - clock,
-            kselftest=_record(job, report),
-        )
-    )
-
-
-def _record(job: Kselftest, report: KtapReport) -> KselftestRecord:
     results = tuple(KselftestResultRecord.of(one, outcome=str(one.outcome)) for one in report.results)
-    return KselftestRecord(test=job.test, planned=report.planned, results=results)
+    return link_result(
+        link,
+        job.key,
+        MeasurementJudgement(report.verdict, f"{job.test}: {report.sentence}"),
+        build=build,
+        settings=settings,
+        notes=[*tuning_notes(link.tunings), *unread],
+        started=started.isoformat(),
+        seconds=time.monotonic() - clock,
+        kselftest=KselftestRecord(test=job.test, planned=report.planned, results=results),
+    )
 
 
 def _run(link: Link, job: Kselftest, undo: UndoStack, watch: Callable[[], None] | None) -> Completed:
