@@ -53,8 +53,7 @@ from pytest_pinet.model.build import RunningBuild
 from pytest_pinet.model.combination import Combination, Endpoint
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
+from pytest_pinet.model.record.result import SCHEMA_VERSION, ResultRecord, RunRecord
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import Tuning
