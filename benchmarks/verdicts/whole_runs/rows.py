@@ -1,4 +1,4 @@
-"""The rows of the table of issue 39 and rows of our own: what is counted, and when a verdict is wrong."""
+"""The rows that are counted: a steady link, the table of issue 39, and our own; and when a verdict is wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from benchmarks.verdicts.trials import wilson
-from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, TABLE
+from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, STEADY, TABLE
 from benchmarks.verdicts.whole_runs.lab import SimulatedLab
 from pytest_pinet.model.verdict import GOOD, Verdict
 
@@ -92,7 +92,14 @@ class Count:
 
 def cells() -> list[Cell]:
     """Return all cells, in the order of the rows."""
-    return [*_of_table(), *_of_own()]
+    return [*_of_steady(), *_of_table(), *_of_own()]
+
+
+def _of_steady() -> Iterator[Cell]:
+    (steady,) = STEADY
+    yield from (Cell("0", steady, slower) for slower in (0, 1, 5, 10))
+    yield from (Cell("0", steady, slower, "build", calibrated=known) for slower in (0, 10) for known in (False, True))
+    yield from (Cell("0", steady, slower, "compare") for slower in (0, 5))
 
 
 def _of_table() -> Iterator[Cell]:

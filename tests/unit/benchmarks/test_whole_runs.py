@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.verdicts.whole_runs import __main__ as command
-from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, TABLE, low
+from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, STEADY, TABLE, low
 from benchmarks.verdicts.whole_runs.board import BOOT_S, Kind, Moment, wanted_port
 from benchmarks.verdicts.whole_runs.lab import RUNS_OF_A_DAY, RUNS_OF_FIRST_DAY, SimulatedLab
 from benchmarks.verdicts.whole_runs.rows import Cell, Count, cells, count
@@ -123,8 +123,8 @@ def test_gates_on_a_level_that_no_run_of_the_history_had_are_apart() -> None:
 
 def test_all_rows_of_the_table_and_ten_of_our_own_are_counted() -> None:
     rows = {one.row for one in cells()}
-    assert rows == {str(number) for number in range(1, 11)} | {f"own {number}" for number in range(1, 11)}
-    assert {one.kind for one in cells()} == set(KINDS) == {*TABLE, *OWN}
+    assert rows == {str(number) for number in range(11)} | {f"own {number}" for number in range(1, 11)}
+    assert {one.kind for one in cells()} == set(KINDS) == {*STEADY, *TABLE, *OWN}
     assert len({one.name for one in cells()}) == len(cells())
 
 
