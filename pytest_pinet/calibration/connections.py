@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pytest_pinet.evidence.build import read_build
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link, can_bounce
-from pytest_pinet.measure.default_traffic import figure_ids
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.connection import Connection, Fresh
+from pytest_pinet.model.metric_key import metric_keys
 from pytest_pinet.model.traffic import Direction, Traffic
 
 # Time of a connection besides traffic, of a link-up and of opening the link (s). A PHY of 1 Gbit/s negotiates for 2 to
@@ -115,8 +115,8 @@ def _connect(
     with access.measuring(link.combination):
         one = replace(runs.again(traffic, Fresh.LINK if new_link else Fresh.CONNECTION), fresh=fresh_of(*count))
     texts = []
-    for part, figure in figure_ids(link, traffic).items():
+    for part, figure in metric_keys(link.combination.identity, traffic).items():
         connection = one.towards(part)
-        figures.setdefault(figure, []).append(connection)
+        figures.setdefault(str(figure), []).append(connection)
         texts.append(connection.excluded or str(connection.goodput))
     return ", ".join(texts)

@@ -14,7 +14,7 @@ from pytest_pinet.execution.clean_text import cleaned, for_log
 
 if TYPE_CHECKING:
     from pytest_pinet.execution.entry_points import Extension
-    from pytest_pinet.model.record.run import RunRecord
+    from pytest_pinet.model.record.result import RunRecord
 
 # Formats whose lines are commands of a CI system. These exporters escape the texts in them.
 COMMANDS = ("github",)

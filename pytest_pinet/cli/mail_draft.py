@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_pinet.builds.maintainers import KernelTree
     from pytest_pinet.catalogue.maintainers import Owner
     from pytest_pinet.model.record.change import ChangeHeadRecord
-    from pytest_pinet.model.record.run import RunRecord
+    from pytest_pinet.model.record.result import RunRecord
 
 RUNS = Path(".pinet") / "runs"
 _GIT_TIMEOUT_S = 10.0

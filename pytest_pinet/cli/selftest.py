@@ -66,7 +66,6 @@ def selftest(
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.matrix.inventory import select_combinations
-    from pytest_pinet.measure.default_traffic import ways
 
     lab = load(lab_file)
     wanted = select_combinations(lab, combinations) if combinations else select_combinations(lab, ())[:1]
@@ -87,7 +86,7 @@ def selftest(
     reports = []
     total_s = 0.0
     for one in wanted:
-        report = SelftestReport(one, given or _calibrated(one, calibration) or TOLERANCE, ways(one, one_way))
+        report = SelftestReport(one, given or _calibrated(one, calibration) or TOLERANCE, one.topology.ways(one_way))
         total_s += plan.seconds(len(report.ways), report.tolerance)
         reports.append(report)
     names = ", ".join(report.combination.id for report in reports)

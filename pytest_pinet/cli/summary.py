@@ -14,7 +14,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.path_kind import exists, is_file
 
 if TYPE_CHECKING:
-    from pytest_pinet.model.record.run import RunRecord
+    from pytest_pinet.model.record.result import RunRecord
 
 
 @click.command(cls=PinetCommand)

@@ -20,7 +20,7 @@ from pytest_pinet.judge.course import course_of, without_course
 from pytest_pinet.judge.days import days_for_tolerance
 from pytest_pinet.judge.starts import Started, shows_level
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Tolerance
-from pytest_pinet.model.record.direction import ConnectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
 # A baseline has the newest runs of each of its newest days. More add little, and make files too long for a review.

@@ -95,7 +95,8 @@ class _Standing:
     """All connections with a value, compared with the limit; ``undisturbed`` is the sum without disturbed ones.
 
     ``plausible`` has one spread for each plausible explanation, several only for a link with two levels. ``one_draw``:
-    all connections of this run share their level, so that more traffic adds no knowledge of levels.
+    all connections of this run share their level, so that more traffic adds no knowledge of levels. ``early`` is the
+    sum of the connections that have a counterpart in the baseline.
     """
 
     level: Spread
@@ -105,6 +106,7 @@ class _Standing:
     below: int
     disturbed: int
     outlasted: bool
+    early: float
     one_draw: bool = False
 
     @property
@@ -187,7 +189,7 @@ def decide(
     (the caller can take the link down and up), the connections since a fresh link-up must lie below on average, too.
 
     Later connections than the baseline has are compared with its last ones. If they certainly differ from the earlier
-    ones of this run, the run rises or falls, and they decide nothing.
+    ones of this run, the run rises or falls: then it does not pass, and fails only if the earlier ones are too low.
 
     It is inconclusive if the budget is spent, or if the rest of the budget could not make the result certain. Raises
     ValueError for a limit that is not above 0 and finite, and for an error rate outside 0 to 0.5.
@@ -246,7 +248,7 @@ def decide(
     )
     if not moved and standing.passes(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.PASS))
-    if not moved and standing.fails(error_rate, profile, more):
+    if (not moved or standing.early < 0) and standing.fails(error_rate, profile, more):
         return _explained(replace(known, outcome=Verdict.FAIL))
     if over or standing.is_hopeless(more, error_rate, noise, profile):
         return _explained(replace(known, outcome=Verdict.INCONCLUSIVE), too_few=standing.n < profile.fails_after)
@@ -326,6 +328,7 @@ def _stand(usable: Sequence[_Like], limit: Bitrate, noise: Noise, fresh_link: bo
         below=sum(mean < 0 for mean in means),
         disturbed=sum(r.disturbed for r in readings),
         outlasted=not fresh_link or math.fsum(means[first:]) < 0,
+        early=math.fsum(mean for mean, one in zip(means, usable, strict=True) if not one.beyond),
     )
 
 

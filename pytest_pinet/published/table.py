@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from pytest_pinet.catalogue.published import ONE_WAY, PublishedFigure
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.matching import numbers_of, results_of
 from pytest_pinet.report.sentences import scale_text

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from pytest_pinet.model.build import BuildSource
-from pytest_pinet.model.diagnosis import Suspect
+from pytest_pinet.model.evidence import Suspect
 from pytest_pinet.model.exact import FunctionChange
 from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
-from pytest_pinet.model.record.direction import ConnectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
 # The baseline of a gate on exact boards, and the name of such a board in ids.
@@ -195,7 +195,7 @@ class ComparisonRecord(Record):
     """A whole comparison. ``why`` is that of its worst direction. ``turns`` has all connections in their order.
 
     ``builds`` is the build of the device under test in each state (``A``, ``B``). ``error_rate`` is the accepted
-    probability of a wrong result; runs of release 0.1 do not have this key and were judged at 0.01.
+    probability of a wrong result.
     """
 
     id: str
