@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.archives import holds_parts, is_archive
 from pytest_pinet.builds.cache import keep_once
-from pytest_pinet.builds.contents import BuildContents, add_listing, unpack
+from pytest_pinet.builds.contents import BuildContents, unpack
 from pytest_pinet.builds.listing import CMDLINE, CONFIG, FIRMWARE, OVERLAYS, Listing, existing, filled, list_folder
 from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.not_a_build import is_kernel_source, kernel_for_others, what_is_file, what_is_folder
@@ -78,7 +78,7 @@ def _add_archives(parts: BuildContents, archives: Sequence[Path], where: Where) 
         what = what_is_file(archives[0]) or what_is_folder(unpacked, "FOLDER")
         why = f"it is {what}" if what else "expected a linux-image package, or an archive with boot/ or lib/modules/"
         raise ConfigError(f"{archives[0]} contains no kernel and no modules; {why}", where)
-    add_listing(parts, found, where)
+    parts.add_listing(found, where)
 
 
 def _add_file(parts: BuildContents, path: Path, where: Where) -> None:
@@ -108,7 +108,7 @@ def _add_folder(parts: BuildContents, folder: Path, where: Where) -> list[Path]:
         wanted = [path for path in named if not (found.trees or found.modules) or path.suffix in (".deb", ".rpm")]
         others = [str(path.relative_to(root)) for path in found.archives if path not in wanted]
         found = replace(found, left_out=[*found.left_out, *others])
-        add_listing(parts, found, where)
+        parts.add_listing(found, where)
         archives += wanted
         is_taken = is_taken or not _is_empty(found) or bool(found.texts or wanted)
     if not is_taken:

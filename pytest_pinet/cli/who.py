@@ -40,10 +40,9 @@ def who(history_url: str, tree: Path | None, as_json: bool, what: str) -> None:
     catalogue.
     """
     from pytest_pinet.builds.maintainers import KernelTree, owner_of
-    from pytest_pinet.execution.names import is_url
 
     kernel = KernelTree(tree) if tree is not None else None
-    if is_url(what) or os.path.lexists(what):
+    if os.path.lexists(what):
         owners = _owners_of_build(what, kernel)
     else:
         owners = [owner_of(driver, kernel) for driver in _drivers(what, history_url)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.path_kind import exists
-from pytest_pinet.model.fields import Text
+from pytest_pinet.model.fields import SET_LATER, Text
 
 WHAT = "a file of acknowledged losses (a list under the key 'acknowledged')"
 HEADER = (
@@ -39,8 +39,8 @@ Link = Annotated[str, PlainValidator(parse_link), WithJsonSchema({"type": "strin
 
 
 @dataclass(frozen=True)
-class AcknowledgedEntry:
-    """One entry of the file.
+class Acknowledgement:
+    """The acknowledged loss of one metric: an entry of the file, and where it is written.
 
     ``id`` is the metric's ID, ``owner`` works on the loss, ``until`` is the last day on which the loss counts as known,
     and ``link`` is where it is tracked. ``goodput`` was the level on ``date``, the day of the acknowledgement.
@@ -54,19 +54,13 @@ class AcknowledgedEntry:
     link: Link
     goodput: Accepted
     date: Date
+    where: Annotated[Where, *SET_LATER] = field(compare=False)
 
 
 class AcknowledgedFile(Section):
     """The whole file."""
 
-    acknowledged: list[AcknowledgedEntry]
-
-
-@dataclass(frozen=True)
-class Acknowledgement(AcknowledgedEntry):
-    """The acknowledged loss of one metric, and where it is written."""
-
-    where: Where = field(compare=False)
+    acknowledged: list[Acknowledgement]
 
 
 def read_acknowledged(path: Path) -> dict[str, Acknowledgement]:
@@ -79,7 +73,7 @@ def read_acknowledged(path: Path) -> dict[str, Acknowledgement]:
         if own.until < own.date:
             message = f"until {own.until} lies before the acknowledgement of {own.date}; expected a later day"
             raise ConfigError(message, document.value((*at, "until")))
-        found[own.id] = Acknowledgement(**vars(own), where=where)
+        found[own.id] = replace(own, where=where)
     return found
 
 

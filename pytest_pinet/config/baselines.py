@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from pytest_pinet.config.section import Section
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.judge.baseline import Baseline, RunPlace
-from pytest_pinet.model.fields import Count, Rate, Text
+from pytest_pinet.model.fields import SET_LATER, Count, Rate, Text
 from pytest_pinet.model.quantities import Bitrate
 
 # A file beside the baselines, of another kind (`config.acknowledged`).
@@ -55,12 +55,12 @@ class SessionEntry:
 
 
 @dataclass(frozen=True)
-class BaselineEntry:
-    """One entry of a file.
+class AcceptedBaseline:
+    """The accepted baseline of one metric: an entry of a file, and where it is written.
 
     ``id`` is the metric's ID, ``goodput`` the accepted goodput. ``runs`` has the goodput of runs on separate
     connections, link-ups or boots. ``build`` says what was measured (kernel, driver, ...), ``reason`` why it was
-    accepted on ``date``. ``sessions`` says when the runs were made; files of older versions do not know this.
+    accepted on ``date``. ``sessions`` says when the runs were made.
     """
 
     __pydantic_config__ = ONLY_KNOWN_KEYS
@@ -71,20 +71,8 @@ class BaselineEntry:
     build: Build
     date: Date
     reason: Text
-    sessions: tuple[SessionEntry, ...] = field(default=(), kw_only=True)
-
-
-class BaselinesFile(Section):
-    """A whole file."""
-
-    baselines: list[BaselineEntry]
-
-
-@dataclass(frozen=True)
-class AcceptedBaseline(BaselineEntry):
-    """The accepted baseline of one metric, and where it is written."""
-
-    where: Where = field(compare=False)
+    sessions: tuple[SessionEntry, ...]
+    where: Annotated[Where, *SET_LATER] = field(compare=False)
 
     @property
     def baseline(self) -> Baseline:
@@ -94,8 +82,14 @@ class AcceptedBaseline(BaselineEntry):
 
     @property
     def places(self) -> tuple[RunPlace, ...]:
-        """The place of each run; empty if it is not known."""
+        """The place of each run."""
         return tuple(session.place for session in self.sessions for _ in range(session.runs))
+
+
+class BaselinesFile(Section):
+    """A whole file."""
+
+    baselines: list[AcceptedBaseline]
 
 
 def load_baselines(lab: LabOfFile) -> Mapping[str, AcceptedBaseline]:
@@ -129,10 +123,10 @@ def read_baselines(path: Path) -> list[AcceptedBaseline]:
         if not min(own.runs) <= own.goodput <= max(own.runs):
             message = f"goodput {own.goodput} lies outside its runs, {min(own.runs)} to {max(own.runs)}"
             raise ConfigError(message, document.value((*at, "goodput")))
-        if own.sessions and (known := sum(session.runs for session in own.sessions)) != len(own.runs):
+        if (known := sum(session.runs for session in own.sessions)) != len(own.runs):
             message = f"the sessions have {known} runs, but the baseline has {len(own.runs)}"
             raise ConfigError(message, document.key((*at, "sessions")))
-        found.append(AcceptedBaseline(**vars(own), where=document.key((*at, "id"))))
+        found.append(replace(own, where=document.key((*at, "id"))))
     return found
 
 

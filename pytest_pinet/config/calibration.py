@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.execution.names import shown
 from pytest_pinet.execution.path_kind import exists
 from pytest_pinet.judge.noise import UNKNOWN, Noise
-from pytest_pinet.model.fields import PERCENT, Count
+from pytest_pinet.model.fields import NO_KEY, PERCENT, Count
 from pytest_pinet.model.limits import Limit, Metric, Origin
 from pytest_pinet.model.quantities import Share, Tolerance
 
@@ -60,8 +60,8 @@ class MeasuredNoise:
 
 
 @dataclass(frozen=True)
-class CalibrationEntry:
-    """One entry of the file.
+class Calibration:
+    """The calibration of one metric: an entry of the file, and where it is written.
 
     ``tolerance`` below a baseline and ``repeats`` (connections) are proposals. ``margin`` is the least margin that this
     noise allows.
@@ -76,19 +76,7 @@ class CalibrationEntry:
     margin: Part
     date: Date
     build: Build
-
-
-class CalibrationFile(Section):
-    """The whole file."""
-
-    calibration: list[CalibrationEntry]
-
-
-@dataclass(frozen=True)
-class Calibration(CalibrationEntry):
-    """The calibration of one metric, and where it is written."""
-
-    where: Where = field(compare=False, default=Where("calibration"))
+    where: Annotated[Where, *NO_KEY] = field(compare=False, default=Where("calibration"))
 
     @property
     def judged_noise(self) -> Noise:
@@ -118,6 +106,12 @@ class Calibration(CalibrationEntry):
         return Limit(Tolerance(self.tolerance), Origin.LAB_FILE, str(self.where), metric=Metric.TOLERANCE)
 
 
+class CalibrationFile(Section):
+    """The whole file."""
+
+    calibration: list[Calibration]
+
+
 def load_calibration(lab: LabOfFile) -> Mapping[str, Calibration]:
     """Return the lab's calibrations by metric ID; none if the lab was never calibrated. Raises ConfigError."""
     found: dict[str, Calibration] = {}
@@ -137,7 +131,7 @@ def read_calibration(path: Path) -> Mapping[str, Calibration]:
         if own.noise.link_ups >= own.noise.runs:
             message = f"{own.noise.runs} runs on {own.noise.link_ups} link-ups; at least one link-up needs two runs"
             raise ConfigError(message, document.value((*at, "noise", "runs")))
-        found[own.id] = Calibration(**vars(own), where=where)
+        found[own.id] = replace(own, where=where)
     return found
 
 

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from functools import cache
 
 from pytest_pinet.builds.archives import Unreadable, deb_files, tar_files
-from pytest_pinet.builds.foreign import read_artefacts
 from pytest_pinet.builds.image import Loader, read_image
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.builds.module import read_module
+from pytest_pinet.builds.tuxmake import read_metadata
 from pytest_pinet.config import labfile
 from pytest_pinet.config.acknowledged import read_acknowledged
 from pytest_pinet.config.baselines import read_baselines
@@ -184,9 +184,10 @@ BASELINES = b"""\
 baselines:
 - id: pi4b:onboard/pair/tcp-P1-tx
   goodput: 941 Mbit/s
-  runs: [{run: a, goodput: 941 Mbit/s}, {run: b, goodput: 940 Mbit/s}]
+  runs: [941 Mbit/s, 940 Mbit/s]
   date: '2026-11-21'
   reason: right
+  sessions: [{day: '2026-11-20', runs: 2}]
   build: {kernel: 6.12.25}
 """
 ACKNOWLEDGED = b"""\
@@ -207,7 +208,7 @@ KERNEL_LINES = (
 )
 
 TARGETS: Mapping[str, Target] = {
-    "lab file": Target(files("lab/*.yaml", "tests/data/labs/*.yaml"), _lab),
+    "lab file": Target(files("lab/*.yaml"), _lab),
     "results.json": Target(
         lambda: [json.dumps(one.dump()).encode() for one in RUNS],
         _results,
@@ -222,7 +223,7 @@ TARGETS: Mapping[str, Target] = {
         lambda: [BUILD, b"kernel: Image\nsysctls: {net.ipv4.tcp_sack: 0}\nfirmware: {a/b: Image}\n"], _build
     ),
     "metadata.json": Target(
-        files("tests/data/artefacts/*.json"), lambda data: read_artefacts(data, Where("metadata.json"), "folder")
+        files("tests/data/artefacts/*.json"), lambda data: read_metadata(data, Where("metadata.json"), "folder")
     ),
     "kernel": Target(lambda: [made.image(), made.zboot(b"\x1f\x8b" * 9)], read_image, (Unreadable, Loader)),
     "module": Target(lambda: [made.module("e1000e")], lambda data: read_module(data, "x.ko"), (Unreadable,)),

@@ -62,11 +62,10 @@ MISTAKES = (
         "backend; `backend: fixed` works with every switch.",
     ),
     Group(
-        "Builds of TuxMake and KernelCI, and downloads",
+        "Builds of TuxMake",
         ERRORS,
-        ("builds/foreign.py", "builds/remote.py"),
-        "The folder or the address lacks files that its `metadata.json` names, the build failed there, or it cannot be "
-        "downloaded.",
+        ("builds/tuxmake.py",),
+        "The folder lacks files that its `metadata.json` names, or the build failed there.",
         "Look into the log of the build. [Kernel builds](../how-to/kernel-builds.md) says what is read.",
     ),
     Group(

@@ -11,7 +11,7 @@ from pydantic import Field
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.diagnosis import Suspect
 from pytest_pinet.model.exact import FunctionChange
-from pytest_pinet.model.record.base import Later, Rare, Record, SparseRecord
+from pytest_pinet.model.record.base import Rare, Record, SparseRecord
 from pytest_pinet.model.record.direction import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
@@ -159,10 +159,10 @@ class ChangeHeadRecord(Record):
     sentence: str
     turns: int
     entries: tuple[ChangeEntryRecord, ...]
-    nics: Later[tuple[str, ...]] = ()
-    changed: Later[tuple[str, ...]] = ()
-    not_proved: Later[tuple[str, ...]] = ()
-    note: Later[str] = ""
+    nics: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    not_proved: tuple[str, ...] = ()
+    note: str = ""
 
 
 class StateTurnRecord(Record):
@@ -195,7 +195,7 @@ class ComparisonRecord(Record):
     """A whole comparison. ``why`` is that of its worst direction. ``turns`` has all connections in their order.
 
     ``builds`` is the build of the device under test in each state (``A``, ``B``). ``error_rate`` is the accepted
-    probability of a wrong result; runs of release 0.1 do not have this key and were judged at 0.01.
+    probability of a wrong result.
     """
 
     id: str
@@ -203,7 +203,7 @@ class ComparisonRecord(Record):
     b: str
     why: str
     tolerance: float
-    error_rate: Later[float] = 0.01
+    error_rate: float
     pairs: int
     directions: dict[str, SideRecord]
     turns: tuple[StateTurnRecord, ...]

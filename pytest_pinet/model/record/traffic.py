@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_pinet.model.record.base import Later, Record
+from pytest_pinet.model.record.base import Record
 
 
 class WindowRecord(Record):
@@ -16,7 +16,7 @@ class WindowRecord(Record):
     start_s: float
     seconds: float
     start_skew_s: float | None
-    start_skew_within_s: Later[float | None] = None
+    start_skew_within_s: float | None = None
 
 
 class SocketsRecord(Record):

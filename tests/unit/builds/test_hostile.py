@@ -18,7 +18,6 @@ from pytest_pinet.builds import archives, listing
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError
 from tests.support import build_files as made
-from tests.support.foreign_builds import tuxmake_folder
 from tests.support.hostile import HOSTILE
 
 HEAD = "kernel: Image\nmodules: modules.tar\n"
@@ -286,7 +285,9 @@ def test_a_closed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: 
     monkeypatch.chdir(tmp_path)
     tmp_path.chmod(0o755)
     made.write(tmp_path, {"Image": made.image()})
-    tuxmake_folder(tmp_path / "closed") if name == "metadata.json" else made.write(tmp_path, {f"closed/{name}": b"x"})
+    made.tuxmake_folder(tmp_path / "closed") if name == "metadata.json" else made.write(
+        tmp_path, {f"closed/{name}": b"x"}
+    )
     with closed_to_us(tmp_path / "closed", mode), pytest.raises(ConfigError) as caught:
         load_build(text)
     message = str(caught.value)

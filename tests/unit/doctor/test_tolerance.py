@@ -75,7 +75,7 @@ def accepted(mbps: int) -> str:
     return (
         "baselines:\n"
         f"  - {{id: cm4:aqc107/pair/tcp-P1-tx, goodput: {mbps} Mbit/s, runs: [{mbps} Mbit/s], build: {{kernel: x}}, "
-        "date: 2026-11-21, reason: first}\n"
+        "date: 2026-11-21, reason: first, sessions: [{day: 2026-11-20}]}\n"
     )
 
 

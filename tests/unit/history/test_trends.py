@@ -106,7 +106,7 @@ def test_what_is_invalid_or_an_error_moves_no_level() -> None:
 
 def test_charts_show_the_value_of_a_baseline_not_the_middle_of_its_runs() -> None:
     runs = (Bitrate.mbps(942), Bitrate.mbps(900), Bitrate.mbps(941))
-    accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", Where("f"))
+    accepted = AcceptedBaseline(FIGURE, Bitrate.mbps(941), runs, {}, date(2026, 11, 22), "x", (), Where("f"))
     found = trend(FIGURE, "virtual", points_in([day(0)]), Reviewed("virtual", {FIGURE: accepted}))
     assert found.baseline is accepted
     assert series_of(found, found.points[0].combination, MetricLevel()).band_bps == (900e6, 941e6, 942e6)
