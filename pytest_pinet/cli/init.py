@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from pytest_pinet.cli.command import PINET, with_sections
-from pytest_pinet.cli.exit_codes import LAB_ERROR
+from pytest_pinet.cli.command import LAB_ERROR, PINET, echo, with_sections
 from pytest_pinet.cli.options import print_lines
-from pytest_pinet.cli.paint import echo
 from pytest_pinet.errors import ConfigError, PinetError, mistake_in
 from pytest_pinet.execution.path_kind import is_file
 from pytest_pinet.init.choices import BACKENDS, CONSOLES, PEER_NONE, PEER_RUNNER, POWERS

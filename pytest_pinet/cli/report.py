@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from pytest_pinet.cli import lab_names
-from pytest_pinet.cli.command import PinetCommand
-from pytest_pinet.cli.configured import configured
-from pytest_pinet.cli.mail_draft import write_mail
-from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, last_option, write_output
-from pytest_pinet.cli.paint import echo
-from pytest_pinet.cli.who import TREE_OPTION
+from pytest_pinet.cli.command import PinetCommand, echo
+from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, configured, lab_files, last_option, write_output
+from pytest_pinet.cli.owners import TREE_OPTION, write_mail
 from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.path_kind import exists, is_folder
@@ -51,7 +47,7 @@ _GATES = 10
     "lab_file",
     metavar="FILE",
     default=lambda: configured("lab"),
-    shell_complete=lab_names.lab_files,
+    shell_complete=lab_files,
     help="The lab file, or the name of a packaged lab. Its accepted baselines are shown.",
 )
 @last_option(200, "The number of runs in each trend.", least=2)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_pinet.cli.paint import echo
+from pytest_pinet.cli.command import echo
 from pytest_pinet.errors import ConfigError, sentence
 from pytest_pinet.execution.json_text import parse_json
 from pytest_pinet.execution.names import unknown

@@ -71,7 +71,7 @@ MISTAKES = (
     Group(
         "Owners of code, and mails about a slower kernel",
         ERRORS,
-        ("builds/maintainers.py", "report/regression_mail.py", "cli/who.py", "cli/mail_draft.py"),
+        ("builds/maintainers.py", "report/regression_mail.py", "cli/owners.py"),
         "The driver is not in the shipped table, `--tree` names no source of a kernel, or the run is no reason for a "
         "mail.",
         "Name the source of the kernel with `--tree`. [Report a slower kernel](../how-to/report-a-regression.md) says "
@@ -88,7 +88,7 @@ MISTAKES = (
     Group(
         "Options, ini keys and environment variables of pytest",
         ERRORS,
-        ("session/options.py", "session/settings.py", "session/run_recorder.py", "cli/configured.py"),
+        ("session/options.py", "session/settings.py", "session/run_recorder.py", "cli/options.py"),
         "The message begins with the place of the value: `--pinet-NAME`, `PINET_NAME` (environment) or `pinet_name` "
         "(configuration of pytest).",
         "`pinet config` shows each value, and where it was written. [Options](options.md) has the accepted values.",
@@ -103,7 +103,7 @@ MISTAKES = (
     Group(
         "Combinations of a lab",
         ERRORS,
-        ("matrix/*", "report/diagrams/*", "cli/matrix.py", "cli/graph.py", "cli/discover.py"),
+        ("matrix/*", "report/diagrams/*", "cli/lab_checks.py"),
         "No board, NIC or topology of the lab has this name, or too few boards can send at the same time.",
         "`pinet matrix` lists what the lab can measure, and why not the rest. Quote globs: `'pi4b:*'`.",
     ),
@@ -119,7 +119,7 @@ MISTAKES = (
     Group(
         "Runs that a command reads",
         ERRORS,
-        ("cli/run_selection.py", "cli/merge.py", "cli/summary.py", "cli/published.py", "report/merged_run.py"),
+        ("cli/run_selection.py", "cli/runs.py", "report/merged_run.py"),
         "There is no run of this name, the history is of another lab, or the runs are not of one gate.",
         "`pinet history --runs` lists the runs. A run is a folder such as `.pinet/latest`, its `results.json`, the "
         "beginning of its id, or `latest~1`.",
@@ -127,7 +127,7 @@ MISTAKES = (
     Group(
         "Reports and exports",
         ERRORS,
-        ("report/*", "cli/report.py", "cli/export.py"),
+        ("report/*", "cli/report.py"),
         "A format needs a setting that is missing or has another form, or Allure cannot make the report.",
         "Pass `--set NAME=VALUE` ([metrics](metrics.md) has the settings). `pinet report --page` needs no Allure.",
     ),

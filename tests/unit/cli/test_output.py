@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.cli import COMPLETE, run
-from pytest_pinet.cli.exit_codes import INTERNAL, MISTAKE, OUTPUT
+from pytest_pinet.cli.command import INTERNAL, MISTAKE, OUTPUT
 from pytest_pinet.cli.options import write_output
 from pytest_pinet.config import labfile
 from pytest_pinet.execution.clean_text import for_log
