@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_pinet.builds.archives import Unreadable, archive_files
 from pytest_pinet.builds.cache import unpack_once
+from pytest_pinet.builds.kernel_files import is_module
 from pytest_pinet.builds.listing import (
     CMDLINE,
     CONFIG,
@@ -21,9 +22,8 @@ from pytest_pinet.builds.listing import (
     list_folder,
     no_tree,
 )
-from pytest_pinet.builds.module import is_module
 from pytest_pinet.builds.not_a_build import SOURCE_TREE
-from pytest_pinet.config.file_text import read_text
+from pytest_pinet.config.section import read_text
 from pytest_pinet.errors import ConfigError, Where, mistake_in
 from pytest_pinet.execution.names import shown
 from pytest_pinet.model.build import BuildFileRole, BuildSettings, BuildSource

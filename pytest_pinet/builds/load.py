@@ -12,17 +12,16 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from pytest_pinet.builds.contents import BuildContents, BuildPart, kernel_words
+from pytest_pinet.builds.kernel_files import is_name
 from pytest_pinet.builds.listing import existing, filled
-from pytest_pinet.builds.module import is_name
 from pytest_pinet.builds.not_a_build import what_is_file, what_is_text
-from pytest_pinet.builds.places import add_places
-from pytest_pinet.builds.tuxmake import add_tuxmake, is_tuxmake
+from pytest_pinet.builds.places import add_places, add_tuxmake, is_tuxmake
 from pytest_pinet.builds.validate import validate_build
-from pytest_pinet.config.messages import read_section
+from pytest_pinet.config.section import read_section
 from pytest_pinet.config.yaml_lines import Document
 from pytest_pinet.errors import ConfigError, Where
+from pytest_pinet.execution.files import exists, is_file
 from pytest_pinet.execution.names import is_url, shown, unknown
-from pytest_pinet.execution.path_kind import exists, is_file
 from pytest_pinet.model.build import Build, BuildFileRole, BuildSettings, BuildSource
 from pytest_pinet.model.fields import Setting, Text
 from pytest_pinet.model.forms import BUILD_NAME, Template

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_pinet.execution.path_kind import exists, is_file, is_folder
+from pytest_pinet.execution.files import exists, is_file, is_folder
 
 MODULE_MAKE = "make -C /lib/modules/RELEASE/build M=FOLDER modules"
 CARD = "an image of a whole card: take the kernel and modules out of it"

@@ -25,8 +25,8 @@ from pytest_pinet.cli.command import (
     usage_error_lines,
 )
 from pytest_pinet.errors import ConfigError, OutputError, PinetError
-from pytest_pinet.execution.clean_text import for_log
-from pytest_pinet.execution.output_file import reason
+from pytest_pinet.execution.files import reason
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.version import __version__
 
 # The texts in ``pinet --help``, which needs no import, by heading.

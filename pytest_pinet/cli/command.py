@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import click
 
 from pytest_pinet.errors import sentence
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import nearest, nearest_word, quoted, unknown
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.model.verdict import SKIP
 
 # Every mistake of the user: arguments, options, the lab file.

@@ -235,9 +235,9 @@ def _without_password(text: str) -> str:
 
 def _keys_of_lab_file(lab: str) -> dict[str | None, tuple[str, str, str]]:
     """Return value, source and place of the keys of a lab file that are settings of a run."""
-    from pytest_pinet.config.file_text import read_text
     from pytest_pinet.config.lab_path import lab_path
     from pytest_pinet.config.labfile import WHAT, load
+    from pytest_pinet.config.section import read_text
     from pytest_pinet.config.yaml_lines import parse
 
     profile = load(lab, in_use=False).profile

@@ -25,8 +25,8 @@ from pytest_pinet.cli.config import (
 )
 from pytest_pinet.cli.options import QUIET
 from pytest_pinet.errors import ConfigError, OutputError, PinetError, sentence
+from pytest_pinet.execution.files import exists, is_folder
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.execution.path_kind import exists, is_folder
 from pytest_pinet.model.verdict import SKIP, STOP
 
 # pytest and the session take a second to import, and the help needs neither.

@@ -12,8 +12,8 @@ import click
 from pytest_pinet.cli.command import MISTAKE, PINET, DefaultGroup, echo
 from pytest_pinet.cli.options import HISTORY_OPTION, OUTPUT_OPTION, FiniteRange, last_option, print_result, write_output
 from pytest_pinet.errors import ConfigError, sentence
+from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import unknown
-from pytest_pinet.execution.path_kind import exists
 
 
 @click.group(cls=DefaultGroup)

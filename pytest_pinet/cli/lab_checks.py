@@ -28,7 +28,7 @@ from pytest_pinet.errors import ConfigError, mistake_in
 from pytest_pinet.model.traffic import Direction
 
 if TYPE_CHECKING:
-    from pytest_pinet.doctor.finding import Finding
+    from pytest_pinet.doctor.bench import Finding
 
 
 @click.command(cls=PinetCommand)
@@ -45,9 +45,9 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
 
     Exit code: 0 if there is no error; 4 if the file, the lab's baselines or its acknowledged losses have one.
     """
+    from pytest_pinet.config.baselines import load_reviewed
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.judge.hardware import ADDRESS, exchangeable
     from pytest_pinet.lab.labgrid.targets import check_file
     from pytest_pinet.report.diagrams.text import management_lines
@@ -111,9 +111,8 @@ def doctor(lab_file: str, as_json: bool, tryboot: bool, clear: bool, history_url
     Exit code: 0 if nothing is wrong; 1 if the lab has a fault; 4 if the lab file or a NODE is wrong.
     """
     from pytest_pinet.config import labfile
-    from pytest_pinet.doctor import memory
-    from pytest_pinet.doctor.examine import CHECKS, TRIAL_BOOT, examine
-    from pytest_pinet.doctor.finding import Status, lines
+    from pytest_pinet.doctor.bench import Status, lines
+    from pytest_pinet.doctor.examine import CHECKS, EARLIER_RUNS, TRIAL_BOOT, clear_boards, examine, remembered_boards
 
     found: list[tuple[str, Finding]] = []
     checks = TRIAL_BOOT if tryboot else CHECKS
@@ -126,11 +125,11 @@ def doctor(lab_file: str, as_json: bool, tryboot: bool, clear: bool, history_url
         lab_is_bad = any(finding.node is None and finding.status is Status.WRONG for _, finding in found)
         chosen = set(nodes or lab.nodes)
         if clear:
-            for text in memory.clear(history_url, lab.name, set() if lab_is_bad else chosen - bad):
+            for text in clear_boards(history_url, lab.name, set() if lab_is_bad else chosen - bad):
                 echo(text, err=as_json)
-        if findings := memory.remembered(history_url, lab.name, chosen):
-            found += [(memory.EARLIER_RUNS, finding) for finding in findings]
-            print_lines(lines(memory.EARLIER_RUNS, findings) if not as_json else ())
+        if findings := remembered_boards(history_url, lab.name, chosen):
+            found += [(EARLIER_RUNS, finding) for finding in findings]
+            print_lines(lines(EARLIER_RUNS, findings) if not as_json else ())
     if as_json:
         echo(json.dumps([finding.as_json(check) for check, finding in found], indent=1))
     if any(finding.mistake for _, finding in found):
@@ -149,7 +148,7 @@ def discover(lab_file: str, write: bool) -> None:
 
     Exit code: 0 if no port differs from the lab file, or if the file was corrected; 1 if a port differs.
     """
-    from pytest_pinet.config import port_edit
+    from pytest_pinet.config import lab_text
     from pytest_pinet.config.lab_path import is_name, lab_path
     from pytest_pinet.config.labfile import load
     from pytest_pinet.doctor import discover as core
@@ -175,9 +174,9 @@ def discover(lab_file: str, write: bool) -> None:
     if not write or not corrections:
         echo("  -> move the cables" + (f", or: pinet discover --lab {lab_file} --write" if corrections else ""))
         sys.exit(WRONG)
-    before = port_edit.read(lab_file)
-    after = port_edit.with_ports(before, lab_file, corrections)
-    port_edit.replace(lab_file, after)
+    before = lab_text.read(lab_file)
+    after = lab_text.with_ports(before, lab_file, corrections)
+    lab_text.replace(lab_file, after)
     changed = difflib.unified_diff(before.splitlines(), after.splitlines(), lab_file, lab_file, n=0, lineterm="")
     print_lines(changed, painted_change)
     if len(corrections) < len(wrong):
@@ -225,10 +224,10 @@ def matrix(
 ) -> None:
     """List every board x NIC x topology of a lab: its nodes and its limit, or why the lab cannot run it."""
     from pytest_pinet.config.labfile import load, refuse_exact_boards
-    from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
+    from pytest_pinet.matrix.expansion import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
     from pytest_pinet.report.diagrams.matrix import job_matrix, matrix_records, matrix_text
-    from pytest_pinet.session.options import check_axes
+    from pytest_pinet.session.arguments import check_axes
     from pytest_pinet.tuning.registry import parse_key
 
     if runners and form is None:
@@ -263,7 +262,7 @@ def graph(lab_file: str, combination: str | None, direction: str | None) -> None
     """Draw a lab, or the part of it that a combination such as pi4b:onboard/incast:5 uses."""
     from pytest_pinet.config.labfile import load
     from pytest_pinet.lab.contention import all_domains, domains_of
-    from pytest_pinet.matrix import inventory
+    from pytest_pinet.matrix import expansion
     from pytest_pinet.report.diagrams.text import combination_text, lab_text
 
     lab = load(lab_file, in_use=False)
@@ -274,7 +273,7 @@ def graph(lab_file: str, combination: str | None, direction: str | None) -> None
             )
         print_lines(lab_text(lab, all_domains(lab)))
     else:
-        chosen = inventory.combination(lab, combination)
+        chosen = expansion.combination(lab, combination)
         way = Direction(direction) if direction is not None else chosen.topology.directions[0]
         with mistake_in("--direction"):
             chosen.topology.runs(way)

@@ -18,13 +18,11 @@ import click
 from pytest_pinet.cli.command import INTERRUPTED, PinetCommand, echo, with_sections
 from pytest_pinet.cli.options import LAB_OPTION, Steps, complete_combinations, print_lines, print_result
 from pytest_pinet.errors import ConfigError, InvalidMeasurement, KernelError, LabError, UnsupportedError, mistake_in
-from pytest_pinet.execution.output_file import writing
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.execution.files import exists, writing
 from pytest_pinet.model.traffic import Direction
 
 if TYPE_CHECKING:
-    from pytest_pinet.calibration.connections import Levels
-    from pytest_pinet.calibration.outcome import CalibrationOutcome
+    from pytest_pinet.calibration.connections import CalibrationOutcome, Levels
     from pytest_pinet.calibration.selftest import SelftestPlan, SelftestReport
     from pytest_pinet.config.calibration import Calibration
     from pytest_pinet.config.schema import LabOfFile
@@ -89,11 +87,10 @@ def calibrate(
 
     Exit code: 0 if all are calibrated; 1 after an error of the lab; 4 for wrong arguments; 130 if interrupted.
     """
-    from pytest_pinet.calibration.connections import Levels
-    from pytest_pinet.calibration.outcome import table
+    from pytest_pinet.calibration.connections import Levels, table
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.matrix.inventory import select_combinations
+    from pytest_pinet.matrix.expansion import select_combinations
     from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
     from pytest_pinet.model.quantities import Bitrate
 
@@ -147,7 +144,7 @@ def _calibrate(
     Complete outcomes are saved at once.
     """
     from pytest_pinet.calibration.connections import calibrate as measure
-    from pytest_pinet.calibration.outcome import outcome
+    from pytest_pinet.calibration.connections import outcome
     from pytest_pinet.config.calibration import write_calibration
     from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.lab.access import visit
@@ -242,7 +239,7 @@ def selftest(
     from pytest_pinet.config.calibration import load_calibration
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
-    from pytest_pinet.matrix.inventory import select_combinations
+    from pytest_pinet.matrix.expansion import select_combinations
     from pytest_pinet.measure.default_traffic import ways
 
     lab = load(lab_file)
@@ -282,8 +279,8 @@ def selftest(
 
 def _run(lab: LabOfFile, plan: SelftestPlan, reports: list[SelftestReport]) -> tuple[list[str], bool]:
     """Fill the reports. Return a message for each error, and whether a user interrupted it."""
-    from pytest_pinet.calibration.selftest_run import Selftest
-    from pytest_pinet.config.reference_data import ReferenceData
+    from pytest_pinet.calibration.selftest import Selftest
+    from pytest_pinet.config.calibration import ReferenceData
     from pytest_pinet.lab.access import visit
 
     # The limits are made here, from values that were just measured.

@@ -20,9 +20,9 @@ from click.shell_completion import BashComplete, add_completion_class, get_compl
 from pytest_pinet.cli import COMPLETE
 from pytest_pinet.cli.command import PinetCommand, echo, painted, painted_change
 from pytest_pinet.errors import ConfigError, PinetError, Where
-from pytest_pinet.execution.clean_text import cleaned, for_log
+from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.execution.names import shown
-from pytest_pinet.execution.output_file import write_file, writing
+from pytest_pinet.execution.text import cleaned, for_log
 from pytest_pinet.session.option_table import SETTINGS
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _topologies(_: LabOfFile) -> list[str]:
 
 
 def _combinations(lab: LabOfFile) -> list[str]:
-    from pytest_pinet.matrix.inventory import PAIR, entries, largest
+    from pytest_pinet.matrix.expansion import PAIR, entries, largest
 
     found = entries(lab, list(dict.fromkeys([PAIR, *largest(lab)])))
     return [entry.id for entry in found if entry.combination is not None]

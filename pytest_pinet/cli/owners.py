@@ -16,11 +16,11 @@ import click
 from pytest_pinet.cli.command import PinetCommand, echo
 from pytest_pinet.cli.options import HISTORY_OPTION, print_result, write_output
 from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.files import exists
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.execution.path_kind import exists
 
 if TYPE_CHECKING:
-    from pytest_pinet.builds.maintainers import KernelTree
+    from pytest_pinet.builds.kernel_tree import KernelTree
     from pytest_pinet.catalogue.maintainers import Owner
     from pytest_pinet.model.record.change import ChangeHeadRecord
     from pytest_pinet.model.record.run import RunRecord
@@ -45,7 +45,7 @@ def who(history_url: str, tree: Path | None, as_json: bool, what: str) -> None:
     source of the kernel, the files of this commit. Without --tree, a table with its date is used for the drivers of the
     catalogue.
     """
-    from pytest_pinet.builds.maintainers import KernelTree, owner_of
+    from pytest_pinet.builds.kernel_tree import KernelTree, owner_of
 
     kernel = KernelTree(tree) if tree is not None else None
     if os.path.lexists(what):
@@ -69,9 +69,8 @@ def _record(owner: Owner) -> dict[str, object]:
 
 
 def _owners_of_build(what: str, kernel: KernelTree | None) -> list[Owner]:
+    from pytest_pinet.builds.kernel_tree import KernelTree, owner_of, tree_of
     from pytest_pinet.builds.load import load_build
-    from pytest_pinet.builds.maintainers import KernelTree, owner_of
-    from pytest_pinet.builds.sources import tree_of
     from pytest_pinet.model.build import BuildFileRole
 
     build = load_build(what)
@@ -131,7 +130,7 @@ _GIT_TIMEOUT_S = 10.0
 
 def write_mail(run: str | None, tree: Path | None, output: Path) -> None:
     """Write the draft about a run, by default about the newest that gated a build. Raises ConfigError."""
-    from pytest_pinet.builds.maintainers import KernelTree
+    from pytest_pinet.builds.kernel_tree import KernelTree
     from pytest_pinet.report.regression_mail import COUNTS, MailFacts, check_reportable, draft, driver_of
 
     record, folder = _run(run)
@@ -170,7 +169,7 @@ def _run(run: str | None) -> tuple[RunRecord, Path]:
 
 def _owner(head: ChangeHeadRecord, driver: str, kernel: KernelTree | None) -> tuple[Owner | None, str]:
     """Return the owner of the code, or None and the reason."""
-    from pytest_pinet.builds.maintainers import owner_of
+    from pytest_pinet.builds.kernel_tree import owner_of
 
     try:
         if kernel is not None and head.b.source is not None and head.b.source.commit:

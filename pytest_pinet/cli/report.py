@@ -17,8 +17,8 @@ from pytest_pinet.cli.command import PinetCommand, echo
 from pytest_pinet.cli.options import DEFAULT_HISTORY, HISTORY_OPTION, configured, lab_files, last_option, write_output
 from pytest_pinet.cli.owners import TREE_OPTION, write_mail
 from pytest_pinet.errors import ConfigError, sentence
-from pytest_pinet.execution.json_text import parse_json
-from pytest_pinet.execution.path_kind import exists, is_folder
+from pytest_pinet.execution.files import exists, is_folder
+from pytest_pinet.execution.text import parse_json
 
 if TYPE_CHECKING:
     from pytest_pinet.config.schema import LabOfFile
@@ -141,7 +141,7 @@ def report(
 
 def _series(url: str, lab: LabOfFile | None, last: int) -> tuple[list[FigureSeries], list[StoredRun]]:
     """Return the series and the gates of the history; without a history the series of the run folders."""
-    from pytest_pinet.config.reviewed import Reviewed, load_reviewed
+    from pytest_pinet.config.baselines import Reviewed, load_reviewed
     from pytest_pinet.history.history import OFF, open_history
     from pytest_pinet.report.trends import all_series, series_of_runs
 

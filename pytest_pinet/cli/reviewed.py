@@ -14,7 +14,7 @@ from pytest_pinet.cli.command import DefaultGroup, PinetCommand, echo
 from pytest_pinet.cli.options import HISTORY_OPTION, LAB_OPTION, MOST_RUNS, last_option, print_change, print_result
 from pytest_pinet.cli.owners import who
 from pytest_pinet.errors import ConfigError, Where, mistake_in
-from pytest_pinet.execution.path_kind import exists
+from pytest_pinet.execution.files import exists
 
 if TYPE_CHECKING:
     from pytest_pinet.config.baselines import AcceptedBaseline
@@ -68,8 +68,8 @@ def accept(
     Exit code: 0 if baselines were written; 1 if there was nothing to accept; 4 for wrong arguments.
     """
     from pytest_pinet.cli.run_selection import results_of
+    from pytest_pinet.config.baselines import load_reviewed
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.accepting import candidate
     from pytest_pinet.history.history import open_history
     from pytest_pinet.report.text_wrap import count
@@ -201,11 +201,15 @@ def acknowledge(
     Exit code: 0 if an entry was written; 1 if no result has a loss; 4 for wrong arguments.
     """
     from pytest_pinet.cli.run_selection import results_of
-    from pytest_pinet.config.acknowledged import Acknowledgement, acknowledged_text, parse_link
-    from pytest_pinet.config.baselines import ACKNOWLEDGED
+    from pytest_pinet.config.baselines import (
+        ACKNOWLEDGED,
+        Acknowledgement,
+        acknowledged_text,
+        load_reviewed,
+        parse_link,
+    )
     from pytest_pinet.config.entries import parse_date, write_entries
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.model.fields import parse_line
@@ -281,8 +285,8 @@ def show(lab_file: str, history_url: str, names: tuple[str, ...], last: int, as_
     Exit code: 0 if no loss is open; 1 if at least one is open; 4 for wrong arguments, or if the lab has no results.
     """
     from pytest_pinet.cli.run_selection import results_of
+    from pytest_pinet.config.baselines import load_reviewed
     from pytest_pinet.config.labfile import load
-    from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.history.history import open_history
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.history.results_file import moment

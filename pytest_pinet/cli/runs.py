@@ -23,8 +23,8 @@ from pytest_pinet.cli.options import (
     write_output,
 )
 from pytest_pinet.errors import ConfigError, PinetError
-from pytest_pinet.execution.clean_text import cleaned, for_log
-from pytest_pinet.execution.path_kind import exists, is_file
+from pytest_pinet.execution.files import exists, is_file
+from pytest_pinet.execution.text import cleaned, for_log
 
 if TYPE_CHECKING:
     from pytest_pinet.execution.entry_points import Extension

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.reviewed import Reviewed
+    from pytest_pinet.config.baselines import Reviewed
     from pytest_pinet.history.store import HistoryStore
 
 OFF = ("off", "none", "no")

@@ -21,8 +21,7 @@ from pytest_pinet.model.record.run import RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.acknowledged import Acknowledgement
-    from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.config.baselines import AcceptedBaseline, Acknowledgement
 
 T = TypeVar("T")
 # Default length of a trend, and the number of runs in which losses are looked for.

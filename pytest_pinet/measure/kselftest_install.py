@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.path_kind import is_file, is_folder
+from pytest_pinet.execution.files import is_file, is_folder
 from pytest_pinet.execution.shell import last_line
 
 RUNNER = "run_kselftest.sh"

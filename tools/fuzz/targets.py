@@ -14,13 +14,11 @@ from datetime import UTC, datetime
 from functools import cache
 
 from pytest_pinet.builds.archives import Unreadable, deb_files, tar_files
-from pytest_pinet.builds.image import Loader, read_image
+from pytest_pinet.builds.kernel_files import Loader, read_image, read_module
 from pytest_pinet.builds.load import load_build
-from pytest_pinet.builds.module import read_module
-from pytest_pinet.builds.tuxmake import read_metadata
+from pytest_pinet.builds.places import read_metadata
 from pytest_pinet.config import labfile
-from pytest_pinet.config.acknowledged import read_acknowledged
-from pytest_pinet.config.baselines import read_baselines
+from pytest_pinet.config.baselines import read_acknowledged, read_baselines
 from pytest_pinet.config.calibration import read_calibration
 from pytest_pinet.errors import PinetError, Where
 from pytest_pinet.evidence import management_octets, sockets
@@ -31,7 +29,7 @@ from pytest_pinet.evidence.nics import parse_board
 from pytest_pinet.evidence.settings import parse_settings, settings_commands
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.evidence.temperature import parse_temperature, parse_throttled
-from pytest_pinet.execution.clean_text import for_log
+from pytest_pinet.execution.text import for_log
 from pytest_pinet.history.compare import RunSet, compared
 from pytest_pinet.history.lines import import_lines, lines_of
 from pytest_pinet.history.points import Point, StoredRun

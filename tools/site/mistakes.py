@@ -13,7 +13,7 @@ MISTAKES = (
     Group(
         "A file, a disk or a pipe takes no more",
         ("OutputError",),
-        ("execution/output_file.py", "history/database.py"),
+        ("execution/files.py", "history/database.py"),
         "The disk or the quota is full, the program that reads the pipe has ended, or standard output is closed. The "
         "exit code is 74.",
         "Free some space, or write to another place. What was written before is kept; a file that `-o` names is "
@@ -22,14 +22,14 @@ MISTAKES = (
     Group(
         "A file cannot be read or written",
         ERRORS,
-        ("config/file_text.py", "config/entries.py", "execution/output_file.py", "cli/options.py"),
+        ("config/section.py", "config/entries.py", "execution/files.py", "cli/options.py"),
         "The path is wrong, it is a folder, the file belongs to another user, or it is no text.",
         "Correct the path, or the rights of the file. `-o` names the file that a command writes.",
     ),
     Group(
         "The YAML of a file",
         ERRORS,
-        ("config/yaml_lines.py", "config/messages.py"),
+        ("config/yaml_lines.py", "config/section.py"),
         "The message begins with file and line (`my-bench.yaml:12: ...`). A key is unknown, missing or there twice, a "
         "value is none of the accepted ones, or the file is not YAML.",
         "Go to the line; a key that is near to the wrong one is suggested. `pinet check FILE` reads a lab file and "
@@ -38,7 +38,7 @@ MISTAKES = (
     Group(
         "Baselines, acknowledged losses and calibration",
         ERRORS,
-        ("config/baselines.py", "config/acknowledged.py", "config/calibration.py"),
+        ("config/baselines.py", "config/baselines.py", "config/calibration.py"),
         "The message begins with a file in `baselines/` or the file of the calibration. An entry was edited by hand, "
         "or two branches were merged.",
         "Correct the line, or delete the entry and write it again with `pinet accept`, `pinet losses acknowledge` or "
@@ -64,14 +64,14 @@ MISTAKES = (
     Group(
         "Builds of TuxMake",
         ERRORS,
-        ("builds/tuxmake.py",),
+        ("builds/places.py",),
         "The folder lacks files that its `metadata.json` names, or the build failed there.",
         "Look into the log of the build. [Kernel builds](../how-to/kernel-builds.md) says what is read.",
     ),
     Group(
         "Owners of code, and mails about a slower kernel",
         ERRORS,
-        ("builds/maintainers.py", "report/regression_mail.py", "cli/owners.py"),
+        ("builds/kernel_tree.py", "report/regression_mail.py", "cli/owners.py"),
         "The driver is not in the shipped table, `--tree` names no source of a kernel, or the run is no reason for a "
         "mail.",
         "Name the source of the kernel with `--tree`. [Report a slower kernel](../how-to/report-a-regression.md) says "
@@ -88,7 +88,7 @@ MISTAKES = (
     Group(
         "Options, ini keys and environment variables of pytest",
         ERRORS,
-        ("session/options.py", "session/settings.py", "session/run_recorder.py", "cli/options.py"),
+        ("session/arguments.py", "session/settings.py", "session/run_recorder.py", "cli/options.py"),
         "The message begins with the place of the value: `--pinet-NAME`, `PINET_NAME` (environment) or `pinet_name` "
         "(configuration of pytest).",
         "`pinet config` shows each value, and where it was written. [Options](options.md) has the accepted values.",

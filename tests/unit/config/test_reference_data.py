@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config.baselines import AcceptedBaseline, SessionEntry, write_baselines
-from pytest_pinet.config.calibration import Calibration, MeasuredNoise, write_calibration
-from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.calibration import Calibration, MeasuredNoise, ReferenceData, write_calibration
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.errors import ConfigError, Where
 from pytest_pinet.judge.baseline import ANY_TOLERANCE, Reference

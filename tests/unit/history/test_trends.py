@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.config.baselines import AcceptedBaseline
-from pytest_pinet.config.reviewed import Reviewed
+from pytest_pinet.config.baselines import AcceptedBaseline, Reviewed
 from pytest_pinet.errors import Where
 from pytest_pinet.history.builds import differences, is_dirty, name_of, names_of
 from pytest_pinet.history.losses import MetricLevel

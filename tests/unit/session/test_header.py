@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_pinet.session.header import about
+from pytest_pinet.session.terminal import about
 from tests.support.verdict_project import VerdictProject
 
 pytest_plugins = ["pytester"]

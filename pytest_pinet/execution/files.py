@@ -1,4 +1,4 @@
-"""Writes files to paths that users name, such as ``-o FILE`` and ``--pinet-json PATH``."""
+"""Paths that users name: what is there, and how a file is written. No question about a path is an error."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ from typing import BinaryIO
 
 from pytest_pinet.errors import ConfigError, OutputError
 from pytest_pinet.execution.deadline import Deadline
+
+
+def exists(path: Path | str) -> bool:
+    """Return whether there is a file or folder that can be seen."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def is_file(path: Path | str) -> bool:
+    """Return whether there is a regular file, or a link to one."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_folder(path: Path | str) -> bool:
+    """Return whether there is a folder, or a link to one."""
+    return os.path.isdir(path)  # noqa: PTH112
+
 
 # How long the program at the other end of a named pipe may take to open the pipe.
 READER_TIMEOUT_S = 10.0
