@@ -19,7 +19,7 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import USUAL_LENGTH, Point, SampleSpread, StoredRun
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
-from pytest_pinet.model.record.direction import ConnectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
 FIGURES = 500

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     )
     from pytest_pinet.execution.trace import doing
     from pytest_pinet.lab.link.link import Link
-    from pytest_pinet.model.gate_results import (
+    from pytest_pinet.model.limits import Limit
+    from pytest_pinet.model.quantities import Bitrate
+    from pytest_pinet.model.traffic import Direction
+    from pytest_pinet.model.verdict import (
         ComparisonResult,
         ExactResult,
         HttpResult,
@@ -45,11 +48,8 @@ if TYPE_CHECKING:
         PingResult,
         Result,
         TrafficResult,
+        Verdict,
     )
-    from pytest_pinet.model.limits import Limit
-    from pytest_pinet.model.quantities import Bitrate
-    from pytest_pinet.model.traffic import Direction
-    from pytest_pinet.model.verdict import Verdict
     from pytest_pinet.session.exact_gate import ExactGate
     from pytest_pinet.session.fixtures import Tune
     from pytest_pinet.session.gate import Gate
@@ -107,7 +107,7 @@ if not TYPE_CHECKING:  # with a visible __getattr__, a type checker would accept
         "pytest_pinet.session.exact_gate": ("ExactGate",),
         "pytest_pinet.session.fixtures": ("Tune",),
         "pytest_pinet.lab.link.link": ("Link",),
-        "pytest_pinet.model.gate_results": (
+        "pytest_pinet.model.verdict": (
             "ComparisonResult",
             "ExactResult",
             "HttpResult",
@@ -116,11 +116,11 @@ if not TYPE_CHECKING:  # with a visible __getattr__, a type checker would accept
             "PingResult",
             "Result",
             "TrafficResult",
+            "Verdict",
         ),
         "pytest_pinet.model.limits": ("Limit",),
         "pytest_pinet.model.quantities": ("Bitrate",),
         "pytest_pinet.model.traffic": ("Direction",),
-        "pytest_pinet.model.verdict": ("Verdict",),
         "pytest_pinet.execution.trace": ("doing",),
         "pytest_pinet.version": ("__version__",),
     }

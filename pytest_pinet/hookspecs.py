@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_pinet.lab.link.link import Link
     from pytest_pinet.model.combination import Combination
-    from pytest_pinet.model.ping import Ping
-    from pytest_pinet.model.record.result import ResultRecord
-    from pytest_pinet.model.record.run import RunRecord
-    from pytest_pinet.model.traffic import Traffic
+    from pytest_pinet.model.record.result import ResultRecord, RunRecord
+    from pytest_pinet.model.traffic import Ping, Traffic
     from pytest_pinet.session.exact_machines import ExactMachines
 
 

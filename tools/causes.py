@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_pinet.model.diagnosis import Cause
+from pytest_pinet.model.evidence import Cause
 from tests.support.cause_scenario import Scenario
 from tests.support.cause_scenarios import scenarios
 

@@ -34,15 +34,13 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.quantities import Tolerance
 from pytest_pinet.model.record.change import ChangeHeadRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Direction, LadderTraffic, Traffic
+from pytest_pinet.model.traffic import Direction, Kselftest, LadderTraffic, Ping, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_head import change_head
 from pytest_pinet.report.text_wrap import first_paragraph

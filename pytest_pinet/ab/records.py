@@ -21,10 +21,9 @@ from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.preconditions import management_notes
 from pytest_pinet.judge.profile import DEFAULT_PROFILE, PROFILES
 from pytest_pinet.judge.suspected_causes import of_costs, of_settings
-from pytest_pinet.measure.link_parts import parts_of
+from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.model.connection import Connection
-from pytest_pinet.model.diagnosis import Diagnosis, Suspect
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.evidence import Diagnosis, EndEvidence, Suspect
 from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import (
@@ -32,11 +31,11 @@ from pytest_pinet.model.record.change import (
     ChangeRecord,
     RanRecord,
 )
-from pytest_pinet.model.record.direction import ConnectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, HttpTraffic
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import connection_record, http_record, result_record
+from pytest_pinet.report.result_record import connection_record, evidence_records, http_record
 from pytest_pinet.report.sentences import tuning_notes
 
 # Notes that differ only in these numbers have the same meaning.
@@ -57,28 +56,25 @@ def changed_record(series: TurnSeries, options: ABOptions, boots: list[MadeBoot]
     reports = [m.http for one in connections for m in one.measurements if m.http is not None]
     http = http_record(traffic.size, traffic.streams, reports) if isinstance(traffic, HttpTraffic) and reports else None
     between = [f"the builds differ: {one.text}" for one in suspects[:3]]
-    return result_record(
-        replace(
-            parts_of(link, traffic, judged.verdict, judged.reason),
-            build=_build(last, boots) | _source(options, last.side),
-            versions=connections[-1].measurements[0].versions
-            if connections and len(connections[-1].measurements) == 1
-            else {},
-            notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
-            started=series.started,
-            seconds=series.seconds,
-            traffic_seconds=sum(one.lasted_s for turn in series.turns for one in turn.connections),
-            directions=judged.directions,
-            flows=judged.flows,
-            evenness=judged.evenness,
-            files=series.files,
-            settings=last.settings,
-            evidence=[one.evidence for one in connections],
-            limited_by=_limited_by(series, last, judged.directions) if connections else None,
-            change=_change(series, options, boots, suspects),
-            ran=ran_records(boots, link.dut.device),
-            http=http,
-        )
+    return link_result(
+        link,
+        traffic,
+        judged,
+        build=_build(last, boots) | _source(options, last.side),
+        versions=connections[-1].measurements[0].versions
+        if connections and len(connections[-1].measurements) == 1
+        else {},
+        notes=[*_notes(series, boots), *tuning_notes(link.tried), *between],
+        started=series.started.isoformat(),
+        seconds=series.seconds,
+        traffic_seconds=sum(one.lasted_s for turn in series.turns for one in turn.connections),
+        files=series.files,
+        settings=last.settings,
+        evidence=evidence_records(one.evidence for one in connections),
+        limited_by=_limited_by(series, last, judged.directions) if connections else None,
+        change=_change(series, options, boots, suspects),
+        ran=ran_records(boots, link.dut.device),
+        http=http,
     )
 
 

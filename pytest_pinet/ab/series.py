@@ -20,11 +20,11 @@ from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.judge.pings import PingTurns
 from pytest_pinet.judge.preconditions import management_trouble, rate_bps
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.end_settings import settings_of
+from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.connection import Connection, Fresh
+from pytest_pinet.model.evidence import Conditions
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic

@@ -14,10 +14,10 @@ from pytest_pinet.judge.spread import Proposal, propose
 from pytest_pinet.judge.text import percent
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link, can_bounce
-from pytest_pinet.measure.default_traffic import figure_ids
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.connection import Connection, Fresh
+from pytest_pinet.model.metric_key import metric_keys
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.traffic import Direction, Traffic
 
@@ -122,9 +122,9 @@ def _connect(
     with access.measuring(link.combination):
         one = replace(runs.again(traffic, Fresh.LINK if new_link else Fresh.CONNECTION), fresh=fresh_of(*count))
     texts = []
-    for part, figure in figure_ids(link, traffic).items():
+    for part, figure in metric_keys(link.combination.identity, traffic).items():
         connection = one.towards(part)
-        figures.setdefault(figure, []).append(connection)
+        figures.setdefault(str(figure), []).append(connection)
         texts.append(connection.excluded or str(connection.goodput))
     return ", ".join(texts)
 

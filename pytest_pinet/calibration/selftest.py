@@ -18,14 +18,13 @@ from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.link.rate_shaper import Rates, rate_for, reduced
 from pytest_pinet.measure import measurement
-from pytest_pinet.measure.default_traffic import standard_traffic
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.limits import Limit, Origin, Scope
 from pytest_pinet.model.measurement import Path
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.traffic import Direction
+from pytest_pinet.model.traffic import Direction, standard_traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.table import text_table
 

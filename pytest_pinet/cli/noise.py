@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,8 +92,8 @@ def calibrate(
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.matrix.expansion import select_combinations
-    from pytest_pinet.measure.default_traffic import datagrams, standard_traffic, ways
     from pytest_pinet.model.quantities import Bitrate
+    from pytest_pinet.model.traffic import standard_traffic
 
     if length is not None and bitrate is None:
         raise ConfigError(f"--length {length} needs --udp BITRATE, because TCP has no datagrams")
@@ -102,14 +103,15 @@ def calibrate(
     one_way = Direction(direction) if direction is not None else None
     chosen = select_combinations(lab, combinations)
     with mistake_in("--direction"):
-        wanted = {combination: ways(combination, one_way) for combination in chosen}
+        wanted = {combination: combination.topology.ways(one_way) for combination in chosen}
     levels = Levels(connections, links, boots)
     connection_s = PROFILES[lab.profile].connection_s
 
     def traffic(way: Direction) -> Traffic:
+        sent = standard_traffic(way, connection_s, streams)
         if rate is None:
-            return standard_traffic(way, connection_s, streams)
-        return datagrams(way, connection_s, rate, length, streams)
+            return sent
+        return replace(sent, udp=True, bitrate=rate, length=length)
 
     total_s = 0.0
     for combination, directions in wanted.items():
@@ -240,7 +242,6 @@ def selftest(
     from pytest_pinet.config.labfile import load
     from pytest_pinet.judge.profile import PROFILES
     from pytest_pinet.matrix.expansion import select_combinations
-    from pytest_pinet.measure.default_traffic import ways
 
     lab = load(lab_file)
     wanted = select_combinations(lab, combinations) if combinations else select_combinations(lab, ())[:1]
@@ -261,7 +262,7 @@ def selftest(
     reports = []
     total_s = 0.0
     for one in wanted:
-        report = SelftestReport(one, given or _calibrated(one, calibration) or _TOLERANCE, ways(one, one_way))
+        report = SelftestReport(one, given or _calibrated(one, calibration) or _TOLERANCE, one.topology.ways(one_way))
         total_s += plan.seconds(len(report.ways), report.tolerance)
         reports.append(report)
     names = ", ".join(report.combination.id for report in reports)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_pinet.builds.kernel_tree import KernelTree
     from pytest_pinet.catalogue.maintainers import Owner
     from pytest_pinet.model.record.change import ChangeHeadRecord
-    from pytest_pinet.model.record.run import RunRecord
+    from pytest_pinet.model.record.result import RunRecord
 
 
 TREE_OPTION = click.option(

@@ -23,7 +23,7 @@ from pytest_pinet.execution.text import parse_json
 if TYPE_CHECKING:
     from pytest_pinet.config.schema import LabOfFile
     from pytest_pinet.history.points import StoredRun
-    from pytest_pinet.model.record.run import RunRecord
+    from pytest_pinet.model.record.result import RunRecord
     from pytest_pinet.report.allure.tool import Allure
     from pytest_pinet.report.trends import FigureSeries
 

@@ -18,7 +18,7 @@ from pytest_pinet.history.history import open_history
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import LINES, content_of, read_run, record_of, run_of
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 
 if TYPE_CHECKING:
     from pytest_pinet.history.store import HistoryStore

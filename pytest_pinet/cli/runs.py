@@ -28,7 +28,7 @@ from pytest_pinet.execution.text import cleaned, for_log
 
 if TYPE_CHECKING:
     from pytest_pinet.execution.entry_points import Extension
-    from pytest_pinet.model.record.run import RunRecord
+    from pytest_pinet.model.record.result import RunRecord
     from pytest_pinet.report.merged_run import Shard
 
 

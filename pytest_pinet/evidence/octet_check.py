@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.evidence.device_traffic import Moved
-from pytest_pinet.model.conditions import Trouble
-from pytest_pinet.model.evidence import PortCounters
+from pytest_pinet.model.evidence import PortCounters, Trouble
 
 AGREEMENT = 0.02
 # Acknowledgements of the opposite flow, as a share of its payload: one of 84 octets for every second segment.

@@ -9,7 +9,7 @@ from pytest_pinet.evidence.counting import is_count
 from pytest_pinet.evidence.temperature import parse_throttled
 from pytest_pinet.execution.shell import Shell
 from pytest_pinet.execution.undo import at_once
-from pytest_pinet.model.conditions import Conditions, PcieLink
+from pytest_pinet.model.evidence import Conditions, PcieLink
 
 # How long (s) to watch the processors for other work, at both ends at once.
 BUSY_S = 0.15

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_pinet.evidence.sources import EvidenceSource, Texts
-from pytest_pinet.model.conditions import Throttling
-from pytest_pinet.model.evidence import EndEvidence, Heat
+from pytest_pinet.model.evidence import EndEvidence, Heat, Throttling
 
 # ``scaling_cur_freq`` is only the clock that the kernel requested. The firmware may set a lower one.
 FILES = (

@@ -15,9 +15,8 @@ from pydantic import Field
 from pytest_pinet.history.builds import name_of
 from pytest_pinet.history.gates import StoredGate
 from pytest_pinet.model.record.base import Rare
-from pytest_pinet.model.record.direction import ConnectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord, SkippedRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 
 if TYPE_CHECKING:

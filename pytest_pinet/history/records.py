@@ -16,9 +16,8 @@ from pytest_pinet.history.gates import gate_of, metric_id
 from pytest_pinet.history.points import Point, SampleSpread, StoredRun
 from pytest_pinet.history.results_file import broken, moment
 from pytest_pinet.model.measurement import Sample
-from pytest_pinet.model.record.direction import ConnectionRecord, DirectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD
 
 # Behind the ID of a value of build or state B.

@@ -19,8 +19,7 @@ from pydantic import ValidationError
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
 from pytest_pinet.execution.text import parse_json
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
+from pytest_pinet.model.record.result import SCHEMA_VERSION, ResultRecord, RunRecord
 
 # The run's own data, written when it began. The results do not contain these data.
 HEAD = "run.json"

@@ -10,7 +10,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import OFF, open_history
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_run, record_of
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 
 if TYPE_CHECKING:
     from pytest_pinet.history.store import HistoryStore

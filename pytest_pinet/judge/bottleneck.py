@@ -12,16 +12,24 @@ from pytest_pinet.judge.busy import is_robbed
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.judge.oracle import TOLERANCE, Oracle, pcie_leaves, physical_limit
 from pytest_pinet.judge.statistics import robust_sd
-from pytest_pinet.model.conditions import Conditions, PcieLink
 from pytest_pinet.model.connection import Connection, MeasuredFlow
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
-from pytest_pinet.model.evidence import EndEvidence, OtherWork, ProcessorLoad
+from pytest_pinet.model.evidence import (
+    Cause,
+    Conditions,
+    Diagnosis,
+    DiagnosisFacts,
+    EndEvidence,
+    EndFacts,
+    OtherWork,
+    PcieLink,
+    ProcessorLoad,
+)
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.limits import Metric
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import Flow, Path, Sample
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pytest_pinet.judge.circumstances import Excuse
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.evidence import EndEvidence, Program
+from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.model.verdict import Verdict
 
 # Shares of one CPU over a connection, above which a value below its limit is invalid.
 OTHERS = 0.30
@@ -77,6 +79,21 @@ def excuses(connections: Sequence[Connection], left_out: bool = False) -> list[E
         often = f"{sum(number in numbers for number, _ in counted)} of {len(counted)} connections"
         found.append(Excuse(f"{kind.say(worst, who)} in {often}", kind.advice, kind.cost(worst)))
     return found
+
+
+def other_work_notes(
+    connections: Sequence[Connection], named: Sequence[Excuse], judged: MeasurementJudgement
+) -> list[str]:
+    """Return sentences on the other work during a measurement, and what to do against it.
+
+    ``named`` are the excuses that the judge got. If the reason of the verdict names one, the work is not named again.
+    """
+    found = excuses(connections, left_out=True)
+    if not found and judged.verdict not in (Verdict.PASS, Verdict.IMPROVED):
+        found = [Excuse(text) for text in noticed(connections)]
+    texts = [] if any(one.text in judged.reason for one in named) else [one.text for one in found]
+    acts = dict.fromkeys(one.act for one in found if one.act)
+    return [*texts, *(acts if judged.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ())]
 
 
 def noticed(connections: Sequence[Connection]) -> list[str]:

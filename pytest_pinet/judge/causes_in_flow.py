@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
+from pytest_pinet.model.evidence import Cause, Diagnosis, DiagnosisFacts, EndFacts
 from pytest_pinet.model.quantities import Bitrate
 
 # A sender that waits for a window for this share of its time would send more with a larger one.

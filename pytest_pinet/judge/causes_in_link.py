@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pytest_pinet.judge.busy import OTHERS, STOLEN
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
-from pytest_pinet.model.evidence import ProcessorLoad
+from pytest_pinet.model.evidence import Cause, Diagnosis, DiagnosisFacts, EndFacts, ProcessorLoad
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
 
 # Share of the physical limit: timers and other packets on the link take the rest.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pytest_pinet.model.conditions import Conditions, Trouble
+from pytest_pinet.model.evidence import Conditions, Trouble
 from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, ExtraJudgement
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.model.quantities import Bitrate

@@ -13,10 +13,10 @@ from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import MAXIMA, Limit, Metric
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import Measurement
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.verdict import Verdict
 

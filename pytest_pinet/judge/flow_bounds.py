@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from pytest_pinet.judge.flows import max_min_shares
 from pytest_pinet.judge.oracle import Oracle, pcie_context, physical_limit, window_bound
-from pytest_pinet.model.conditions import Conditions
 from pytest_pinet.model.connection import MeasuredFlow
-from pytest_pinet.model.link_facts import LinkFacts
+from pytest_pinet.model.evidence import Conditions
 from pytest_pinet.model.measurement import Path, Sockets
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, Traffic
 
 # Linux doubles the requested buffers, to have room for headers, too. More payload than this is never on its way.

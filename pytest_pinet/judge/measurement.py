@@ -37,10 +37,10 @@ from pytest_pinet.model.judgement import (
     MeasurementJudgement,
 )
 from pytest_pinet.model.limits import Limit, Metric, Origin
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Share, Tolerance
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_pinet.model.conditions import PcieLink
+from pytest_pinet.model.evidence import PcieLink
 from pytest_pinet.model.hardware import BUS_CAPACITY, Bus
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction

@@ -11,7 +11,7 @@ from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import Limit, Metric
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.ping import PingReport
+from pytest_pinet.model.traffic import PingReport
 from pytest_pinet.model.verdict import SEVERITY, Verdict, worst
 
 # A miss in so many turns of the build under test, and in none of the known-good build, is the fault of the build.

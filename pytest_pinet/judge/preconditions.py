@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pytest_pinet.judge.oracle import IPV4_TCP_HEADERS, TIMESTAMP_OPTION
-from pytest_pinet.model.conditions import Conditions, Trouble
 from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.evidence import Conditions, Trouble
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import REFUSED, Sockets
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Traffic
 
 # The least signal rate of a bus in Mbit/s (USB 2.0 high speed, USB 3.0 SuperSpeed).

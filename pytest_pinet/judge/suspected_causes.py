@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 
-from pytest_pinet.model.diagnosis import Suspect
+from pytest_pinet.model.evidence import Suspect
 
 # A smaller ratio of costs explains nothing: a slower build has slightly higher values of most costs per bit.
 LEAST_RATIO = 1.3

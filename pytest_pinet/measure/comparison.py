@@ -1,6 +1,6 @@
-"""Compare two states of the same nodes, measured alternately (A B B A B A A B), so that slow drift cancels out.
+"""Measures two states of a link alternately (A B B A B A A B), so that slow drift cancels out: the gate's ``compare``.
 
-A state is anything that can be entered and left: a tuning, a build, or a shaper in the tests.
+Runs with ``--pinet-build`` that alternate two builds have their own records (``ab.records``).
 """
 
 from __future__ import annotations
@@ -13,18 +13,27 @@ from datetime import UTC, datetime
 from statistics import fmean
 
 from pytest_pinet.evidence.build import read_build
+from pytest_pinet.history.settings import Settings, settings_differences
 from pytest_pinet.judge.baseline import Reference
-from pytest_pinet.judge.difference import Difference
+from pytest_pinet.judge.difference import AgainstA, Difference, judge_against_a
+from pytest_pinet.judge.flow_bounds import Bounds
 from pytest_pinet.judge.interleaved import MOST_PAIRS, TOLERANCE, Side, compare_connections, side
 from pytest_pinet.judge.level import level_bps
+from pytest_pinet.lab.link.link import Link
+from pytest_pinet.measure.link_result import link_result
 from pytest_pinet.measure.preconditions import refuse
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.connection import Connection, MeasuredFlow
+from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
+from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import ComparisonRecord, SideRecord, StateTurnRecord
+from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.result_record import connection_record
+from pytest_pinet.report.sentences import tuning_notes
 
 # Time of a turn beside its traffic, including a change of state.
 BESIDE_TRAFFIC_S = 10.0
@@ -174,3 +183,68 @@ def _turn(run: _Run, ways: Sequence[Direction]) -> StateTurnRecord:
     side, started_s, one = run
     connections = {str(way): replace(connection_record(one.towards(way)), samples=()) for way in ways}
     return StateTurnRecord(side=side, started_s=started_s, seconds=one.lasted_s, connections=connections)
+
+
+def compared_record(
+    link: Link, traffic: Traffic, found: ComparisonRecord, settings: Mapping[Side, Settings]
+) -> ResultRecord:
+    """Return the result of a comparison: values of state B, limits from state A, and the comparison itself.
+
+    ``settings`` has the settings of all ends in each state. The caller fills in ``test``, ``files`` and ``rerun``.
+    """
+    differs = settings_differences(settings[Side.A], settings[Side.B])
+    notes = [f"{found.a} and {found.b} differ: {'; '.join(differs)}"] if differs else []
+    ways = [Direction(way) for way in found.directions]
+    directions = {way: _direction_of_b(link, traffic, way, found) for way in ways}
+    own = MeasurementJudgement(Verdict.PASS, "", directions)
+    judged = judge_against_a(own, {way: _against_a(way, found) for way in ways})
+    record = link_result(
+        link,
+        traffic,
+        judged,
+        link.tried,
+        build=found.builds.get("B", {}),
+        notes=[*notes, *_events(found), *tuning_notes(link.tried)],
+        started=found.started,
+        seconds=found.seconds,
+        traffic_seconds=found.traffic_seconds,
+        comparison=found,
+        settings=settings[Side.B],
+    )
+    of_b = {
+        way: one.replace(connections=[turn.connections[way] for turn in found.turns if turn.side == "B"])
+        for way, one in record.directions.items()
+    }
+    return record.replace(directions=of_b)
+
+
+def _events(found: ComparisonRecord) -> list[str]:
+    each = (event for turn in found.turns for one in turn.connections.values() for event in one.events)
+    return [event.text for event in each]
+
+
+def _against_a(way: Direction, found: ComparisonRecord) -> AgainstA:
+    side = found.directions[str(way)]
+    low, high = side.interval or (None, None)
+    return AgainstA(
+        found.a,
+        Bitrate(side.a_bps),
+        Bitrate(side.b_bps),
+        found.tolerance,
+        side.verdict,
+        f"{found.b} against {found.a}: {side.why}",
+        side.why,
+        None if low is None or high is None else (low, high),
+    )
+
+
+def _direction_of_b(link: Link, traffic: Traffic, way: Direction, found: ComparisonRecord) -> DirectionJudgement:
+    """Return the values of state B in one direction, not yet judged."""
+    (run,) = link.combination.topology.runs(traffic.direction)
+    ends = (run.a, run.b) if way is Direction.TX else (run.b, run.a)
+    flow = Flow(way, ())
+    oracle = Bounds(link.facts, traffic, [MeasuredFlow(*ends, run, way, flow)]).alone[0]
+    goodput = Bitrate(found.directions[str(way)].b_bps)
+    return DirectionJudgement(
+        Verdict.PASS, "", goodput, oracle.goodput, oracle.because, found.error_rate, flows=(flow,)
+    )

@@ -1,30 +1,97 @@
-"""Runs a selftest of the kernel on a link: installs it on the board, configures it, keeps its TAP, and removes it."""
+"""Packs the kernel's selftests, runs one on two ends of a link, and records its TAP."""
 
 from __future__ import annotations
 
+import platform
 import shlex
+import shutil
+import subprocess
+import tarfile
 import time
-from collections.abc import Callable, MutableMapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from pytest_pinet.errors import LabError, UnsupportedError
+from pytest_pinet.errors import ConfigError, LabError, UnsupportedError
 from pytest_pinet.evidence.build import read_build
+from pytest_pinet.execution.files import is_file, is_folder
 from pytest_pinet.execution.shell import Completed, Shell, as_root, last_line
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.execution.undo import UndoStack
-from pytest_pinet.judge.ktap import KtapReport, read_ktap
+from pytest_pinet.judge.ktap import read_ktap
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.relay.server import PROGRAM, SOCKET, PeerRelay, feed
 from pytest_pinet.lab.ssh import SshShell
-from pytest_pinet.measure.end_settings import settings_of
-from pytest_pinet.measure.kselftest_install import packed
-from pytest_pinet.measure.link_parts import parts_of
-from pytest_pinet.model.kselftest import Kselftest
+from pytest_pinet.measure.link_result import link_result, settings_of
+from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.model.record.measurement import KselftestRecord, KselftestResultRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import KselftestRecord, KselftestResultRecord
-from pytest_pinet.report.result_record import result_record
+from pytest_pinet.model.traffic import Kselftest
+from pytest_pinet.report.sentences import tuning_notes
+
+RUNNER = "run_kselftest.sh"
+_SELFTESTS = "tools/testing/selftests"
+_TIMEOUT_S = 600.0
+# The architecture of the kernel's Makefiles and the usual prefix of its cross compiler, by `uname -m`.
+_MACHINES = {
+    "aarch64": ("arm64", "aarch64-linux-gnu-"),
+    "armv7l": ("arm", "arm-linux-gnueabihf-"),
+    "armv6l": ("arm", "arm-linux-gnueabi-"),
+    "x86_64": ("x86", "x86_64-linux-gnu-"),
+}
+# Programs that would be compiled. Empty lists leave the tests that are scripts.
+_NO_PROGRAMS = ("TEST_GEN_FILES=", "TEST_GEN_PROGS=", "TEST_GEN_PROGS_EXTENDED=")
+FORM = f"a kernel tree, or installed selftests: a folder with {RUNNER}, or an archive of it"
+
+
+@contextmanager
+def packed(source: str, collection: str, machine: str) -> Iterator[Path]:
+    """Yield a tar archive with the selftests for a board of this machine (``uname -m``). Raises ConfigError."""
+    path = Path(source)
+    if is_file(path):
+        yield path
+        return
+    with TemporaryDirectory(prefix="pinet-kselftest-") as temporary:
+        folder = path
+        if is_file(path / _SELFTESTS / "Makefile"):
+            folder = Path(temporary) / "install"
+            _install(path, collection, machine, folder)
+        if not is_file(folder / RUNNER):
+            raise ConfigError(f"{source} has no selftests; expected {FORM}")
+        archive = Path(temporary) / "kselftest.tar"
+        with tarfile.open(archive, "w", dereference=True) as tar:
+            tar.add(folder, ".", filter=lambda one: None if one.issym() else one)
+        yield archive
+
+
+def _install(tree: Path, collection: str, machine: str, folder: Path) -> None:
+    if not is_folder(tree / _SELFTESTS / collection):
+        raise ConfigError(f"{tree / _SELFTESTS} has no collection {collection}")
+    for command in ("make", "rsync"):
+        if shutil.which(command) is None:
+            raise ConfigError(f"the selftests of {tree} cannot be installed without {command}; apt install {command}")
+    argv = ["make", "-C", str(tree / _SELFTESTS), f"TARGETS={collection}", f"INSTALL_PATH={folder}", "install"]
+    arch, prefix = _MACHINES.get(machine, (machine, ""))
+    if machine != platform.machine():
+        argv += [f"ARCH={arch}", f"CROSS_COMPILE={prefix}"]
+        argv += () if _compiles(f"{prefix}gcc", folder.parent) else _NO_PROGRAMS
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"make install of {collection} in {tree} did not end within {_TIMEOUT_S:g} s") from None
+    if done.returncode or not (folder / RUNNER).is_file():
+        raise ConfigError(f"make install of {collection} in {tree} failed: {last_line(done.stderr, done.stdout)}")
+
+
+def _compiles(compiler: str, folder: Path) -> bool:
+    """Return whether a compiler makes programs. Without a C library it fails, and make install leaves out folders."""
+    if shutil.which(compiler) is None:
+        return False
+    argv, program = [compiler, "-x", "c", "-", "-o", str(folder / "program")], b"#include <stdio.h>\nint main() {}\n"
+    return subprocess.run(argv, input=program, capture_output=True, check=False, timeout=_TIMEOUT_S).returncode == 0
+
 
 LOG = "kselftest.ktap"
 # What the runner needs beside its own limit: it starts Python, and a slow board takes seconds for it.
@@ -64,23 +131,18 @@ def measure(
     if report is None:
         said = last_line(done.stderr, done.stdout) or f"exit status {done.returncode}"
         raise LabError(f"{job.test} printed no result on {link.dut.shell.name}: {said[:200]}", "read its output")
-    parts = parts_of(link, job.key, report.verdict, f"{job.test}: {report.sentence}")
-    return result_record(
-        replace(
-            parts,
-            build=build,
-            settings=settings,
-            notes=[*parts.notes, *unread],
-            started=started,
-            seconds=time.monotonic() - clock,
-            kselftest=_record(job, report),
-        )
-    )
-
-
-def _record(job: Kselftest, report: KtapReport) -> KselftestRecord:
     results = tuple(KselftestResultRecord.of(one, outcome=str(one.outcome)) for one in report.results)
-    return KselftestRecord(test=job.test, planned=report.planned, results=results)
+    return link_result(
+        link,
+        job.key,
+        MeasurementJudgement(report.verdict, f"{job.test}: {report.sentence}"),
+        build=build,
+        settings=settings,
+        notes=[*tuning_notes(link.tunings), *unread],
+        started=started.isoformat(),
+        seconds=time.monotonic() - clock,
+        kselftest=KselftestRecord(test=job.test, planned=report.planned, results=results),
+    )
 
 
 def _run(link: Link, job: Kselftest, undo: UndoStack, watch: Callable[[], None] | None) -> Completed:

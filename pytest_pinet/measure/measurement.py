@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import TypeVar
 
 from pytest_pinet.errors import DroppedLink, InvalidMeasurement, LabError, UnsupportedError, first_line
-from pytest_pinet.evidence.build import read_build, read_serial
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.bottleneck import full_all_the_time, kernel_notes, limited_by
-from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, noticed, undisturbed
+from pytest_pinet.judge.busy import MOST_REPEATS, disturbed, excuses, other_work_notes, undisturbed
 from pytest_pinet.judge.circumstances import Circumstances, Excuse
 from pytest_pinet.judge.gate import GatePlan
 from pytest_pinet.judge.limits import drops_limit
@@ -29,55 +25,29 @@ from pytest_pinet.judge.preconditions import (
 )
 from pytest_pinet.lab.link.end import End
 from pytest_pinet.lab.link.link import Link, can_bounce
-from pytest_pinet.lab.node.shutdown import boot_id
-from pytest_pinet.measure.end_settings import once_per_boot, settings_of
-from pytest_pinet.measure.link_parts import parts_of
+from pytest_pinet.measure.link_result import by_end, isolation_notes, link_result, once_per_boot, read_ends
 from pytest_pinet.measure.traffic_runner import SKEW_MAX_S, MeasureContext, Runs
 from pytest_pinet.measure.udp_ladder import Ladder
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
 from pytest_pinet.model.judgement import MeasurementJudgement
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.record.measurement import HttpRecord, WindowRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import HttpRecord, WindowRecord
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
 from pytest_pinet.model.verdict import GOOD, Verdict
-from pytest_pinet.report.result_record import (
-    ResultParts,
-    http_record,
-    most_apart,
-    result_record,
-    window_record,
-)
-from pytest_pinet.report.sentences import apart_notes, http_text, ladder_text, tuning_notes
+from pytest_pinet.report.result_record import evidence_records, http_record, most_apart, window_record
+from pytest_pinet.report.sentences import traffic_notes, tuning_notes, versions_text
 from pytest_pinet.traffic.scaled import wrap_scaled
 from pytest_pinet.traffic.tool import TrafficJob, TrafficTool
 
-T = TypeVar("T")
 # Time of one measurement for set-up, link-ups and waiting for quiet ends, beside its traffic.
 BESIDE_TRAFFIC_S = 180.0
 LOOPBACK = "127.0.0.1"
 # The shortest run of iperf3 over the loopback of an end. It is long enough: a peer's capacity is far above the limit,
 # or the peer is the bottleneck.
 LOOPBACK_S = 1.0
-
-
-def _serials_of(link: Link) -> dict[str, str]:
-    """Return the serial numbers of the boards that report one, by end."""
-    serials = {str(end.endpoint): once_per_boot(end, "serial", partial(read_serial, end.shell)) for end in link.ends}
-    return {end: serial for end, serial in serials.items() if serial is not None}
-
-
-def _build_of(dut: End) -> dict[str, str | None]:
-    # Only a boot or a module load changes the build.
-    return once_per_boot(dut, f"build {dut.device}", partial(read_build, dut.shell, dut.device))
-
-
-def _boot_of(dut: End) -> str | None:
-    """Return a short name of the end's boot; None if the end does not tell."""
-    found = once_per_boot(dut, "boot", partial(boot_id, dut.shell))
-    return None if found is None else hashlib.sha256(found.encode()).hexdigest()[:8]
 
 
 def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> ResultRecord:
@@ -88,12 +58,9 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
     link = context.link
     started = datetime.now(UTC)
     clock = time.monotonic()
-    dut = link.dut
-    build = _build_of(dut)
-    # All of it is read before the traffic: an end that does not answer afterwards must not lose a finished verdict.
-    boot, serials = _boot_of(dut), _serials_of(link)
     unread: list[str] = []
-    settings = settings_of(link, unread.append)
+    # Read before the traffic: an end that does not answer afterwards must not lose a finished verdict.
+    ends = read_ends(link, unread.append)
     facts = link.facts
     plan = replace(plan, link_ups=plan.link_ups and can_bounce(link))
     keys = [MetricKey(link.combination.identity, traffic, way) for way in traffic.direction.parts]
@@ -117,45 +84,53 @@ def measure(context: MeasureContext, traffic: Traffic, plan: GatePlan) -> Result
         if plan.strict:
             found = strictly(found)
     connections = course.connections
+    last = runs.connections[-1].measurements
+    windows = _windows(connections)
+    skew_s, skew_within_s = most_apart(windows)
     later = _with_duplexes(facts, runs.cables.duplexes)
-    parts = replace(
-        _parts(link, traffic, runs, found),
-        build=build,
-        boot=boot,
+    record = link_result(
+        link,
+        traffic,
+        found,
+        **ends,
         link_up=link_up,
-        serials=serials,
-        settings=settings,
         profile=plan.profile.name,
-        started=started,
+        versions=by_end(link, [m.versions for m in last], traffic),
+        cpu_percent=by_end(link, [m.cpu_percent for m in last], traffic),
+        started=started.isoformat(),
         seconds=time.monotonic() - clock,
-        evidence=[one.evidence for one in runs.connections],
+        traffic_seconds=runs.traffic_s,
+        cables=runs.cables.records(),
+        evidence=evidence_records(one.evidence for one in runs.connections),
         limited_by=limited_by(later, course.sent, connections, found.directions, runs.conditions.before, capacities),
-        windows=_windows(connections),
+        windows=windows or None,
+        start_skew_s=skew_s,
+        start_skew_within_s=skew_within_s,
         ladder=None if course.ladder is None else course.ladder.record(),
         http=_http(connections, traffic),
     )
-    others = excuses(runs.connections, left_out=True)
-    if not others and found.verdict not in (Verdict.PASS, Verdict.IMPROVED):
-        others = [Excuse(text) for text in noticed(runs.connections)]
-    # The reason of the verdict names them already.
-    named = any(one.text in found.reason for one in busy)
-    acts = dict.fromkeys(one.act for one in others if one.act)
-    notes = [
-        *kernel_notes(runs.connections),
-        *parts.notes,
-        *unread,
-        *dict.fromkeys(one.act for one in broke),
-        *runs.conditions.notes,
-        *(() if named else [one.text for one in others]),
-        *(acts if found.verdict in (Verdict.INVALID, Verdict.INCONCLUSIVE) else ()),
-        *doubts,
-        *unseen(traffic, connections),
-    ]
-    notes += [*management_notes(runs.connections), *runs.management.uncounted]
-    notes += [*tuning_notes(link.tunings), *_ungated(facts, traffic, plan), *_notes_of_traffic(parts)]
-    record = result_record(replace(parts, notes=notes))
-    context.raw["versions.txt"] = _versions(parts)
-    return record
+    context.raw["versions.txt"] = versions_text(record)
+    return record.replace(
+        notes=[
+            *kernel_notes(runs.connections),
+            *dict.fromkeys(
+                [note for one in runs.connections for m in one.measurements for note in m.notes]
+                + [event.text for one in runs.connections for event in one.link_events]
+            ),
+            *isolation_notes(link),
+            *unread,
+            *dict.fromkeys(one.act for one in broke),
+            *runs.conditions.notes,
+            *other_work_notes(runs.connections, busy, found),
+            *doubts,
+            *unseen(traffic, connections),
+            *management_notes(runs.connections),
+            *runs.management.uncounted,
+            *tuning_notes(link.tunings),
+            *_ungated(facts, traffic, plan),
+            *traffic_notes(record, SKEW_MAX_S),
+        ]
+    )
 
 
 class _Course:
@@ -261,27 +236,31 @@ def of_dropped_link(link: Link, traffic: Traffic, profile: str, started: datetim
 
     The caller fills in the same parts as for ``measure``.
     """
-    parts = replace(
-        parts_of(link, traffic, Verdict.FAIL, ""),
-        id=link.id,
-        traffic="",
-        message=str(error),
-        profile=profile,
-        started=started,
-        seconds=(datetime.now(UTC) - started).total_seconds(),
-    )
-    if isinstance(traffic, HttpTraffic):
-        none = HttpRecord(
-            size_bytes=traffic.size, connections=traffic.streams, requests_per_s=0.0, failed={}, rounds=()
-        )
-        parts = replace(parts, http=none)
     unread: list[str] = []
+    ends: dict[str, object] = {}
     # Without its link, an end perhaps does not answer.
     with suppress(LabError):
-        build = _build_of(link.dut)
-        serials, settings = _serials_of(link), settings_of(link, unread.append)
-        parts = replace(parts, build=build, boot=_boot_of(link.dut), serials=serials, settings=settings)
-    return result_record(replace(parts, notes=[*parts.notes, *unread]))
+        ends = read_ends(link, unread.append)
+    http = None
+    if isinstance(traffic, HttpTraffic):
+        http = HttpRecord(
+            size_bytes=traffic.size, connections=traffic.streams, requests_per_s=0.0, failed={}, rounds=()
+        )
+    record = link_result(
+        link,
+        traffic,
+        MeasurementJudgement(Verdict.FAIL, str(error)),
+        **ends,
+        id=link.id,
+        message=str(error),
+        profile=profile,
+        started=started.isoformat(),
+        seconds=(datetime.now(UTC) - started).total_seconds(),
+        http=http,
+        notes=[*tuning_notes(link.tunings), *unread],
+    )
+    # No value of this traffic was measured.
+    return record.replace(combination=record.combination.replace(traffic=""))
 
 
 def _at_least(traffic: Traffic, seconds: int) -> Traffic:
@@ -289,12 +268,6 @@ def _at_least(traffic: Traffic, seconds: int) -> Traffic:
     if isinstance(traffic, HttpTraffic | LadderTraffic) or traffic.warmup_s is not None or seconds <= traffic.seconds:
         return traffic
     return replace(traffic, duration_s=traffic.duration_s + seconds - traffic.seconds)
-
-
-def _versions(parts: ResultParts) -> str:
-    """Return the versions of the tool at each end, and of kernel, driver and firmware of the device under test."""
-    versions = [*parts.versions.items(), *((f"dut {name}", value) for name, value in parts.build.items())]
-    return "".join(f"{name}: {value}\n" for name, value in versions if value)
 
 
 def _ungated(link: LinkFacts, traffic: Traffic, plan: GatePlan) -> list[str]:
@@ -312,53 +285,6 @@ def _windows(connections: Sequence[Connection]) -> list[WindowRecord]:
 def _http(connections: Sequence[Connection], traffic: Traffic) -> HttpRecord | None:
     reports = [m.http for one in connections if not one.excluded for m in one.measurements if m.http is not None]
     return http_record(traffic.size, traffic.streams, reports) if reports and isinstance(traffic, HttpTraffic) else None
-
-
-def _notes_of_traffic(parts: ResultParts) -> list[str]:
-    apart = apart_notes(*most_apart(parts.windows), SKEW_MAX_S) if parts.windows else []
-    ladder = [ladder_text(parts.ladder)] if parts.ladder is not None else []
-    return [*apart, *ladder, *([http_text(parts.http)] if parts.http is not None else [])]
-
-
-def _parts(link: Link, traffic: Traffic, runs: Runs, found: MeasurementJudgement) -> ResultParts:
-    connections = runs.connections
-    last = connections[-1].measurements
-    notes = [note for one in connections for m in one.measurements for note in m.notes]
-    notes += [event.text for one in connections for event in one.link_events]
-    return replace(
-        parts_of(link, traffic, found.verdict, found.reason),
-        versions=_by_end(link, [m.versions for m in last], traffic),
-        cpu_percent=_by_end(link, [m.cpu_percent for m in last], traffic),
-        notes=[*dict.fromkeys(notes), *_isolation(link)],
-        traffic_seconds=runs.traffic_s,
-        directions=found.directions,
-        flows=found.flows,
-        evenness=found.evenness,
-        cables=runs.cables.records(),
-    )
-
-
-def _isolation(link: Link) -> list[str]:
-    """Return a sentence for readers for each switch whose ports were used as they are wired."""
-    fixed = {name: switch.about.note for name, switch in link.switches.items() if not switch.rewires}
-    notes = [f"switch {name} was used as it is wired, because {note}" for name, note in fixed.items() if note]
-    whys = [f"switch {name} cannot be configured" for name in fixed]
-    whys += [f"port {end.port} also carries the connection to its node" for end in link.ends if end.carries_management]
-    if whys and len(link.combination.topology.segments) > 1:
-        notes.append(f"the pairs are not isolated from each other, because {whys[0]}")
-    return notes
-
-
-def _by_end(link: Link, values: Sequence[Mapping[str, T]], traffic: Traffic) -> dict[str, T]:
-    """Return the tools' values for ``dut`` and ``peer``. For several runs, the keys are the names of the ends."""
-    if len(values) == 1:
-        return dict(values[0])
-    found: dict[str, T] = {}
-    for run, by_role in zip(link.combination.topology.runs(traffic.direction), values, strict=True):
-        for role, index in (("dut", run.a), ("peer", run.b)):
-            if role in by_role:
-                found[str(link.ends[index].endpoint)] = by_role[role]
-    return found
 
 
 def ceilings(

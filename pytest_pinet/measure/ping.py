@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from pytest_pinet.evidence.build import read_build
@@ -12,15 +11,14 @@ from pytest_pinet.execution.trace import doing
 from pytest_pinet.judge.pings import PingJudgement, judge_pings
 from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.end_settings import settings_of
-from pytest_pinet.measure.link_parts import parts_of
+from pytest_pinet.measure.link_result import link_result, settings_of
+from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.ping import Ping, PingReport
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Direction, Traffic
-from pytest_pinet.report.result_record import ping_record, result_record
-from pytest_pinet.report.sentences import ping_text
+from pytest_pinet.model.traffic import Direction, Ping, PingReport, Traffic
+from pytest_pinet.report.result_record import ping_record
+from pytest_pinet.report.sentences import ping_text, tuning_notes
 from pytest_pinet.traffic import ping as tool
 
 
@@ -53,17 +51,16 @@ def measure(
         raw[f"{len(rounds)}-ping.txt"] = text
         found = judge_pings(rounds, limits, key, profile, strict)
     record = ping_record(ping, rounds)
-    parts = parts_of(link, ping.key, found.verdict, "; ".join([*found.reasons, ping_text(record)]))
-    return result_record(
-        replace(
-            parts,
-            build=build,
-            settings=settings,
-            notes=[*parts.notes, *unread],
-            profile=profile.name,
-            started=started,
-            seconds=time.monotonic() - clock,
-            traffic_seconds=len(rounds) * ping.seconds,
-            ping=record,
-        )
+    return link_result(
+        link,
+        ping.key,
+        MeasurementJudgement(found.verdict, "; ".join([*found.reasons, ping_text(record)])),
+        build=build,
+        settings=settings,
+        notes=[*tuning_notes(link.tunings), *unread],
+        profile=profile.name,
+        started=started.isoformat(),
+        seconds=time.monotonic() - clock,
+        traffic_seconds=len(rounds) * ping.seconds,
+        ping=record,
     )

@@ -18,13 +18,11 @@ from pytest_pinet.judge.oracle import counted_share
 from pytest_pinet.judge.preconditions import management_trouble
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link, await_links, bounce
-from pytest_pinet.measure.boot_traffic import boot_traffic
-from pytest_pinet.measure.counter_check import CounterCheck
-from pytest_pinet.measure.link_drops import LinkDrops
-from pytest_pinet.measure.management_counter import ManagementCounter
-from pytest_pinet.measure.preconditions import Preconditions
-from pytest_pinet.model.conditions import Trouble
+from pytest_pinet.measure.counters import CounterCheck, ManagementCounter
+from pytest_pinet.measure.link_result import boot_traffic
+from pytest_pinet.measure.preconditions import LinkDrops, Preconditions
 from pytest_pinet.model.connection import Connection, Fresh, MeasuredFlow
+from pytest_pinet.model.evidence import Trouble
 from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.model.limits import Limit
 from pytest_pinet.model.measurement import Event, EventKind, Measurement

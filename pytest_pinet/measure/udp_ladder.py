@@ -10,7 +10,7 @@ from pytest_pinet.judge.profile import Profile, confirm
 from pytest_pinet.measure.traffic_runner import Runs
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.traffic import LadderRecord, StepRecord
+from pytest_pinet.model.record.measurement import LadderRecord, StepRecord
 from pytest_pinet.model.traffic import LadderTraffic, Traffic
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.sentences import ladder_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_pinet.model.connection import Connection, Fresh
 from pytest_pinet.model.limits import Threshold
@@ -110,7 +110,7 @@ class MeasurementJudgement:
 
     verdict: Verdict
     reason: str
-    directions: Mapping[Direction, DirectionJudgement]
+    directions: Mapping[Direction, DirectionJudgement] = field(default_factory=dict)
     flows: tuple[FlowJudgement, ...] = ()
     evenness: EvennessJudgement | None = None
     wanted: Fresh | None = None

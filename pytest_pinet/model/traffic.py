@@ -1,11 +1,15 @@
-"""The traffic of one run, independent of the tool."""
+"""What is sent over a link in one run, independent of the tool: traffic, pings, or a selftest of the kernel."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from pytest_pinet.errors import ConfigError
+from pytest_pinet.execution.names import quoted
 from pytest_pinet.model.quantities import Bitrate
 
 # The longest warm-up. TCP fills a link of 1 Gbit/s in a few hundred milliseconds.
@@ -113,6 +117,11 @@ class Traffic:
         return "-".join(parts)
 
 
+def standard_traffic(way: Direction, connection_s: int, streams: int = 1) -> Traffic:
+    """Return the default traffic of the gate, for commands: ``connection_s`` per connection."""
+    return Traffic(way, streams=streams, duration_s=connection_s - WARMUP_CAP_S, warmup_s=None)
+
+
 # Bytes of a response before a small file: the status line and about six header fields.
 RESPONSE_HEAD = 250
 
@@ -162,3 +171,78 @@ class LadderTraffic(Traffic):
     @property
     def key(self) -> str:
         return f"{super().key}-ladder"
+
+
+@dataclass(frozen=True)
+class Ping:
+    """The parameters of a ping: ``count`` echo requests with ``size`` bytes of payload, one every ``interval_s``."""
+
+    count: int = 10
+    interval_s: float = 0.2
+    size: int = 56
+
+    @property
+    def key(self) -> str:
+        """The part of an id that describes the ping; stable across runs."""
+        return f"ping-c{self.count}-i{self.interval_s:g}-s{self.size}"
+
+    @property
+    def seconds(self) -> float:
+        """How long sending takes."""
+        return self.count * self.interval_s
+
+
+@dataclass(frozen=True)
+class PingReport:
+    """The result of a ping. Round trips (s) are None without a reply; ``mdev_s`` also if the tool does not print it."""
+
+    sent: int
+    received: int
+    min_s: float | None = None
+    mean_s: float | None = None
+    max_s: float | None = None
+    mdev_s: float | None = None
+
+    @property
+    def loss(self) -> float:
+        """The share (0 to 1) of requests without a reply."""
+        return 1 - self.received / self.sent if self.sent else 0.0
+
+
+_TEST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*:[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+# runner.sh of the selftests; a file `settings` of a collection can set another one.
+USUAL_TIMEOUT_S = 45.0
+
+
+@dataclass(frozen=True)
+class Kselftest:
+    """A selftest as ``run_kselftest.sh -t`` names it, ``drivers/net:ping.py``.
+
+    ``source`` is a kernel tree, or installed selftests (a folder, or an archive of one). ``environment`` are further
+    lines of ``net.config``.
+    """
+
+    test: str
+    source: str
+    timeout_s: float = USUAL_TIMEOUT_S
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _TEST.fullmatch(self.test) or ".." in self.test:
+            raise ConfigError(f"expected a selftest such as 'drivers/net:ping.py', got {quoted(self.test)}")
+        for name, value in self.environment.items():
+            # The selftests take quotes literally, and cut each line at '#'.
+            if not _NAME.fullmatch(name) or not re.fullmatch(r"[^#'\"\s][^#'\"\n]*", value):
+                line = f"{name}={value}"
+                raise ConfigError(f"expected a line of net.config such as DISRUPTIVE=no, got {quoted(line)}")
+
+    @property
+    def collection(self) -> str:
+        """The folder below tools/testing/selftests."""
+        return self.test.partition(":")[0]
+
+    @property
+    def key(self) -> str:
+        """The part of an id, without characters that separate its parts."""
+        return "kselftest-" + re.sub(r"[/:]", "-", self.test)

@@ -1,10 +1,14 @@
-"""The verdicts, and what a gate of two builds says of them."""
+"""The verdicts, the tables of their words and exit codes, and what a gate returns with one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.traffic import Direction
 
 
 class Verdict(StrEnum):
@@ -87,3 +91,108 @@ def change_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     """
     found = gated(worst(list(verdicts)))
     return Verdict.PASS if found in GOOD else found
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a gate call.
+
+    ``verdict`` is pass, marginal, improved or skipped (no limit applied): every other verdict ends the test. ``reason``
+    says why in one sentence. ``goodput`` is the payload at the receiver in bit/s by one-way direction (tx, rx), seen
+    from the device under test; of several flows it is the sum. ``result["tx"]`` is the same as
+    ``result.goodput[Direction.TX]`` and raises KeyError for a direction that was not measured. ``metric_id`` is the
+    ``id`` of this result in results.json and equal in every run.
+    """
+
+    metric_id: str
+    verdict: Verdict
+    reason: str
+    goodput: Mapping[Direction, Bitrate]
+
+    def __getitem__(self, direction: Direction | str) -> Bitrate:
+        try:
+            return self.goodput[Direction(direction)]
+        except (KeyError, ValueError):
+            known = ", ".join(str(way) for way in self.goodput) or "none"
+            raise KeyError(f"{self.metric_id} has no goodput in direction {str(direction)!r}; it has {known}") from None
+
+
+@dataclass(frozen=True)
+class TrafficResult(Result):
+    """The result of ``gate.tcp`` and ``gate.udp``.
+
+    ``flows`` is the goodput of each of several flows by name (``pi3b-1:onboard>pi4b-1:onboard``). ``fairness`` is
+    Jain's index (0 to 1) over the ratios of each flow's goodput to its fair rate. With a single flow, ``flows`` is
+    empty and ``fairness`` is None.
+    """
+
+    flows: Mapping[str, Bitrate]
+    fairness: float | None
+
+
+@dataclass(frozen=True)
+class HttpResult(Result):
+    """The result of ``gate.http``: ``goodput`` is the payload of good responses, ``requests_per_s`` their rate."""
+
+    requests_per_s: float
+
+
+@dataclass(frozen=True)
+class LadderResult(Result):
+    """The result of ``gate.udp_ladder``: ``knee`` is the highest held rate (per stream), ``goodput`` that at it."""
+
+    knee: Bitrate
+
+
+@dataclass(frozen=True)
+class PingResult(Result):
+    """The result of ``gate.ping``: round trips in seconds and the share (0 to 1) of lost packets. It has no goodput.
+
+    ``mdev_s`` is the mean deviation, None if the tool does not print it.
+    """
+
+    loss: float
+    min_s: float
+    mean_s: float
+    max_s: float
+    mdev_s: float | None
+
+
+@dataclass(frozen=True)
+class KselftestResult(Result):
+    """The result of ``gate.kselftest``: the names of the parts that passed and that were skipped. It has no goodput."""
+
+    passed: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ComparisonResult(Result):
+    """The result of ``gate.compare``: ``goodput`` is that of state B, ``goodput_of_a`` that of state A, by direction.
+
+    ``verdict`` is ``pass``, or ``improved`` if B is faster. ``change`` is B over A minus one, without drift (-0.02: B
+    is 2 % slower); None if it is not known. ``pairs`` is the number of compared pairs of connections. ``error_rate`` (0
+    to 1) is the accepted probability of a wrong verdict.
+    """
+
+    goodput_of_a: Mapping[Direction, Bitrate]
+    change: Mapping[Direction, float | None]
+    pairs: int
+    error_rate: float
+
+
+@dataclass(frozen=True)
+class ExactResult(Result):
+    """One window of ``exact_gate()``: ``goodput`` is that of build B in virtual time, ``goodput_of_a`` that of build A.
+
+    ``instructions`` and ``instructions_of_a`` are all instructions for each packet (of traffic ``request``: for each
+    answer), None if they were not counted. ``functions`` are the functions that changed (``gem_rx [macb]``) with their
+    instructions in A and B, the most telling first. ``packets_per_second`` (of requests: answers) is in virtual time.
+    """
+
+    goodput_of_a: Mapping[Direction, Bitrate]
+    instructions: float | None
+    instructions_of_a: float | None
+    packets_per_second: float
+    packets_per_second_of_a: float
+    functions: Mapping[str, tuple[float, float]]

@@ -19,8 +19,7 @@ from pytest_pinet.catalogue.published import (
     PAIRS,
     PublishedFigure,
 )
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.sentences import scale_text
 from pytest_pinet.report.table import text_table

@@ -17,7 +17,7 @@ from pytest_pinet.model.record.change import (
     ChangeRecord,
     RanRecord,
 )
-from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GATE, SEVERITY, SKIP, STOP, Verdict, change_verdict, gated
 from pytest_pinet.report.exact_text import by_nic, exact_label, function_rows, once

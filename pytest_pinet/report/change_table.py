@@ -12,8 +12,7 @@ from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.build import BuildSource
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord, SkippedRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.exact_text import (
     MARK,

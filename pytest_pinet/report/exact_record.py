@@ -9,7 +9,7 @@ from datetime import datetime
 from pytest_pinet.judge.difference import VERDICTS, limit_below
 from pytest_pinet.judge.exact import ExactChange, WindowChange
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, ExactIdentity, Function
-from pytest_pinet.model.judgement import DirectionJudgement
+from pytest_pinet.model.judgement import DirectionJudgement, MeasurementJudgement
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import (
@@ -21,7 +21,7 @@ from pytest_pinet.model.record.change import (
     TurnRecord,
 )
 from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
-from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.result_record import result_record
 
 EXACT_MEANING = (
     "instructions of a virtual machine, whose clock counts them; they say nothing about caches, buses, DMA, PHY and "
@@ -90,29 +90,25 @@ def _record(
         one, verdict=direction.verdict, a_bps=a_bps, b_bps=b_bps, interval=interval, between_turns=0.0
     )
     return result_record(
-        ResultParts(
-            id=f"{combination.id}/{one.b.name}",
-            verdict=direction.verdict,
-            message=f"{combination.id} {one.b.name}: {one.why}",
-            combination=combination,
-            traffic=traffic,
-            build={"uname": b.kernel, "version": b.banner, "driver": b.driver, "qemu": b.qemu, "cmdline": b.cmdline},
-            started=started,
-            seconds=sum(turn.seconds for turn in turns),
-            traffic_seconds=(one.a.virtual_ns + one.b.virtual_ns) / 1e9,
-            directions={way: direction},
-            change=ChangeRecord(
-                a=names[0],
-                b=names[1],
-                tolerance=one.tolerance,
-                connections_per_turn=1,
-                directions={str(way): changed},
-                turns=tuple(turns),
-                connections=(),
-                suspects=(),
-            ),
-            exact=exact,
-        )
+        combination,
+        traffic,
+        MeasurementJudgement(direction.verdict, f"{one.b.name}: {one.why}", {way: direction}),
+        id=f"{combination.id}/{one.b.name}",
+        build={"uname": b.kernel, "version": b.banner, "driver": b.driver, "qemu": b.qemu, "cmdline": b.cmdline},
+        started=started.isoformat(),
+        seconds=sum(turn.seconds for turn in turns),
+        traffic_seconds=(one.a.virtual_ns + one.b.virtual_ns) / 1e9,
+        change=ChangeRecord(
+            a=names[0],
+            b=names[1],
+            tolerance=one.tolerance,
+            connections_per_turn=1,
+            directions={str(way): changed},
+            turns=tuple(turns),
+            connections=(),
+            suspects=(),
+        ),
+        exact=exact,
     )
 
 

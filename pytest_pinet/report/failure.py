@@ -11,10 +11,10 @@ from pathlib import PurePosixPath
 from statistics import median
 
 from pytest_pinet.model.connection import Fresh
-from pytest_pinet.model.diagnosis import Cause
+from pytest_pinet.model.evidence import Cause
 from pytest_pinet.model.judgement import EvennessJudgement
 from pytest_pinet.model.record.change import ExactChangeRecord
-from pytest_pinet.model.record.direction import ConnectionRecord, DirectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.exact_text import (

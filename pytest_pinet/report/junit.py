@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import worst
 from pytest_pinet.report.exact_text import MOST_FUNCTIONS, function_rows

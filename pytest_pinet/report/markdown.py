@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from pytest_pinet.history.gates import gate_of, gated_figure
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.change_table import (
     build_parts,

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.record.change import EXACT, ChangedDirectionRecord, ChangeHeadRecord
-from pytest_pinet.model.record.direction import DirectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import SCHEMA_VERSION, MergedRunRecord, RunRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
+from pytest_pinet.model.record.result import SCHEMA_VERSION, MergedRunRecord, ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict, worst
 from pytest_pinet.report.change_head import change_head, with_note
 from pytest_pinet.version import __version__

@@ -17,8 +17,7 @@ from pytest_pinet.catalogue import load
 from pytest_pinet.catalogue.maintainers import Owner
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.record.change import BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.change_table import kernel_words
 from pytest_pinet.report.text_wrap import count, rate

@@ -7,39 +7,31 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, astuple
 from statistics import fmean
 
 from pytest_pinet.judge.connections import total
 from pytest_pinet.judge.level import level_bps
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.connection import Connection
-from pytest_pinet.model.diagnosis import Diagnosis
 from pytest_pinet.model.evidence import EndEvidence, ProcessorLoad
-from pytest_pinet.model.judgement import DirectionJudgement, EvennessJudgement, FlowJudgement
+from pytest_pinet.model.judgement import DirectionJudgement, FlowJudgement, MeasurementJudgement
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, Path, Window
-from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.change import ChangeRecord, ComparisonRecord, ExactChangeRecord, RanRecord
-from pytest_pinet.model.record.direction import (
+from pytest_pinet.model.measurement import EventKind, Flow, HttpReport, Window
+from pytest_pinet.model.record.measurement import (
     ConnectionRecord,
     DirectionRecord,
+    EvidenceRecord,
     FlowRecord,
-)
-from pytest_pinet.model.record.evidence import EvidenceRecord
-from pytest_pinet.model.record.result import CableRecord, CombinationRecord, EndRecord, ResultRecord
-from pytest_pinet.model.record.traffic import (
     HttpRecord,
     HttpRoundRecord,
-    KselftestRecord,
-    LadderRecord,
     PingRecord,
     PingRoundRecord,
     SocketsRecord,
     WindowRecord,
 )
-from pytest_pinet.model.traffic import Direction, Traffic
+from pytest_pinet.model.record.result import CombinationRecord, EndRecord, ResultRecord
+from pytest_pinet.model.traffic import Direction, Ping, PingReport, Traffic
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.model.verdict import Verdict
 
@@ -48,75 +40,27 @@ INTERRUPTS = 6
 _ATTRIBUTE = "pinet_results"
 
 
-@dataclass(frozen=True)
-class ResultParts:
-    """All parts of one result except the test and the command that repeats it, which only a session knows.
+def result_record(
+    combination: Combination | CombinationRecord, traffic: str, judged: MeasurementJudgement, /, **values: object
+) -> ResultRecord:
+    """Return a result: the combination, the key of the traffic, the judgement, and ``values`` by the names of its keys.
 
-    ``traffic`` is the key of the traffic. The parts from ``serials`` on exist only for some kinds of results; None if
-    this result has no such part. ``evidence`` has the counters of all ends for each connection. ``combination`` is
-    a record if the combination belongs to no lab.
+    ``traffic`` is empty if nothing was measured. ``combination`` is a record if it belongs to no lab. Without
+    ``started``, the test did not begin. Raises TypeError for the name of no key, ValueError for a value of a wrong
+    type.
     """
-
-    id: str
-    verdict: Verdict
-    message: str
-    combination: Combination | CombinationRecord
-    traffic: str = ""
-    build: Mapping[str, str | None] = field(default_factory=dict)
-    profile: str = ""
-    path: Path | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    cpu_percent: Mapping[str, float] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    started: datetime = field(default_factory=lambda: datetime.now(UTC))
-    seconds: float = 0.0
-    traffic_seconds: float = 0.0
-    directions: Mapping[Direction, DirectionJudgement] = field(default_factory=dict)
-    flows: Sequence[FlowJudgement] = ()
-    evenness: EvennessJudgement | None = None
-    cables: Sequence[CableRecord] = ()
-    files: Sequence[str] = ()
-    serials: Mapping[str, str] | None = None
-    settings: Mapping[str, Mapping[str, str]] | None = None
-    parameters: str | None = None
-    evidence: Sequence[Sequence[EndEvidence]] | None = None
-    limited_by: Diagnosis | None = None
-    tunings: Iterable[Tuned] | None = None
-    windows: Sequence[WindowRecord] = ()
-    ladder: LadderRecord | None = None
-    http: HttpRecord | None = None
-    ping: PingRecord | None = None
-    kselftest: KselftestRecord | None = None
-    comparison: ComparisonRecord | None = None
-    change: ChangeRecord | None = None
-    exact: ExactChangeRecord | None = None
-    ran: Mapping[str, RanRecord] | None = None
-    console_excerpt: str | None = None
-    finding: str | None = None
-    boot: str | None = None
-    link_up: str | None = None
-
-
-def result_record(parts: ResultParts) -> ResultRecord:
-    """Return the record of a result."""
-    skew_s, skew_within_s = most_apart(parts.windows)
-    connections = enumerate(parts.evidence or (), 1)
-    evidence = [evidence_record(number, end) for number, ends in connections for end in ends]
-    combination = parts.combination
     if isinstance(combination, Combination):
-        combination = combination_record(combination, parts.traffic)
+        combination = combination_record(combination, traffic)
+    always = {
+        "id": f"{combination.id}/{traffic}" if traffic else combination.id,
+        "message": f"{combination.id} {judged.reason}",
+    }
     return ResultRecord.of(
-        parts,
+        judged,
         combination=combination,
-        link=None if parts.path is None else str(parts.path),
-        started=parts.started.isoformat(),
-        directions={str(way): direction_record(one) for way, one in parts.directions.items()},
-        flows=[flow_record(one) for one in parts.flows],
-        evidence=None if parts.evidence is None else evidence,
-        tunings=None if parts.tunings is None else tuple(dict.fromkeys(parts.tunings)),
-        windows=parts.windows or None,
-        start_skew_s=skew_s,
-        start_skew_within_s=skew_within_s,
+        directions={str(way): direction_record(one) for way, one in judged.directions.items()},
+        flows=[flow_record(one) for one in judged.flows],
+        **always | values,
     )
 
 
@@ -188,6 +132,11 @@ def sockets_record(flow: Flow) -> SocketsRecord | None:
         return None
     far = flow.far_sockets
     return SocketsRecord.of(flow.sockets, rcvbuf_bytes=None if far is None else far.rcvbuf_bytes)
+
+
+def evidence_records(found: Iterable[Sequence[EndEvidence]]) -> list[EvidenceRecord]:
+    """Return the records of all ends of each connection."""
+    return [evidence_record(number, end) for number, ends in enumerate(found, 1) for end in ends]
 
 
 def evidence_record(connection: int, found: EndEvidence) -> EvidenceRecord:

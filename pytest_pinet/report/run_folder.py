@@ -17,8 +17,7 @@ from pathlib import Path
 
 from pytest_pinet.execution.files import write_file, writing
 from pytest_pinet.history.results_file import HEAD, LINES, UNENDED, unended_in
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 
 OPTION = "--pinet-run-dir"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")

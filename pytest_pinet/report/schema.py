@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic.fields import FieldInfo
 
 from pytest_pinet.model.record.base import RARE, Beside, Record
-from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord
+from pytest_pinet.model.record.result import SCHEMA_VERSION, RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 
 SCHEMA_FILE = Path(__file__).with_name("results.schema.json")

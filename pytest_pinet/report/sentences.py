@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pytest_pinet.model.record.measurement import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import HttpRecord, LadderRecord, PingRecord
 from pytest_pinet.model.tuning import Tuned
 from pytest_pinet.report.text_wrap import rate, rates
 
@@ -65,6 +65,19 @@ def apart_notes(skew_s: float | None, within_s: float | None, most_s: float) -> 
     if skew_s > most_s:
         return [f"{text}, although they were started twice: only the time that they shared counts"]
     return [f"{text}, which can be more than {most_s * 1000:.0f} ms: only the time that they shared counts"]
+
+
+def traffic_notes(result: ResultRecord, most_s: float) -> list[str]:
+    """Return a note on flows that did not begin within ``most_s``, on a ladder, and on requests."""
+    apart = apart_notes(result.start_skew_s, result.start_skew_within_s, most_s) if result.windows else []
+    ladder = [ladder_text(result.ladder)] if result.ladder is not None else []
+    return [*apart, *ladder, *([http_text(result.http)] if result.http is not None else [])]
+
+
+def versions_text(result: ResultRecord) -> str:
+    """Return the versions of the tool at each end, and of kernel, driver and firmware of the device under test."""
+    versions = [*result.versions.items(), *((f"dut {name}", value) for name, value in result.build.items())]
+    return "".join(f"{name}: {value}\n" for name, value in versions if value)
 
 
 def ping_text(record: PingRecord) -> str:

@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.model.quantities import unit_of
-from pytest_pinet.model.record.direction import DirectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import SkippedRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD, SEVERITY, Verdict
 from pytest_pinet.report.sentences import evenness_note, http_text, ineffective, ladder_text, limited_by_text, ping_text
 from pytest_pinet.report.table import text_table

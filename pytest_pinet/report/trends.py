@@ -23,8 +23,7 @@ from pytest_pinet.history.text import ASCII_HEIGHTS, spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId, within
 from pytest_pinet.model.record.change import EXACT
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import SEVERITY
 from pytest_pinet.report.sentences import limited_by_text
 from pytest_pinet.report.text_wrap import WIDTH, plain, shorten

@@ -16,8 +16,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.history import open_history
 from pytest_pinet.matrix.expansion import CombinationCase, Missing
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.listener import AllureResults
 from pytest_pinet.report.allure.run_files import AllureRun

@@ -14,10 +14,8 @@ from pytest_pinet.lab.link.link import addresses
 from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Lab, Node
-from pytest_pinet.model.ping import Ping
-from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic
+from pytest_pinet.model.traffic import Direction, HttpTraffic, Kselftest, LadderTraffic, Ping, Traffic
 from pytest_pinet.report.text_wrap import wrap
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.traffic import http, iperf3_values, wrk

@@ -13,12 +13,11 @@ from pytest_pinet.errors import ConfigError, Inconclusive, InvalidMeasurement, m
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.exact import ExactLimits
 from pytest_pinet.model.exact import INSTRUCTIONS, InstructionLimit, parse_instructions, parse_written_instructions
-from pytest_pinet.model.gate_results import ExactResult
 from pytest_pinet.model.limits import Limit, Metric, Origin, parse_arguments
 from pytest_pinet.model.quantities import Bitrate, Tolerance
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.model.verdict import SEVERITY, Verdict
+from pytest_pinet.model.verdict import SEVERITY, ExactResult, Verdict
 from pytest_pinet.report.exact_record import exact_combination
 from pytest_pinet.report.exact_text import exact_label
 from pytest_pinet.report.failure import MOST_LINES

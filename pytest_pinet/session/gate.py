@@ -14,22 +14,29 @@ from pytest_pinet.execution.names import unknown
 from pytest_pinet.judge.warmup import cap_for
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import State, StateComparison
-from pytest_pinet.model.gate_results import (
+from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
+from pytest_pinet.model.metric_key import MetricKey
+from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
+from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.traffic import (
+    USUAL_TIMEOUT_S,
+    WARMUP_CAP_S,
+    Direction,
+    HttpTraffic,
+    Kselftest,
+    LadderTraffic,
+    Ping,
+    Traffic,
+)
+from pytest_pinet.model.verdict import (
     ComparisonResult,
     HttpResult,
     KselftestResult,
     LadderResult,
     PingResult,
     TrafficResult,
+    Verdict,
 )
-from pytest_pinet.model.kselftest import USUAL_TIMEOUT_S, Kselftest
-from pytest_pinet.model.limits import WORDS, Limit, Metric, Origin, Scope, parse_arguments
-from pytest_pinet.model.metric_key import MetricKey
-from pytest_pinet.model.ping import Ping
-from pytest_pinet.model.quantities import Bitrate, Share, Tolerance
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import WARMUP_CAP_S, Direction, HttpTraffic, LadderTraffic, Traffic
-from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.session import arguments
 from pytest_pinet.session.arguments import Duration, FlowLimits, Limits, PingLimits, Rate, Size
 from pytest_pinet.session.hook_calls import GateCall

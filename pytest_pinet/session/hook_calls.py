@@ -17,13 +17,10 @@ from pytest_pinet.judge.profile import Profile
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.comparison import StateComparison
 from pytest_pinet.model.combination import Combination
-from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.base import Record
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
+from pytest_pinet.model.traffic import Kselftest, Ping, Traffic
 
 Fact = str | int | float | bool
 # What a gate call measures.

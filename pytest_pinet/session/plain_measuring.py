@@ -22,15 +22,12 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.measure import kselftest as measure_kselftest
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure import ping as measure_ping
-from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, compare
-from pytest_pinet.measure.comparison_record import compared_record
-from pytest_pinet.measure.end_settings import settings_of
+from pytest_pinet.measure.comparison import ComparisonPlan, StateComparison, compare, compared_record
+from pytest_pinet.measure.link_result import settings_of
 from pytest_pinet.measure.traffic_runner import MeasureContext, ProgressOfWays
-from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.traffic import Traffic
+from pytest_pinet.model.traffic import Kselftest, Ping, Traffic
 from pytest_pinet.report.progress import Progress
 from pytest_pinet.session.hook_calls import GateCall, GateJob
 from pytest_pinet.session.parametrizer import case_of

@@ -13,10 +13,11 @@ import pytest
 
 from pytest_pinet.errors import BLAMING, BuildError, ConfigError, InvalidMeasurement, PinetError
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import DETAILS, failure_details, failure_text
-from pytest_pinet.report.result_record import ResultParts, result_record, with_tool
+from pytest_pinet.report.result_record import result_record, with_tool
 from pytest_pinet.report.text_wrap import first_paragraph
 from pytest_pinet.session.exact_gate import exact_combination_of
 from pytest_pinet.session.hook_calls import FACTS_KEY
@@ -78,21 +79,29 @@ class ResultBuilder:
         verdict = Verdict.INVALID if isinstance(error, InvalidMeasurement) else Verdict.ERROR
         if isinstance(error, BLAMING):
             verdict = Verdict.FAIL
-        parts = ResultParts(
-            id=combination.id,
-            verdict=verdict,
+        return result_record(
+            combination,
+            "",
+            MeasurementJudgement(verdict, str(error)),
+            started=datetime.now(UTC).isoformat(),
             message=str(error),
-            combination=combination,
             console_excerpt=error.excerpt,
             finding=error.kind if isinstance(error, BuildError) else None,
+            test=item.nodeid,
+            rerun=self._rerun_command(item),
         )
-        return result_record(parts).replace(test=item.nodeid, rerun=self._rerun_command(item))
 
     def unended(self, item: pytest.Item, combination: Combination | CombinationRecord, message: str) -> ResultRecord:
         """Return the record that a test has until it ends."""
-        parts = ResultParts(id=combination.id, verdict=Verdict.ERROR, message=message, combination=combination)
-        rerun = self._rerun_command(item)
-        return result_record(parts).replace(test=item.nodeid, rerun=rerun, started="", died=True)
+        return result_record(
+            combination,
+            "",
+            MeasurementJudgement(Verdict.ERROR, message),
+            message=message,
+            test=item.nodeid,
+            rerun=self._rerun_command(item),
+            died=True,
+        )
 
     def with_evidence(self, item: pytest.Item, record: ResultRecord, error: PinetError) -> ResultRecord:
         """Write the console excerpt and all output before the error to files, and name the files in the record."""

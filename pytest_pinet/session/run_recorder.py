@@ -20,8 +20,7 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.stalls import blind_spots
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.model.record.change import EXACT, ChangeHeadRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import SCHEMA_VERSION, RunRecord, SkippedRecord
+from pytest_pinet.model.record.result import SCHEMA_VERSION, ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.exact_record import EXACT_MEANING

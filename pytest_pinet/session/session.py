@@ -39,9 +39,8 @@ from pytest_pinet.matrix.expansion import CombinationCase
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.limits import Limit, Metric
-from pytest_pinet.model.ping import Ping
 from pytest_pinet.model.record.result import CombinationRecord, ResultRecord
-from pytest_pinet.model.traffic import HttpTraffic, Traffic
+from pytest_pinet.model.traffic import HttpTraffic, Ping, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text

@@ -7,7 +7,7 @@ import shlex
 
 from pytest_pinet.errors import ConfigError, TrafficError
 from pytest_pinet.execution.shell import Completed, Shell, last_line
-from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.traffic.processes import await_traffic, guarded, running, sign_of_life
 from pytest_pinet.traffic.tool import Watch
 

@@ -20,7 +20,7 @@ import pytest
 from pytest_pinet.init import lab_file
 from pytest_pinet.init.answers import Answers
 from pytest_pinet.init.desk import Wishes, plan
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.run_folder import write_json
 from tests.support import build_files as made
 from tests.support.change_records import change_run, compared

@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from pytest_pinet.model.conditions import Throttling
-from pytest_pinet.model.diagnosis import Cause
-from pytest_pinet.model.evidence import Heat, OtherWork, Program
+from pytest_pinet.model.evidence import Cause, Heat, OtherWork, Program, Throttling
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.quantities import Bitrate

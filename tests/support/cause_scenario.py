@@ -10,14 +10,21 @@ from dataclasses import dataclass, field, replace
 
 from pytest_pinet.judge.bottleneck import limited_by
 from pytest_pinet.judge.oracle import physical_limit
-from pytest_pinet.model.conditions import Conditions, PcieLink
 from pytest_pinet.model.connection import Connection
-from pytest_pinet.model.diagnosis import Cause, Diagnosis
-from pytest_pinet.model.evidence import EndEvidence, Heat, OtherWork, ProcessorLoad
+from pytest_pinet.model.evidence import (
+    Cause,
+    Conditions,
+    Diagnosis,
+    EndEvidence,
+    Heat,
+    OtherWork,
+    PcieLink,
+    ProcessorLoad,
+)
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, Traffic
 from tests.support import link_stand_in
 from tests.support.link_stand_in import flow, judged, one_connection

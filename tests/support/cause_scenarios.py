@@ -10,9 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from pytest_pinet.model.conditions import PcieLink, Throttling
-from pytest_pinet.model.diagnosis import Cause
-from pytest_pinet.model.evidence import Heat, OtherWork, Program
+from pytest_pinet.model.evidence import Cause, Heat, OtherWork, PcieLink, Program, Throttling
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.quantities import Bitrate

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_pinet.model.record.change import BuildRecord, ChangedDirectionRecord, ChangeRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.report.change_head import change_head
 from tests.support.report_records import direction, result, run_record
 

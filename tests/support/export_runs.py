@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_pinet.history.points import Point
 from pytest_pinet.history.records import points_of
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from tests.support.change_records import broken, change_run, compared
 from tests.support.exact_records import records, run_of
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, direction, result, run_record

@@ -13,9 +13,8 @@ from pytest_pinet.model.record.change import (
     ChangeRecord,
     TurnRecord,
 )
-from pytest_pinet.model.record.direction import ConnectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from tests.support.report_records import direction, result, run_record
 
 RX, TX = "pi4b:onboard/pair/tcp-P1-rx", "pi4b:onboard/pair/tcp-P1-tx"

@@ -14,8 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from tests.support.report_records import direction, result, run_record
 

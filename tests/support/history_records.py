@@ -13,7 +13,7 @@ from pytest_pinet.history.points import Point, PointList, StoredRun
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.limits import Threshold
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from tests.support.report_records import direction, result, run_record
 
 FIGURE = "pi4b:onboard/pair/tcp-P1-tx"

@@ -18,11 +18,10 @@ from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.limits import Metric, Threshold
-from pytest_pinet.model.link_facts import LinkEnd, LinkFacts
 from pytest_pinet.model.measurement import Flow, Measurement, Sample, Sockets
 from pytest_pinet.model.metric_key import CombinationId, MetricKey
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.topology import TopologyFlow, parse_topology
+from pytest_pinet.model.topology import LinkEnd, LinkFacts, TopologyFlow, parse_topology
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from tests.support import doctor_lab

@@ -30,14 +30,12 @@ from pytest_pinet.init.lab_file import desk_text
 from pytest_pinet.judge.causes_in_flow import shaper
 from pytest_pinet.judge.components import Component, Components
 from pytest_pinet.judge.spread import Proposal
-from pytest_pinet.model.diagnosis import DiagnosisFacts, EndFacts
-from pytest_pinet.model.evidence import ProcessorLoad
+from pytest_pinet.model.evidence import DiagnosisFacts, EndFacts, ProcessorLoad
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate, Share
 from pytest_pinet.model.record.change import BuildFileRecord, BuildRecord, ChangeEntryRecord, ChangeHeadRecord
-from pytest_pinet.model.record.evidence import LimitedByRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.measurement import LimitedByRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.change_table import change_lines, emulated_words
 from pytest_pinet.report.failure import failure_text

@@ -18,9 +18,8 @@ from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure import measurement
 from pytest_pinet.measure.measurement import measure
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
-from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection, MeasuredFlow
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.evidence import EndEvidence, Trouble
 from pytest_pinet.model.limits import Origin, parse_arguments
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.traffic.iperf3 import Iperf3

@@ -9,9 +9,8 @@ from pytest_pinet.model.limits import Metric, Threshold
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.record.change import ComparisonRecord
-from pytest_pinet.model.record.direction import DirectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord, SkippedRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRecord
 from pytest_pinet.model.verdict import worst
 
 ONE_GIGABIT = 941_482_445.0

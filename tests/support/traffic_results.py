@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_pinet.model.diagnosis import Cause, Diagnosis
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.evidence import Cause, Diagnosis, EndEvidence
 from pytest_pinet.model.measurement import HttpReport, Window
-from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.evidence import LimitedByRecord
+from pytest_pinet.model.record.measurement import LadderRecord, LimitedByRecord, StepRecord
 from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.traffic import LadderRecord, StepRecord
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.report.result_record import evidence_record, http_record, ping_record, window_record
 from tests.support.report_records import direction, result

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.lab.access import LabAccess
 from pytest_pinet.matrix.expansion import CombinationCase
+from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.lab import Node
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.traffic import Traffic
 from pytest_pinet.model.verdict import GOOD, Verdict
-from pytest_pinet.report.result_record import ResultParts, result_record
+from pytest_pinet.report.result_record import result_record
 from pytest_pinet.session.dry_run import PlannedLink
 from pytest_pinet.session.fixtures import pinet_session
 from pytest_pinet.session.hook_calls import GateCall, GateJob
@@ -75,7 +77,8 @@ class NamedVerdicts:
         verdict = Verdict(call.item.name.partition("[")[0].removeprefix("test_"))
         combination = call.link.combination
         text = f"the text of this {verdict} result"
-        record = result_record(ResultParts(f"{call.link.id}/{job.key}", verdict, text, combination, job.key))
+        judged = MeasurementJudgement(verdict, text)
+        record = result_record(combination, job.key, judged, started=datetime.now(UTC).isoformat(), message=text)
         return record.replace(directions={"tx": direction(941e6, verdict=verdict)}) if verdict in GOOD else record
 
 

@@ -40,7 +40,7 @@ from pytest_pinet.lab.console.record import plain_line, recognise
 from pytest_pinet.lab.node import management
 from pytest_pinet.lab.switch import cli_family
 from pytest_pinet.model.evidence import EndEvidence
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.report.comparison_table import comparison_table
 from pytest_pinet.report.export.openmetrics import openmetrics

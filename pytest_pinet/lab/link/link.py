@@ -28,8 +28,8 @@ from pytest_pinet.lab.node.node_session import NodeSession
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
 from pytest_pinet.model.combination import Combination
 from pytest_pinet.model.lab import PortRef
-from pytest_pinet.model.link_facts import LinkEnd, LinkFacts
 from pytest_pinet.model.measurement import Path
+from pytest_pinet.model.topology import LinkEnd, LinkFacts
 from pytest_pinet.model.tuning import Tuned
 
 # 198.18.0.0/15 is reserved for benchmarks of network devices (RFC 2544) and is not routed on the Internet.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from pytest_pinet.model.build import BuildSource
-from pytest_pinet.model.diagnosis import Suspect
+from pytest_pinet.model.evidence import Suspect
 from pytest_pinet.model.exact import FunctionChange
 from pytest_pinet.model.record.base import Rare, Record, SparseRecord
-from pytest_pinet.model.record.direction import ConnectionRecord
+from pytest_pinet.model.record.measurement import ConnectionRecord
 from pytest_pinet.model.verdict import Verdict
 
 # The baseline of a gate on exact boards, and the name of such a board in ids.

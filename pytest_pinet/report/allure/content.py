@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_pinet.history.gates import instructions_of, metric_id
-from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import COMPARED, Verdict
 from pytest_pinet.report.allure.identity import PARAMETER, Subject, verdict_of

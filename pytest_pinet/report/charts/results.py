@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_pinet.model.measurement import Sample
-from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.charts.paper import (
     COLOURS,

@@ -13,9 +13,8 @@ from pytest_pinet.history.gates import instructions_of, metric_id
 from pytest_pinet.history.records import reason_of
 from pytest_pinet.model.metric_key import within
 from pytest_pinet.model.record.change import ChangeEntryRecord
-from pytest_pinet.model.record.direction import DirectionRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.exact_text import rate_text, window_of
 from pytest_pinet.report.text_wrap import first_paragraph, rate

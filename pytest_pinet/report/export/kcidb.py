@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.model.build import BuildSource
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.export.cases import Case, cases_of, plain_name, required, settings_of
 

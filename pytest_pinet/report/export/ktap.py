@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import GOOD, Verdict
 from pytest_pinet.report.export.cases import Case, by_group, cases_of, settings_of
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.export.cases import Case, cases_of, result_word, settings_of
 
 UNDECIDED = "unknown"

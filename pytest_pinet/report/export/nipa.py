@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import moment
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import worst
 from pytest_pinet.report.export.cases import Case, by_group, cases_of, required, result_word, settings_of
 

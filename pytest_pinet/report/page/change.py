@@ -12,8 +12,7 @@ from pytest_pinet.history.points import StoredRun
 from pytest_pinet.history.results_file import moment
 from pytest_pinet.history.text import gate_text
 from pytest_pinet.model.record.change import EXACT, BuildRecord, ChangeEntryRecord, ChangeHeadRecord, ChangeRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GOOD
 from pytest_pinet.report.change_table import (
     build_parts,

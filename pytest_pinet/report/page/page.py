@@ -12,7 +12,7 @@ from markupsafe import Markup
 from pytest_pinet.history.builds import release_of
 from pytest_pinet.history.points import EMULATED, RUN, SCALE, VERDICT, Point, StoredRun
 from pytest_pinet.model.record.change import EXACT
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, rules, variables
 from pytest_pinet.report.charts.trend import shift_words, sparkline, trend_words

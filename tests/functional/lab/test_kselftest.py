@@ -10,8 +10,8 @@ import pytest
 
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.measure.kselftest import LOG, measure
-from pytest_pinet.model.kselftest import Kselftest
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.traffic import Kselftest
 from tests.support import link_stand_in
 from tests.support.kselftests import TREE, WITHOUT_PROGRAMS, kselftest_folder
 from tests.support.namespaces import ip

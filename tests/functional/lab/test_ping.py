@@ -10,7 +10,7 @@ import pytest
 
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.ping import measure
-from pytest_pinet.model.ping import Ping
+from pytest_pinet.model.traffic import Ping
 from tests.support import link_stand_in
 from tests.support.namespaces import ip
 from tests.support.shaped_link import shaped_link

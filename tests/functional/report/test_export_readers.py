@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.export.cases import by_group, cases_of
 from pytest_pinet.report.export.ktap import ktap
 from pytest_pinet.report.export.lava import lava

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from click.testing import CliRunner
 
 from pytest_pinet.cli import pinet
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.record.result import ResultRecord
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
+from pytest_pinet.report.result_record import ping_record, result_record
 from tests.support.change_session import ONE_TEST, THREE_TESTS, Bench, bench_with, printed
 
 ACCEPTED = ("new.yaml", "accepted")
@@ -161,8 +163,13 @@ def test_pings_that_only_the_new_build_loses_fail_with_one_message(
         of_b = link.dut.session.deployment.running.name == "new"  # type: ignore[union-attr]
         verdict, text = (Verdict.FAIL, "loss of 10 % is above the limit 1 %") if of_b else (Verdict.PASS, "loss 0 %")
         pings = ping_record(ping, [PingReport(10, 9 if of_b else 10, 0.001, 0.001, 0.001)])
-        parts = ResultParts(f"{link.id}/ping", verdict, f"{link.id} {text}", link.combination, ping=pings)
-        return result_record(parts)
+        return result_record(
+            link.combination,
+            "ping",
+            MeasurementJudgement(verdict, text),
+            started=datetime.now(UTC).isoformat(),
+            ping=pings,
+        )
 
     monkeypatch.setattr("pytest_pinet.measure.ping.measure", lost)
     pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))

@@ -5,19 +5,21 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
-# Imported here: pytester removes what its run imports, and SQLAlchemy cannot be imported twice.
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.model.ping import Ping, PingReport
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+
+# Imported here: pytester removes what its run imports, and SQLAlchemy cannot be imported twice.
+from pytest_pinet.model.judgement import MeasurementJudgement
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.change import change_section
-from pytest_pinet.report.result_record import ResultParts, ping_record, result_record
+from pytest_pinet.report.result_record import ping_record, result_record
 from tests.support.change_session import ONE_TEST, Bench, bench_with
 
 TEST = """
@@ -196,7 +198,8 @@ def test_against_accepted_baselines_the_result_says_what_ran_too(
 ) -> None:
     def came(link: Link, ping: Ping, *_: object) -> ResultRecord:
         pings = ping_record(ping, [PingReport(10, 10, 0.001, 0.001, 0.001)])
-        return result_record(ResultParts(f"{link.id}/ping", Verdict.PASS, "x", link.combination, ping=pings))
+        judged = MeasurementJudgement(Verdict.PASS, "x")
+        return result_record(link.combination, "ping", judged, started=datetime.now(UTC).isoformat(), ping=pings)
 
     monkeypatch.setattr("pytest_pinet.measure.ping.measure", came)
     pytester.makepyfile(test_it=ONE_TEST.replace('gate.tcp(link, direction="tx")', 'gate.ping(link, loss="1%")'))

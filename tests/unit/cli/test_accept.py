@@ -23,7 +23,7 @@ from pytest_pinet.history.trends import trend
 from pytest_pinet.judge.baseline import compare
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.model.quantities import DEFAULT_TOLERANCE, Bitrate, Share, Tolerance
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from tests.support.history_records import BEGINS, FIGURE, day, keep, points_in, with_result
 from tests.support.two_boards import two_boards
 

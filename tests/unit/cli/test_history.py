@@ -12,8 +12,8 @@ from click.testing import Result
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_pinet.model.judgement import EvennessJudgement
-from pytest_pinet.model.record.direction import FlowRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.measurement import FlowRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.markdown import MOST_CHARACTERS, summary_markdown, verdict_in_words
 from tests.support.change_records import change_run, compared

@@ -14,7 +14,7 @@ from pytest_pinet.config import labfile
 from pytest_pinet.config.baselines import load_reviewed
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.limits import Metric, Threshold
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.trends import series_with
 from tests.support.commands import mistake, run
 from tests.support.history_records import BEGINS, FIGURE, day, keep, with_result

@@ -11,7 +11,7 @@ from pytest_pinet.cli import run as run_command
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.results_file import read_run
 from pytest_pinet.model.build import BuildSource
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.run_folder import write_json
 from tests.support.change_records import change_run, compared
 from tests.support.report_records import direction, result, run_record

@@ -83,6 +83,16 @@ def test_the_yaml_of_a_page_parses(page: Path) -> None:
         assert yaml.safe_load(block)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_all_rows_of_a_table_have_equal_numbers_of_cells(page: Path) -> None:
+    """A table whose separator has another number of cells than its head is shown as plain text."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", TEXT[page])
+    tables = re.findall(r"(?m)(?:^ *\|.*\n)+", text)
+    cells = [{len(re.findall(r"(?<!\\)\|", row)) for row in rows.splitlines()} for rows in tables]
+
+    assert [rows for rows, counts in zip(tables, cells, strict=True) if len(counts) > 1] == []
+
+
 def test_pages_for_users_name_no_lab_file_of_a_checkout() -> None:
     """A wheel has the packaged labs, under their names."""
     users = {page: text for page, text in BY_HAND.items() if page.parent != DOCS / "contributing"}

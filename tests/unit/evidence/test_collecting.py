@@ -14,8 +14,7 @@ from pytest_pinet.errors import SshError
 from pytest_pinet.evidence import collecting, other_work
 from pytest_pinet.evidence.collecting import Collector, EndReader, script, sections
 from pytest_pinet.execution.shell import Completed, Process
-from pytest_pinet.model.conditions import Throttling
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.evidence import EndEvidence, Throttling
 from tests.support.local_shell import LocalShell
 
 PI = {

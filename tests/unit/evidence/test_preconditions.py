@@ -12,7 +12,7 @@ import pytest
 from pytest_pinet.evidence.preconditions import read, read_all
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.judge.preconditions import broke_during, broken, notes
-from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling, Trouble
+from pytest_pinet.model.evidence import Conditions, PcieLink, Throttling, Trouble
 from pytest_pinet.model.hardware import Bus
 from tests.support.local_shell import LocalShell
 

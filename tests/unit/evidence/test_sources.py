@@ -14,8 +14,7 @@ from pytest_pinet.evidence.softirqs import SoftIrqs
 from pytest_pinet.evidence.softnet import Softnet
 from pytest_pinet.evidence.sources import EvidenceSource, Texts
 from pytest_pinet.evidence.temperature import Thermals, parse_temperature
-from pytest_pinet.model.conditions import Throttling
-from pytest_pinet.model.evidence import EndEvidence, Heat
+from pytest_pinet.model.evidence import EndEvidence, Heat, Throttling
 
 NONE = EndEvidence("pi4b-1:onboard", "eth0", traffic_s=2.0)
 

@@ -22,7 +22,7 @@ from pytest_pinet.history.points import LONG_LENGTH, USUAL_LENGTH, PointList, Tr
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.trends import all_series
 from tests.support.history_records import FIGURE, day, keep, with_result
 

@@ -11,7 +11,7 @@ from pytest_pinet.history.gates import GatedMetric, GateTurn, StoredGate, gate_o
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.lines import import_lines, lines_of
 from pytest_pinet.history.store import HistoryStore
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.model.verdict import Verdict
 from tests.support.commands import run
 from tests.support.gate_records import IMAGE, RX, TX, gated_run

@@ -15,7 +15,7 @@ from pytest_pinet.history.losses import LossState, MetricLevel, level_of
 from pytest_pinet.history.points import PointList, Trend
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from tests.support.half_year_history import DRIFT, REGRESSIONS, half_year
 from tests.support.history_records import BEGINS, FIGURE, day, points_in, with_result
 

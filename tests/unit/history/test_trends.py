@@ -16,7 +16,7 @@ from pytest_pinet.history.points import Trend
 from pytest_pinet.history.text import BLOCK_HEIGHTS, figure_lines, run_lines, spark
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.trends import series_of
 from tests.support.history_records import FIGURE, day, kept, points_in, with_goodput, with_result
 

@@ -11,14 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_pinet.judge.bottleneck import RULES, diagnose, kernel_notes, limited_by
-from pytest_pinet.model.conditions import Conditions, PcieLink, Throttling
 from pytest_pinet.model.connection import Connection, MeasuredFlow
-from pytest_pinet.model.diagnosis import Cause, Diagnosis, DiagnosisFacts, EndFacts
-from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
+from pytest_pinet.model.evidence import (
+    Cause,
+    Conditions,
+    Diagnosis,
+    DiagnosisFacts,
+    EndEvidence,
+    EndFacts,
+    Heat,
+    PcieLink,
+    ProcessorLoad,
+    Throttling,
+)
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.measurement import Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict
 from tests.support import link_stand_in

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from pytest_pinet.judge import causes_in_flow, causes_in_link
-from pytest_pinet.model.diagnosis import Cause
+from pytest_pinet.model.evidence import Cause
 from tests.support.cause_scenario import Scenario
 from tests.support.cause_scenarios import scenarios
 from tools.causes import PAGE, SEEDS, judged, page

@@ -11,9 +11,9 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.connection import Connection
 from pytest_pinet.model.judgement import ExtraJudgement
 from pytest_pinet.model.limits import EVERYWHERE, Bound, Limit, Metric, Origin, Scope, parse_arguments
-from pytest_pinet.model.link_facts import LinkFacts
 from pytest_pinet.model.metric_key import MetricKey
 from pytest_pinet.model.quantities import Bitrate, CpuCost, Duration, Share
+from pytest_pinet.model.topology import LinkFacts
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.verdict import Verdict, worst
 from tests.support import link_stand_in

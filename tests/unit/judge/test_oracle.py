@@ -15,7 +15,7 @@ from pytest_pinet.judge.oracle import (
     udp_goodput,
     window_bound,
 )
-from pytest_pinet.model.conditions import PcieLink
+from pytest_pinet.model.evidence import PcieLink
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction

@@ -7,8 +7,8 @@ import pytest
 from pytest_pinet.judge.pings import judge_pings
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.model.limits import Limit, Metric, Origin, Scope
-from pytest_pinet.model.ping import PingReport
 from pytest_pinet.model.quantities import Bitrate, Duration, Share
+from pytest_pinet.model.traffic import PingReport
 from pytest_pinet.model.verdict import Verdict
 from tests.support.link_stand_in import key
 

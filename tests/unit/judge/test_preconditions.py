@@ -13,8 +13,8 @@ from pytest_pinet.judge.measurement import figures
 from pytest_pinet.judge.oracle import Oracle
 from pytest_pinet.judge.preconditions import failed_requests, ineffective_settings, unseen
 from pytest_pinet.judge.profile import PROFILES
-from pytest_pinet.model.conditions import Trouble
 from pytest_pinet.model.connection import Connection
+from pytest_pinet.model.evidence import Trouble
 from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.measurement import HttpReport, Measurement, Sockets
 from pytest_pinet.model.quantities import Bitrate

@@ -10,8 +10,7 @@ import pytest
 from pytest_pinet.evidence.processors import Processors
 from pytest_pinet.evidence.sources import Texts
 from pytest_pinet.judge.bottleneck import limited_by
-from pytest_pinet.model.diagnosis import Cause, Diagnosis
-from pytest_pinet.model.evidence import EndEvidence
+from pytest_pinet.model.evidence import Cause, Diagnosis, EndEvidence
 from pytest_pinet.model.measurement import Flow
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.evidence import device_traffic
-from pytest_pinet.measure.counter_check import CounterCheck
+from pytest_pinet.measure.counters import CounterCheck
 from tests.support.link_stand_in import TX, UP, link
 
 

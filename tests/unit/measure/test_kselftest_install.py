@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.measure.kselftest_install import packed
+from pytest_pinet.measure.kselftest import packed
 from tests.support.kselftests import kselftest_folder
 
 # The part of the kernel's Makefile that decides what is installed; it writes down how it was called.

@@ -17,7 +17,7 @@ from pytest_pinet.lab.link import link_checks
 from pytest_pinet.lab.switch.fixed import FixedSwitch
 from pytest_pinet.lab.switch.journal import Journal
 from pytest_pinet.lab.switch.managed_switch import ManagedSwitch
-from pytest_pinet.measure import link_drops
+from pytest_pinet.measure import preconditions
 from pytest_pinet.measure.measurement import of_dropped_link
 from pytest_pinet.measure.traffic_runner import MeasureContext, Runs
 from pytest_pinet.model.connection import Connection
@@ -210,6 +210,6 @@ def test_the_record_of_a_dropped_link_names_the_requests_that_were_measured(tmp_
 def test_several_drops_in_one_connection_are_counted_in_the_message(tmp_path: Path) -> None:
     found = link(tmp_path)
     connections = [lost(drop(0.3), 0, 0), lost(drop(0.4), 0)]
-    drops = link_drops.LinkDrops(found, connections, True, None)
+    drops = preconditions.LinkDrops(found, connections, True, None)
     with pytest.raises(DroppedLink, match="dropped 3 times in 2 of 2 connections, again on a fresh link-up"):
         drops.check()

@@ -13,7 +13,7 @@ import pytest
 from pytest_pinet.judge.preconditions import management_notes, management_trouble
 from pytest_pinet.lab.link.link import Link
 from pytest_pinet.lab.node.management import FoundManagement
-from pytest_pinet.measure.management_counter import ManagementCounter
+from pytest_pinet.measure.counters import ManagementCounter
 from pytest_pinet.model.evidence import EndEvidence, ManagementTraffic
 from pytest_pinet.model.lab import VIRTUAL
 from tests.support import link_stand_in

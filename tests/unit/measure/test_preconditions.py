@@ -12,7 +12,7 @@ from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.execution.shell import Completed, Process
 from pytest_pinet.measure import preconditions
 from pytest_pinet.measure.preconditions import Preconditions, refuse
-from pytest_pinet.model.conditions import PcieLink
+from pytest_pinet.model.evidence import PcieLink
 from pytest_pinet.model.measurement import Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, Traffic

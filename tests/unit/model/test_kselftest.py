@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.kselftest import Kselftest
+from pytest_pinet.model.traffic import Kselftest
 
 
 def test_its_id_has_no_character_that_separates_parts() -> None:

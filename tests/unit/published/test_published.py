@@ -11,9 +11,8 @@ from click.testing import CliRunner
 
 from pytest_pinet.catalogue.published import PublishedFigure, least, published
 from pytest_pinet.cli import pinet
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
-from pytest_pinet.model.record.traffic import HttpRecord
+from pytest_pinet.model.record.measurement import HttpRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.published.table import OFF, OK, WIDTH, Sent, numbers_of, page, results_of, rows, summary, table
 from tests.support.report_records import direction
 

@@ -24,8 +24,7 @@ from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict

@@ -6,12 +6,9 @@ import json
 
 import jsonschema
 
-from pytest_pinet.model.conditions import Throttling
-from pytest_pinet.model.diagnosis import Cause, Diagnosis
-from pytest_pinet.model.evidence import EndEvidence, Heat, ProcessorLoad
-from pytest_pinet.model.record.evidence import LimitedByRecord
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.evidence import Cause, Diagnosis, EndEvidence, Heat, ProcessorLoad, Throttling
+from pytest_pinet.model.record.measurement import LimitedByRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.result_record import evidence_record
 from pytest_pinet.report.schema import results_schema

@@ -17,8 +17,7 @@ from pytest_pinet.history.records import points_of
 from pytest_pinet.history.save import keep_run
 from pytest_pinet.history.text import figure_lines, gate_lines
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import SkippedRecord
+from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.report.allure.content import attachments, description_html, parameters, title
 from pytest_pinet.report.allure.identity import Subject

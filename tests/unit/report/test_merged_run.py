@@ -11,8 +11,7 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.gates import gate_of
 from pytest_pinet.judge.change import LOOKS
 from pytest_pinet.judge.statistics import certainty_threshold, least_error
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import GATE, Verdict
 from pytest_pinet.report.change_head import with_note
 from pytest_pinet.report.change_table import change_lines

@@ -12,7 +12,7 @@ from pytest_pinet.model.judgement import DirectionJudgement
 from pytest_pinet.model.lab import Interface, Node, PortRef
 from pytest_pinet.model.measurement import Event, EventKind, Flow, Sample
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.direction import DirectionRecord
+from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import combination_record, direction_record

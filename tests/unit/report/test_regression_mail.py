@@ -16,7 +16,7 @@ from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.results_file import read_run
 from pytest_pinet.model.record.change import BuildRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.regression_mail import MailFacts, check_reportable, config_differences, draft
 from tests.support.change_session import GOOD, NEW, Bench, fresh_plans
 

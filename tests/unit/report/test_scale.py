@@ -21,8 +21,7 @@ from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.measure.measurement import _ungated
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.quantities import Bitrate
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.published.table import page as published_page
 from pytest_pinet.report.allure import content

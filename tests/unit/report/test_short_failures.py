@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.model.diagnosis import Cause
+from pytest_pinet.model.evidence import Cause
 from pytest_pinet.model.judgement import BaselineDifference
-from pytest_pinet.model.record.evidence import LimitedByRecord
+from pytest_pinet.model.record.measurement import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.failure import error_text, failure_details, failure_text

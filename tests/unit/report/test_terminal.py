@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_pinet.model.record.result import ResultRecord
-from pytest_pinet.model.record.run import SkippedRecord
+from pytest_pinet.model.record.result import ResultRecord, SkippedRecord
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.terminal import WORDS, count_line, summary_table

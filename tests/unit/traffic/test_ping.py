@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError, KernelError, TrafficError
-from pytest_pinet.model.ping import Ping, PingReport
+from pytest_pinet.model.traffic import Ping, PingReport
 from pytest_pinet.report.result_record import ping_record, pooled
 from pytest_pinet.report.sentences import ping_text
 from pytest_pinet.traffic.ping import command, measure, parse, validate

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.judge.bottleneck import limited_by
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.model.diagnosis import Cause, Diagnosis
+from pytest_pinet.model.evidence import Cause, Diagnosis
 from pytest_pinet.model.measurement import Flow, HttpReport, Measurement, Sample, Sockets
 from pytest_pinet.model.quantities import Bitrate
 from pytest_pinet.model.traffic import Direction, HttpTraffic, LadderTraffic, Traffic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_pinet.judge.oracle import pcie_leaves
-from pytest_pinet.model.conditions import PcieLink
+from pytest_pinet.model.evidence import PcieLink
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.cable import Faults
 from pytest_pinet.virtual.link_models import BusLane, Shape, goodput, model_of, wire_rate

@@ -14,7 +14,7 @@ from pytest_pinet.config.labfile import load
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.judge.extras import extras_of
 from pytest_pinet.lab.contention import exclusive, lab_key
-from pytest_pinet.measure.counter_check import CounterCheck
+from pytest_pinet.measure.counters import CounterCheck
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.model.limits import Metric
 from pytest_pinet.virtual import scale

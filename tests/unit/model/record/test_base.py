@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pytest_pinet.model.record.traffic import WindowRecord
+from pytest_pinet.model.record.measurement import WindowRecord
 from pytest_pinet.model.verdict import Verdict
 from tests.support.report_records import direction, result
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_pinet.history.points import Point, PointList
 from pytest_pinet.model.measurement import Event, EventKind
-from pytest_pinet.model.record.direction import FlowRecord
+from pytest_pinet.model.record.measurement import FlowRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict
 from pytest_pinet.report.charts.paper import COLOURS, DARK, LIGHT, AxisScale, Paper, rate_range, tick_text
 from pytest_pinet.report.charts.results import overview_chart, throughput_chart

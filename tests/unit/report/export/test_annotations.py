@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.model.record.run import RunRecord
+from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.export.annotations import MOST, github, gitlab_annotations
 from tests.support.export_runs import ALTERNATED, EXACT, PLAIN, RUNS
 from tests.support.report_records import direction, result, run_record

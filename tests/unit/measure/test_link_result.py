@@ -1,4 +1,4 @@
-"""The parts of a result that come from its link: ids, notes on settings, and the hash of its parameters."""
+"""What a result gets from its link: ids, notes on settings, and the hash of its parameters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.lab.link.link import Link
-from pytest_pinet.measure.comparison_record import compared_record
-from pytest_pinet.measure.link_parts import parts_of
+from pytest_pinet.measure.comparison import compared_record
+from pytest_pinet.measure.link_result import link_result
+from pytest_pinet.model.judgement import MeasurementJudgement
 from pytest_pinet.model.record.change import ComparisonRecord, SideRecord
 from pytest_pinet.model.traffic import Direction, Traffic
 from pytest_pinet.model.tuning import SettingOutcome, Tuned
@@ -29,22 +30,20 @@ def link(tmp_path: Path) -> Link:
 
 def test_traffic_has_the_id_of_its_metric_and_a_hash_of_its_parameters(link: Link) -> None:
     link.tunings = (GONE,)
-    found = parts_of(link, RX, Verdict.PASS, "941 Mbit/s")
-    assert (found.id, found.traffic, found.message) == (
+    found = link_result(link, RX, MeasurementJudgement(Verdict.PASS, "941 Mbit/s"))
+    assert (found.id, found.combination.traffic, found.message) == (
         f"{link.id}/tcp-P2-rx",
         RX.key,
         f"{link.id} 941 Mbit/s",
     )
     assert found.parameters == parameters_hash(RX, 1500, [GONE], 0.5)
     assert found.parameters not in (parameters_hash(RX, 1500, [GONE]), parameters_hash(RX, 1500, (), 0.5))
-    assert found.notes == [
-        "tuning xps=all of one:onboard: unsupported: one queue (measured without this setting)",
-    ]
+    assert found.tunings == (GONE,)
 
 
 def test_a_test_without_goodput_has_its_key_and_no_parameters(link: Link) -> None:
-    found = parts_of(link, "ping-c10", Verdict.FAIL, "lost")
-    assert (found.id, found.traffic, found.parameters) == (f"{link.id}/ping-c10", "ping-c10", None)
+    found = link_result(link, "ping-c10", MeasurementJudgement(Verdict.FAIL, "lost"))
+    assert (found.id, found.combination.traffic, found.parameters) == (f"{link.id}/ping-c10", "ping-c10", None)
 
 
 def test_a_comparison_has_the_hash_of_its_parameters_with_the_settings_of_both_states(link: Link) -> None:
