@@ -49,7 +49,7 @@ T = TypeVar("T")
     "--speed", metavar="RATE", help="The expected link speed, such as 1G, if it is unknown or below the rated."
 )
 @click.option("-i", "--keyfile", metavar="FILE", help="The ssh key. Default: ssh's own keys and settings.")
-@click.option("--install-iperf3", is_flag=True, help="Install iperf3 where it is lab_file. Needs root rights there.")
+@click.option("--install-iperf3", is_flag=True, help="Install iperf3 where it is missing. Needs root rights there.")
 @click.option("-y", "--yes", is_flag=True, help="Take the default of each question without asking. Installs nothing.")
 @click.option(
     "--bench", "is_bench", is_flag=True,
