@@ -20,7 +20,7 @@ from pytest_pinet.judge.baseline import Baseline, RunPlace
 from pytest_pinet.model.fields import SET_LATER, Count, Rate, Text
 from pytest_pinet.model.quantities import Bitrate
 
-# A file beside the baselines, of another kind (`config.acknowledged`).
+# A file beside the baselines, of another kind.
 ACKNOWLEDGED = "acknowledged.yaml"
 WHAT = "a file of baselines (a list under the key 'baselines')"
 HEADER = (
