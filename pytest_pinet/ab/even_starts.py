@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.evidence.temperature import COMMAND, parse_temperature
+from pytest_pinet.evidence.node_state import COMMAND, parse_temperature
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.execution.trace import doing
 from pytest_pinet.lab.link.end import End

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_pinet.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.reviewed import Reviewed
+    from pytest_pinet.config.baselines import Reviewed
     from pytest_pinet.history.store import HistoryStore
 
 OFF = ("off", "none", "no")
@@ -18,7 +18,7 @@ def open_history(url: str, create: bool = False, reviewed: Reviewed | None = Non
     """Open a history. ``url`` is an SQLite path or a URL (``postgresql://user@host/name``).
 
     ``create``: make missing files and tables. ``reviewed`` is what users decided about the metrics of a
-    lab (`config.reviewed.load_reviewed`). Raises ConfigError if there is no history, if it is off, or if SQLAlchemy is
+    lab (`config.baselines.load_reviewed`). Raises ConfigError if there is no history, if it is off, or if SQLAlchemy is
     not installed.
     """
     if url.strip().lower() in OFF:

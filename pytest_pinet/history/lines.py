@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.execution.json_text import parse_json
+from pytest_pinet.execution.text import parse_json
 from pytest_pinet.history.points import Point, StoredRun
 from pytest_pinet.history.records import check_point, check_run
 from pytest_pinet.history.results_file import first_problem, in_utc

@@ -20,24 +20,12 @@ from pytest_pinet.model.record.result import ResultRecord, RunRecord, SkippedRec
 from pytest_pinet.model.verdict import GOOD, Verdict
 
 if TYPE_CHECKING:
-    from pytest_pinet.config.acknowledged import Acknowledgement
-    from pytest_pinet.config.baselines import AcceptedBaseline
+    from pytest_pinet.config.baselines import AcceptedBaseline, Acknowledgement
 
 T = TypeVar("T")
 # Default length of a trend, and the number of runs in which losses are looked for.
 USUAL_LENGTH = 200
 LONG_LENGTH = 1000
-
-
-@dataclass(frozen=True)
-class SampleSpread:
-    """The intervals at the receiver behind a value, in bit/s. ``sd_bps`` is None for fewer than two."""
-
-    intervals: int
-    least_bps: float
-    median_bps: float
-    most_bps: float
-    sd_bps: float | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +71,6 @@ class Point:
     folder: str = ""
     connections: tuple[ConnectionRecord, ...] = ()
     state: str = ""
-    spread: SampleSpread | None = None
     number: int = 1
     complete: bool = True
     pinet: str = ""

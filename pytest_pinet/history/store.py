@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, delete, insert, select, tuple_
 
-from pytest_pinet.config.reviewed import Reviewed
+from pytest_pinet.config.baselines import Reviewed
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.courses import MetricCourses, store_courses, stored_courses
 from pytest_pinet.history.database import Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from pytest_pinet.config.reviewed import load_reviewed
+from pytest_pinet.config.baselines import load_reviewed
 from pytest_pinet.config.schema import LabOfFile
 from pytest_pinet.history.history import open_history
 from pytest_pinet.history.losses import Loss, LossState, MetricLevel, level_of

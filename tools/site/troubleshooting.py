@@ -46,7 +46,7 @@ GROUPS = (
     Group(
         "An emulated board does not start",
         ("LabError",),
-        ("emulated/*", "execution/tool.py"),
+        ("emulated/*", "execution/shell.py"),
         "QEMU or a tool is missing or too old, apt has no lists of Debian packages, or the disk is full.",
         "`apt-get update`, then install `qemu-system-arm mtools dosfstools e2fsprogs kmod`. Delete "
         "`~/.cache/pinet/emulated` if a card is damaged; it is made again.",
@@ -139,8 +139,7 @@ GROUPS = (
         ("TrafficError",),
         ANY,
         "iperf3, nginx, wrk or ping is missing, failed, or its output cannot be trusted.",
-        "`apt install iperf3` on both ends (3.7 or newer; 3.11 for both directions at once). The tools' own output is "
-        "in `.pinet/latest/raw/`.",
+        "`apt install iperf3` on both ends (3.12 or newer). The tools' own output is in `.pinet/latest/raw/`.",
     ),
     Group(
         "The build under test is at fault",
@@ -224,7 +223,7 @@ GROUPS = (
     Group(
         "The kernel's selftests on a link",
         ("LabError",),
-        ("measure/kselftest*", "lab/relay/*"),
+        ("measure/kselftest*", "lab/relay.py"),
         "A selftest printed no TAP, did not end, or could not be installed on the board or removed from it.",
         "Read `kselftest.ktap` of the result. The board needs python3 with PyYAML, tar and space in `/tmp`; see "
         "[the kernel's selftests](how-to/kernel-selftests.md).",

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pytest_pinet.execution.path_kind import exists, is_file
+from pytest_pinet.execution.files import exists, is_file
 from pytest_pinet.history.points import GOODPUT, INTERVAL, LIMIT, REASON, VERDICT
 from pytest_pinet.history.trends import COUNTED
 from pytest_pinet.model.verdict import GOOD, SEVERITY

@@ -11,7 +11,7 @@ import pytest
 from pytest_pinet.ab.boots import MadeBoot
 from pytest_pinet.ab.records import changed_record
 from pytest_pinet.ab.series import Rules, TurnSeries
-from pytest_pinet.config.reference_data import ReferenceData
+from pytest_pinet.config.calibration import ReferenceData
 from pytest_pinet.errors import InvalidMeasurement
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.measure.traffic_runner import MeasureContext

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.config import labfile
-from pytest_pinet.matrix.inventory import combination, entries, largest
+from pytest_pinet.matrix.expansion import combination, entries, largest
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, parse_topology
 from pytest_pinet.model.traffic import Direction
