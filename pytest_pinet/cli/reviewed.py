@@ -61,7 +61,7 @@ def accept(
     """Make measured values of the history the baselines of later runs, and print what changed in the files.
 
     Each ID is the id of a result or a glob ('pi4b:*/pair/*'; default: all results of the lab). All runs of the accepted
-    build count, also those that did not pass: they show how much the unchanged link varies. Some runs never count:
+    build count, also runs that did not pass: they show how much the unchanged link varies. Some runs never count:
     errors, invalid results, runs that were repeated or interrupted, runs of a dirty build, and runs before the present
     level was first seen.
     No other command changes a baseline. Commit the files, and have the change reviewed.

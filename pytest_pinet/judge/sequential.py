@@ -291,7 +291,7 @@ def _moved(usable: Sequence[_Like], error_rate: float) -> float:
     """Return by how much the run certainly rises or falls; 0 if it may be chance, or the baseline has all its places.
 
     Connections beyond these places may differ from the others, or all of them may follow a line. Only their own
-    differences count: those of the baseline may contain the same rise.
+    differences count: the noise of the baseline may contain the same rise.
     """
     n, late = len(usable), [float(one.beyond) for one in usable]
     if n < 4 or not any(late):

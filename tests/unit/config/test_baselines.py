@@ -174,7 +174,7 @@ baselines:
   date: 2026-11-21
   reason: first of this bench
   sessions:
-  - {day: 2026-11-20, boot: 1, link_up: 1, runs: 3}
+  - {day: 2026-11-20, boot: 1, link_up: 1, runs: 3, number: 1, after_s: 0, each_s: 0}
 """
     )
 
