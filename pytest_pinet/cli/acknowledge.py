@@ -56,7 +56,7 @@ def acknowledge(
     from pytest_pinet.history.losses import level_of
     from pytest_pinet.model.fields import parse_line
     from pytest_pinet.model.quantities import Bitrate
-    from pytest_pinet.report.losses import size_text
+    from pytest_pinet.report.sentences import size_text
     from pytest_pinet.report.text_wrap import count
 
     today = datetime.now(UTC).date()

@@ -32,9 +32,8 @@ def check(ctx: click.Context, file: str | None, lab_file: str) -> None:
     from pytest_pinet.config.reviewed import load_reviewed
     from pytest_pinet.judge.hardware import ADDRESS, exchangeable
     from pytest_pinet.lab.labgrid.targets import check_file
-    from pytest_pinet.report.diagrams.text import management_lines
-    from pytest_pinet.report.table import text_table
-    from pytest_pinet.report.text_wrap import WIDTH, count, wrap
+    from pytest_pinet.report.diagrams import management_lines
+    from pytest_pinet.report.text_wrap import WIDTH, count, text_table, wrap
 
     if file is not None and ctx.get_parameter_source("lab_file") is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"two lab files: {file} and --lab {lab_file}; expected one of them", ctx)

@@ -44,7 +44,7 @@ def runs(history_url: str, a: str, b: str, tolerance: float, only: str, as_json:
     """
     from pytest_pinet.cli.run_selection import side_of
     from pytest_pinet.history.compare import RunSet, compared, exit_code
-    from pytest_pinet.report.comparison_table import comparison_records, comparison_table
+    from pytest_pinet.report.sentences import comparison_records, comparison_table
 
     side_a, side_b = (
         RunSet(side.name, tuple(point for point in side.points if only in point.figure))

@@ -23,7 +23,7 @@ def graph(lab_file: str, combination: str | None, direction: str | None) -> None
     from pytest_pinet.config.labfile import load
     from pytest_pinet.lab.contention import all_domains, domains_of
     from pytest_pinet.matrix import inventory
-    from pytest_pinet.report.diagrams.text import combination_text, lab_text
+    from pytest_pinet.report.diagrams import combination_text, lab_text
 
     lab = load(lab_file, in_use=False)
     if combination is None:

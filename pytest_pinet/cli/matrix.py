@@ -52,7 +52,7 @@ def matrix(
     from pytest_pinet.config.labfile import load, refuse_exact_boards
     from pytest_pinet.matrix.inventory import ALL, AS_IT_IS, entries, largest
     from pytest_pinet.model.topology import parse_topology
-    from pytest_pinet.report.diagrams.matrix import job_matrix, matrix_records, matrix_text
+    from pytest_pinet.report.diagrams import job_matrix, matrix_records, matrix_text
     from pytest_pinet.session.options import check_axes
     from pytest_pinet.tuning.registry import parse_key
 

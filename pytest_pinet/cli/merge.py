@@ -94,9 +94,8 @@ def _copy(source: Path, name: str, folder: Path) -> None:
 
 def _keep(url: str | None, run: RunRecord, shards: list[Shard], folder: Path) -> str | None:
     """Store the run in the history. Return a message if it is not stored."""
-    from pytest_pinet.history.history import OFF, open_history
+    from pytest_pinet.history.history import DEFAULT, OFF, keep_run, open_history
     from pytest_pinet.history.records import points_of
-    from pytest_pinet.history.save import DEFAULT, keep_run
 
     target = url or str(folder.parent.parent / DEFAULT)
     if target.strip().lower() in OFF:

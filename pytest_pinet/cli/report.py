@@ -118,8 +118,8 @@ def report(
         made_by = str(allure)
     else:
         from pytest_pinet.cli.run_selection import latest_change
-        from pytest_pinet.report.page.data import PageLinks
         from pytest_pinet.report.page.page import page as own_page
+        from pytest_pinet.report.page.panels import PageLinks
 
         changed = latest_change(Path(".pinet") / "runs")
         if changed is None and not gates and not any(one.dots for one in found):

@@ -60,7 +60,7 @@ def _losses(run: RunRecord, history_url: str) -> list[str]:
     from pytest_pinet.config.lab_path import is_name
     from pytest_pinet.config.labfile import load
     from pytest_pinet.history.history import OFF
-    from pytest_pinet.report.losses import read_losses, short_lines
+    from pytest_pinet.report.sentences import read_losses, short_lines
 
     file = configured("lab") or run.lab_file
     no_history = history_url.lower() in OFF or (history_url == DEFAULT_HISTORY and not exists(history_url))

@@ -19,11 +19,10 @@ from pytest_pinet.errors import CapabilityError, LabError
 from pytest_pinet.exact.board import ExactBoard, ExactMachine, arguments
 from pytest_pinet.exact.boot import boot, boot_twice
 from pytest_pinet.exact.device_models import Model, model_for
-from pytest_pinet.exact.events import events_of
 from pytest_pinet.exact.payload import OPTIONAL, Payload, make_payload
 from pytest_pinet.exact.qemu import find_qemu, plugin_for
 from pytest_pinet.exact.store import boot_once, key_of, known_boot
-from pytest_pinet.exact.traffic import amounts_of
+from pytest_pinet.exact.traffic import amounts_of, events_of
 from pytest_pinet.model.build import Build
 from pytest_pinet.model.exact import ExactBoot, MadeExactBoot, first_difference
 

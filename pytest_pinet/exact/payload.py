@@ -18,9 +18,8 @@ from pytest_pinet.emulated.kernel_package import arm64_image
 from pytest_pinet.emulated.rootfs import Archive
 from pytest_pinet.errors import CapabilityError, ConfigError, LabError, UnfitBuildError
 from pytest_pinet.exact.board import BCM2711_BRIDGE, CMDLINE, MACS, ExactBoard
-from pytest_pinet.exact.events import Event, events_of
 from pytest_pinet.exact.kernel_config import RPS, SLOT, require_config
-from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount
+from pytest_pinet.exact.traffic import AMOUNTS, PKTGEN, SENDER, Amount, Event, events_of
 from pytest_pinet.model.build import Build, BuildFile, BuildFileRole, ModuleId
 from pytest_pinet.model.exact import USUAL_PAGES_KIB, VLAN
 from pytest_pinet.tuning.offloads import kernel_feature

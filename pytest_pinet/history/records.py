@@ -12,8 +12,7 @@ from typing import Any
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.execution.names import quoted
-from pytest_pinet.history.gates import gate_of, metric_id
-from pytest_pinet.history.points import Point, SampleSpread, StoredRun
+from pytest_pinet.history.points import Point, SampleSpread, StoredRun, gate_of, metric_id
 from pytest_pinet.history.results_file import broken, moment
 from pytest_pinet.model.measurement import Sample
 from pytest_pinet.model.record.measurement import ConnectionRecord, DirectionRecord

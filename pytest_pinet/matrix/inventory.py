@@ -16,7 +16,7 @@ from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.topology import KINDS, LARGEST, Topology, parse_topology
 from pytest_pinet.model.tuning import Tuning
-from pytest_pinet.report.diagrams.matrix import MatrixEntry
+from pytest_pinet.report.diagrams import MatrixEntry
 from pytest_pinet.tuning.registry import parse_key
 
 ALL = ("*",)

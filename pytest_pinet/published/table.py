@@ -12,8 +12,7 @@ from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.published.matching import numbers_of, results_of
 from pytest_pinet.report.sentences import scale_text
-from pytest_pinet.report.table import text_table
-from pytest_pinet.report.text_wrap import first_paragraph
+from pytest_pinet.report.text_wrap import first_paragraph, text_table
 
 WIDTH = 80
 # The largest accepted differences. Bidirectional values vary by several percent between runs of their own sources.

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.exact.events import EVENTS_OF, Event, Events, events_of
 from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.traffic import MORE
+from pytest_pinet.exact.traffic import EVENTS_OF, MORE, Event, Events, events_of
 from pytest_pinet.model.exact import LINK, REPLUG
 
 BOARD, GENET = exact_boards()["virtio-net-slot"], exact_boards()["genet"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.history.builds import release_of
+from pytest_pinet.history.differences import release_of
 from pytest_pinet.history.history import open_history
 from tests.support.half_year_history import DRIFT, NOISY, REGRESSIONS, RUNS, half_year, keep, kernel_of
 

@@ -11,11 +11,11 @@ import pytest
 from pytest_pinet.evidence.settings import read_end
 from pytest_pinet.execution.shell import Completed
 from pytest_pinet.history.compare import RunSet, compared
+from pytest_pinet.history.differences import Settings, settings_differences
 from pytest_pinet.history.history import open_history
-from pytest_pinet.history.settings import Settings, settings_differences
 from pytest_pinet.history.text import change_lines
 from pytest_pinet.history.trends import ONLY_PEER
-from pytest_pinet.report.comparison_table import comparison_table
+from pytest_pinet.report.sentences import comparison_table
 from tests.support.history_records import FIGURE, day, kept, with_result
 from tests.support.local_shell import LocalShell
 

@@ -16,9 +16,8 @@ from click.testing import CliRunner, Result
 from pytest_pinet.cli import pinet
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.accepting import candidate
-from pytest_pinet.history.history import open_history
+from pytest_pinet.history.history import keep_run, open_history
 from pytest_pinet.history.results_file import goes_on, moment, record_of
-from pytest_pinet.history.save import keep_run
 from pytest_pinet.model.record.result import RunRecord
 from pytest_pinet.report.run_folder import RunFolder
 from tests.support.history_records import FIGURE, day

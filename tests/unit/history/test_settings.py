@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_pinet.history.history import open_history
-from pytest_pinet.history.lines import import_lines, lines_of
-from pytest_pinet.history.settings import settings_differences
+from pytest_pinet.history.differences import settings_differences
+from pytest_pinet.history.history import import_lines, lines_of, open_history
 from pytest_pinet.history.trends import ONLY_PEER, differences_of
 from tests.support.history_records import FIGURE, day, kept, points_in, with_result
 

@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.history.history import MISSING, open_history
-from pytest_pinet.history.lines import import_lines, lines_of
+from pytest_pinet.history.history import MISSING, import_lines, import_results, keep_run, lines_of, open_history
 from pytest_pinet.history.records import points_of
-from pytest_pinet.history.save import import_results, keep_run
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.verdict import Verdict
 from tests.support.history_records import FIGURE, day, kept, write_at_once

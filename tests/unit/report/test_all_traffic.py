@@ -18,9 +18,7 @@ from pytest_pinet.config.baselines import read_baselines, write_baselines
 from pytest_pinet.evidence.sources import ORDER
 from pytest_pinet.history.accepting import candidate, family_of
 from pytest_pinet.history.compare import RunSet, compared
-from pytest_pinet.history.history import open_history
-from pytest_pinet.history.lines import lines_of, runs_of
-from pytest_pinet.history.save import keep_run
+from pytest_pinet.history.history import keep_run, lines_of, open_history, runs_of
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend
 from pytest_pinet.model.metric_key import CombinationId

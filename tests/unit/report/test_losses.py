@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from pytest_pinet.history.losses import BestMonth, LossState, MetricLevel
-from pytest_pinet.report.losses import (
+from pytest_pinet.report.sentences import (
     cause_text,
     changes_text,
     losses_sentence,

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from pytest_pinet.history.accepting import candidate
-from pytest_pinet.history.lines import lines_of, runs_of
+from pytest_pinet.history.history import lines_of, runs_of
 from pytest_pinet.history.points import PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.history.trends import trend

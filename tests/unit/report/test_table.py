@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_pinet.report.table import markdown_table, text_table
+from pytest_pinet.report.text_wrap import markdown_table, text_table
 
 ROWS = [("name", "dir", "goodput", "verdict"), ("pi4b", "tx", "941 Mbit/s", "pass"), ("cm4", "rx", "-", "")]
 

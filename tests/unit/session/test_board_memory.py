@@ -10,9 +10,8 @@ import pytest
 
 from pytest_pinet.doctor import memory
 from pytest_pinet.doctor.finding import Status
-from pytest_pinet.history.history import open_history
+from pytest_pinet.history.history import keep_run, open_history
 from pytest_pinet.history.points import OutOfService
-from pytest_pinet.history.save import keep_run
 from pytest_pinet.lab.node.node_pool import Quarantine
 from pytest_pinet.model.record.result import ResultRecord, SecondBoardRecord
 from pytest_pinet.model.verdict import Verdict

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.history.gates import metric_id
-from pytest_pinet.history.points import PointList
+from pytest_pinet.history.points import PointList, metric_id
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.model.verdict import SEVERITY, Verdict

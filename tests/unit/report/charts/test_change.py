@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pytest_pinet.history.gates import GatedMetric, StoredGate
-from pytest_pinet.history.points import StoredRun
+from pytest_pinet.history.points import GatedMetric, StoredGate, StoredRun
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.charts.change import Forest
+from pytest_pinet.report.charts.results import Forest
 from pytest_pinet.report.page.page import page
 from tests.support.chart_series import series
 from tests.support.gate_records import build

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.model.metric_key import CombinationId
-from pytest_pinet.report.diagrams.matrix import MatrixEntry, job_matrix
+from pytest_pinet.report.diagrams import MatrixEntry, job_matrix
 
 
 def entry(board: str, nic: str, possible: bool = True) -> MatrixEntry:

@@ -13,8 +13,7 @@ from pytest_pinet.matrix.inventory import combination, entries, largest
 from pytest_pinet.model.lab import Lab
 from pytest_pinet.model.topology import KINDS, parse_topology
 from pytest_pinet.model.traffic import Direction
-from pytest_pinet.report.diagrams.matrix import matrix_text
-from pytest_pinet.report.diagrams.text import arrows, combination_text, lab_text, ranges
+from pytest_pinet.report.diagrams import arrows, combination_text, lab_text, matrix_text, ranges
 from tests.support.diagram_labs import FIFTY, ROOT, SWITCHES, lab_of
 
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_pinet.report.export.ktap import ktap
+from pytest_pinet.report.export.cases import ktap
 from tests.support.exact_records import records, run_of
 from tests.support.export_runs import ALTERNATED, PLAIN, RUNS
 

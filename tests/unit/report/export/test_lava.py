@@ -1,4 +1,4 @@
-from pytest_pinet.report.export.lava import lava
+from pytest_pinet.report.export.cases import lava
 from tests.support.export_runs import ALTERNATED, RUNS
 
 

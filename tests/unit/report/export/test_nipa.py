@@ -4,7 +4,7 @@ from datetime import datetime
 import pytest
 
 from pytest_pinet.errors import ConfigError
-from pytest_pinet.report.export.nipa import nipa
+from pytest_pinet.report.export.cases import nipa
 from tests.support.export_runs import ALTERNATED, PLAIN, RUNS
 
 BRANCH = {"branch": "net-next-2026-11-23--12-00"}
