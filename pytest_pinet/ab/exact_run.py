@@ -23,7 +23,7 @@ from pytest_pinet.errors import (
     UnfitBuildError,
     UnsupportedError,
 )
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.execution.clean_text import for_log
 from pytest_pinet.judge.exact import UNJUDGED, ExactChange, ExactLimits, unjudged
 from pytest_pinet.judge.interleaved import Side

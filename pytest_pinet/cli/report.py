@@ -163,7 +163,7 @@ def _metrics(gated: RunRecord) -> str:
 
 
 def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output: Path) -> Path:
-    from pytest_pinet.report.allure import derived
+    from pytest_pinet.report.allure import identity
     from pytest_pinet.report.allure.run_files import RUN_FILE
     from pytest_pinet.report.allure.tool import generate
 
@@ -172,9 +172,9 @@ def _by_allure(allure: Allure, results: Path, found: list[FigureSeries], output:
     except (OSError, ValueError):
         found_run = {}
     run = found_run if isinstance(found_run, dict) else {}
-    tests = derived.remembered(derived.known_tests(results), derived.MEMORY)
-    runs = derived.runs_of(found, str(run.get("run", "")))
-    history = derived.allure3_history(runs, tests) if allure.version[0] >= 3 else derived.allure2_history(runs, tests)
+    tests = identity.remembered(identity.known_tests(results), identity.MEMORY)
+    runs = identity.runs_of(found, str(run.get("run", "")))
+    history = identity.allure3_history(runs, tests) if allure.version[0] >= 3 else identity.allure2_history(runs, tests)
     single = len(list(results.glob("*-result.json"))) <= MOST_IN_ONE_FILE
     place = output if single else output.with_suffix("")
     generate(allure, results.absolute(), history, str(run.get("build") or "pytest-pinet"), place.absolute(), single)

@@ -19,8 +19,8 @@ from pytest_pinet.execution.shell import as_root, root_cure, why_no_root
 from pytest_pinet.lab.contention import PLACE_PREFIX
 from pytest_pinet.lab.node.node_login import answer_timeout_s, ssh_timeout_s
 from pytest_pinet.lab.node.node_session import NodeSession
+from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import ManagementMode
 from pytest_pinet.traffic.iperf3_version import FEATURES, Version, read_tool
 
 # A power switch that fails faster than this has answered.

@@ -14,8 +14,8 @@ from pytest_pinet.init.choices import PEER_NONE, PEER_RUNNER
 from pytest_pinet.init.hardware import RUNNER, FoundHardware, TestedNic, known_nic, node_name
 from pytest_pinet.init.login import Login
 from pytest_pinet.init.machine import Machine, NicFacts, Route, route_to
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import FoundNic
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.quantities import Bitrate
 
 

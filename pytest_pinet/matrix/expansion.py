@@ -11,9 +11,9 @@ from typing import TypeVar
 from pytest_pinet.execution.names import nearest
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.forms import cuts_management
 from pytest_pinet.model.lab import Lab, names_of
 from pytest_pinet.model.limits import Limit
-from pytest_pinet.model.management import cuts_management
 from pytest_pinet.model.topology import Topology
 from pytest_pinet.model.tuning import UNTUNED, Tuning
 from pytest_pinet.tuning.registry import boot_part, in_order, running_part

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.judge.limits import most_specific
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Interface, Lab, Node, PortRef
 from pytest_pinet.model.limits import Limit, Metric
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.metric_key import CombinationId, MetricKey, metric_keys
 from pytest_pinet.model.topology import Topology
 from pytest_pinet.model.traffic import Direction, Traffic

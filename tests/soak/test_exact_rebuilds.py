@@ -12,7 +12,7 @@ import pytest
 from pytest_pinet.ab.exact_series import ExactSeries, QemuMachines
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import CapabilityError
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.judge.exact import ExactLimits
 from pytest_pinet.judge.interleaved import Side
 from pytest_pinet.model.build import Build

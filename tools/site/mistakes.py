@@ -47,7 +47,7 @@ MISTAKES = (
     Group(
         "The lab file",
         ERRORS,
-        ("config/*", "lab/labgrid/*", "lab/ssh.py", "virtual/spec.py", "emulated/*", "exact/lab_boards.py"),
+        ("config/*", "lab/labgrid/*", "lab/ssh.py", "virtual/spec.py", "emulated/*", "exact/measure.py"),
         "The message begins with the lab file. Each line is right for itself, and two of them contradict each other or "
         "the catalogue: a port with two cables, a NIC on a bus that its board lacks, a node without a target.",
         "Correct one of the places that the message names. `pinet doctor` finds what the file cannot show, such as a "

@@ -9,8 +9,8 @@ from pytest_pinet.errors import ConsoleError, LabError, SshError, first_line
 from pytest_pinet.execution.deadline import Deadline
 from pytest_pinet.lab.console.record import KernelEventKind
 from pytest_pinet.lab.ssh import SshShell
+from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import ManagementMode
 
 if TYPE_CHECKING:
     from pytest_pinet.lab.console.record import ConsoleRecord

@@ -13,7 +13,7 @@ from pytest_pinet.ab.exact_series import QemuMachines
 from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.exact import measure
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.payload import Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.model.build import Build

@@ -13,8 +13,8 @@ from pytest_pinet.doctor.bench import Bench
 from pytest_pinet.doctor.finding import Finding, Status
 from pytest_pinet.doctor.hardware import check_management, judge_management
 from pytest_pinet.lab.node.management import FoundManagement, parse
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.lab import Node
-from pytest_pinet.model.management import Management
 from tests.support.doctor_lab import lab
 
 SAME = FoundManagement("eth0", frozenset({"eth0"}))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pinet.model.management import ManagementMode
+from pytest_pinet.model.forms import ManagementMode
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.errors import BuildError, LabError
 from pytest_pinet.exact import boot, qemu
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.payload import KernelImage, Payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.exact.traffic import Events

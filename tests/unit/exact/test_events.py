@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_pinet.errors import LabError
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.traffic import EVENTS_OF, MORE, Event, Events, events_of
 from pytest_pinet.model.exact import LINK, REPLUG
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_pinet.errors import ConfigError
 from pytest_pinet.exact.board import VIRT, VIRT_SLOT
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from tests.soak import test_exact_rebuilds
 from tests.support.console_blocks import ROOT
 from tests.support.rebuilds import MODULES

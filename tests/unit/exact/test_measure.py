@@ -12,8 +12,7 @@ from pytest_pinet.builds.load import load_build
 from pytest_pinet.errors import LabError
 from pytest_pinet.exact import measure
 from pytest_pinet.exact.device_models import Model
-from pytest_pinet.exact.lab_boards import exact_boards
-from pytest_pinet.exact.measure import ExactBench, stock_release
+from pytest_pinet.exact.measure import ExactBench, exact_boards, stock_release
 from pytest_pinet.exact.payload import KernelImage, Payload, make_payload
 from pytest_pinet.exact.qemu import Plugin, Qemu
 from pytest_pinet.model.build import Build

@@ -1,6 +1,6 @@
 """What a board measures, and how the turns of one amount of traffic become one window."""
 
-from pytest_pinet.exact.lab_boards import exact_boards
+from pytest_pinet.exact.measure import exact_boards
 from pytest_pinet.exact.traffic import AMOUNTS, MORE, amounts_of, joined_turns
 from pytest_pinet.model.exact import USER, ExactWindow, Function, is_one_by_one
 from pytest_pinet.model.traffic import Direction

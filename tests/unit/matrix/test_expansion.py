@@ -10,9 +10,9 @@ from pytest_pinet.config import labfile
 from pytest_pinet.matrix.endpoints import EndpointSelector, NotEnoughNodes, capacity
 from pytest_pinet.matrix.expansion import Missing, Request, combinations, marker_name
 from pytest_pinet.model.combination import Combination
+from pytest_pinet.model.forms import Management
 from pytest_pinet.model.hardware import Bus
 from pytest_pinet.model.lab import Lab
-from pytest_pinet.model.management import Management
 from pytest_pinet.model.topology import parse_topology
 from pytest_pinet.session.marker import read_marker
 from pytest_pinet.tuning.registry import read_tunings

@@ -11,9 +11,9 @@ from pytest_pinet.model.record.measurement import LimitedByRecord
 from pytest_pinet.model.record.result import ResultRecord, RunRecord
 from pytest_pinet.report.failure import failure_text
 from pytest_pinet.report.result_record import evidence_record
-from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.terminal import summary_table
 from tests.support.report_records import direction, result, run_record
+from tools.results_schema import results_schema
 
 BUSY = Diagnosis(Cause.IRQ, "CPU 0 of pi4b-1:onboard was 99 % busy, 97 % in interrupts and softirqs", {"busy": 0.99})
 

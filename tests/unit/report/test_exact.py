@@ -32,10 +32,10 @@ from pytest_pinet.report.markdown import summary_markdown
 from pytest_pinet.report.page.change import change_section
 from pytest_pinet.report.page.page import page
 from pytest_pinet.report.run_folder import json_text
-from pytest_pinet.report.schema import SCHEMA_FILE
 from pytest_pinet.report.trends import RunFacts, all_series, series_with
 from tests.support.exact_boots import IDENTITY, RECEIVE, boot, window, with_module
 from tests.support.exact_records import of_boots, records, run_of
+from tools.results_schema import SCHEMA_FILE
 
 NOPS, SLOW = records("nops"), records("slow")
 

@@ -16,9 +16,9 @@ from pytest_pinet.model.record.measurement import DirectionRecord
 from pytest_pinet.model.traffic import Direction
 from pytest_pinet.model.verdict import Verdict
 from pytest_pinet.report.result_record import combination_record, direction_record
-from pytest_pinet.report.schema import SCHEMA_FILE, results_schema, schema_text
 from tests.support.judge_connections import single
 from tests.support.report_records import NIGHT, NIGHT_SKIPPED, run_record
+from tools.results_schema import SCHEMA_FILE, results_schema, schema_text
 
 
 def endpoint(name: str, port: str) -> Endpoint:
@@ -95,7 +95,7 @@ def test_a_combination_names_the_nodes_and_ports_that_stood_for_it() -> None:
 
 
 def test_the_shipped_schema_is_current() -> None:
-    assert SCHEMA_FILE.read_text() == schema_text(), "run python -m pytest_pinet.report.schema"
+    assert SCHEMA_FILE.read_text() == schema_text(), "run python -m tools.results_schema"
 
 
 def test_the_schema_says_what_an_id_is() -> None:

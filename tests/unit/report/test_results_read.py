@@ -12,10 +12,10 @@ from pytest_pinet.errors import ConfigError
 from pytest_pinet.history.records import points_of
 from pytest_pinet.history.results_file import read_run, run_of
 from pytest_pinet.report.markdown import summary_markdown
-from pytest_pinet.report.schema import SCHEMA_FILE
 from pytest_pinet.report.terminal import summary_table
 from tests.support.history_records import day
 from tests.support.report_records import NIGHT, run_record
+from tools.results_schema import SCHEMA_FILE
 
 STORED = [run_record(NIGHT).dump(), day(1).dump()]
 SCHEMA = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))

@@ -9,11 +9,11 @@ from pytest_pinet.model.measurement import Window
 from pytest_pinet.model.record.result import ResultRecord
 from pytest_pinet.report.junit import junit_properties
 from pytest_pinet.report.result_record import most_apart, window_record
-from pytest_pinet.report.schema import results_schema
 from pytest_pinet.report.sentences import apart_notes
 from pytest_pinet.report.terminal import count_line, rows_of, summary_table
 from tests.support.report_records import run_record
 from tests.support.traffic_results import http_result, ladder_result, ping_result
+from tools.results_schema import results_schema
 
 
 def test_a_ping_is_a_row_without_goodput_and_counts_as_measured() -> None:

@@ -11,15 +11,15 @@ from pytest_pinet.history.points import PointList
 from pytest_pinet.history.store import HistoryStore
 from pytest_pinet.model.metric_key import CombinationId
 from pytest_pinet.model.verdict import Verdict
-from pytest_pinet.report.allure.derived import (
+from pytest_pinet.report.allure.identity import (
     KnownTest,
+    Subject,
     allure2_history,
     allure3_history,
     known_tests,
     remembered,
     runs_of,
 )
-from pytest_pinet.report.allure.identity import Subject
 from pytest_pinet.report.allure.run_files import write_stand_in
 from pytest_pinet.report.trends import all_series
 from tests.support.chart_series import dot, series
