@@ -104,7 +104,7 @@ MISTAKES = (
     Group(
         "Combinations of a lab",
         ERRORS,
-        ("matrix/*", "report/diagrams/*", "cli/matrix.py", "cli/graph.py", "cli/discover.py"),
+        ("matrix/*", "report/diagrams.py", "cli/matrix.py", "cli/graph.py", "cli/discover.py"),
         "No board, NIC or topology of the lab has this name, or too few boards can send at the same time.",
         "`pinet matrix` lists what the lab can measure, and why not the rest. Quote globs: `'pi4b:*'`.",
     ),
