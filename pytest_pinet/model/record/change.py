@@ -195,7 +195,7 @@ class ComparisonRecord(Record):
     """A whole comparison. ``why`` is that of its worst direction. ``turns`` has all connections in their order.
 
     ``builds`` is the build of the device under test in each state (``A``, ``B``). ``error_rate`` is the accepted
-    probability of a wrong result; runs of release 0.1 do not have this key and were judged at 0.01.
+    probability of a wrong result.
     """
 
     id: str
