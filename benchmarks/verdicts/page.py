@@ -17,6 +17,7 @@ from benchmarks.verdicts.harder_links import ALL
 from benchmarks.verdicts.ours import Ending
 from benchmarks.verdicts.trials import OURS, STALL, Cell, Turns, ideal
 from benchmarks.verdicts.unseen import UNSEEN
+from benchmarks.verdicts.whole_runs.published import section
 from pytest_pinet.judge.difference import Relation
 from pytest_pinet.judge.profile import PROFILES
 from pytest_pinet.judge.sequential import ERROR_RATE
@@ -82,7 +83,7 @@ medians of links that are unchanged and 5 % slower. The last column has the wors
 
 {table}
 
-## How the cases are counted
+{whole_runs}## How the cases are counted
 
 {how}
 
@@ -189,6 +190,7 @@ def page(found: dict[str, Any]) -> str:
         failed=_series(str(share) for number, share in boots.items() if number != "6"),
         with_six=boots["6"],
         table="\n".join(_table(rows)),
+        whole_runs=f"{whole_runs}\n" if (whole_runs := section(WIDTH)) else "",
         how=fill(HOW.format(**found, counts=counts, file=COUNTED.name), WIDTH, break_on_hyphens=False),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import os
 import re
@@ -100,9 +99,6 @@ def demo(yes: bool, remove: bool, scale: str) -> None:
     if remove:
         _remove(yes)
         return
-    for module in ("pysnmp", "cryptography"):
-        if importlib.util.find_spec(module) is None:
-            raise ConfigError(f"the virtual lab needs {module}: pip install 'pytest-pinet[virtual]'")
     folder = OWN_FOLDER.absolute() / "demo"
     packages = missing_packages()
     inside = _INSIDE in os.environ

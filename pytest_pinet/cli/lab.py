@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pytest_pinet.model.lab import Lab, Scale
 
 WIDTH = 80
-MOST_STALE_S = 3600.0
 
 
 @click.group(cls=PinetGroup)
@@ -108,7 +107,7 @@ def _real_status(lab: Lab, as_json: bool) -> None:
                 "--throttle",
                 "--drop-ssh",
             ],
-            "Faults of a switch or of the power switch": ["--dead", "--lie", "--stale-counters"],
+            "Faults of a switch or of the power switch": ["--dead", "--lie"],
         }
     ),
     context_settings={"max_content_width": 100},
@@ -137,12 +136,11 @@ def _real_status(lab: Lab, as_json: bool) -> None:
 )
 @click.option("--drop-ssh", is_flag=True, help="NODE: close its ssh connections once.")
 @click.option("--dead", is_flag=True, help="pdu, SWITCH: the device does not answer.")
-@click.option("--lie", is_flag=True, help="pdu[/NODE], SWITCH[/PORT]: the device reports success and changes nothing.")
-@click.option("--stale-counters", type=float, metavar="SECONDS", help="SWITCH: show counters that are this old.")
+@click.option("--lie", is_flag=True, help="pdu[/NODE]: the outlet reports success and changes nothing.")
 def degrade(target: str, lab_file: str, **faults: Any) -> None:
     """Inject a fault into a part of the lab. It lasts until `pinet lab restore`, also over power cycles.
 
-    TARGET is NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, pdu, or pdu/NODE for one outlet of the power switch.
+    TARGET is NODE, NODE:INTERFACE, SWITCH, pdu, or pdu/NODE for one outlet of the power switch.
     """
     from pytest_pinet.model.quantities import Share
 
@@ -155,15 +153,13 @@ def degrade(target: str, lab_file: str, **faults: Any) -> None:
 def _check_faults(target: str, faults: Mapping[str, Any]) -> None:
     """Check what needs no lab. The lab itself checks which fault fits which target."""
     given = {name for name, value in faults.items() if value not in (None, False)}
-    direction, rate, stale = (faults[name] for name in ("direction", "rate", "stale_counters"))
+    direction, rate = faults["direction"], faults["rate"]
     if not given:
         raise ConfigError("no fault given; expected an option such as --rate, --loss, --down or --freeze (see --help)")
     if direction is not None and rate is None and faults["loss"] is None:
         raise ConfigError(f"--direction {direction} needs --rate or --loss; other faults have no direction")
     if rate is not None and not 0.001 <= rate <= 1:
         raise ConfigError(f"--rate {rate:g}: expected a factor from 0.001 to 1, such as 0.9")
-    if stale is not None and not 0 < stale <= MOST_STALE_S:
-        raise ConfigError(f"--stale-counters {stale:g}: expected seconds above 0, at most {MOST_STALE_S:g}")
     if faults["freeze"] and ":" in target:
         raise ConfigError(f"--freeze needs a node, such as {target.partition(':')[0]!r}, not an interface")
 

@@ -177,7 +177,7 @@ _PointRecord = create_model("_PointRecord", **_OWN_FIELDS)
 def point_of(record: str, **more: Any) -> Point:
     """Return the point with this record; ``more`` are its other fields.
 
-    The other fields are not checked: they are those of thousands of points, and `point_row` writes them.
+    The other fields are not checked: thousands of points have them, and `point_row` writes them.
     """
     return Point(**vars(_PointRecord.model_validate_json(record)), **more)
 

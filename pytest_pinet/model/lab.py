@@ -41,7 +41,7 @@ from pytest_pinet.model.traffic import HttpTraffic, Traffic
 
 FIGURES = ("emulated", "measured")
 # The kinds of power outlets that a launcher can provide. The words are labgrid's models of a NetworkPowerPort.
-OUTLETS = ("poe_mib", "rest", "shelly_gen2")
+OUTLETS = ("rest", "shelly_gen2")
 # What a launcher can run as a board: a network namespace of this machine (the default) or a QEMU machine. Exact boards
 # are virt, or one of EXACT_MACHINES, which no launcher can run.
 EXACT_MACHINES = ("virt-slot",)

@@ -12,7 +12,6 @@ from pathlib import Path
 from pytest_pinet.model.lab import Node, Switch
 from pytest_pinet.virtual.boot_settings import LARGEST_PAYLOAD, BootSettings
 from pytest_pinet.virtual.container import PATH
-from pytest_pinet.virtual.credentials import POE_COMMUNITY, POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.logins import login_files, shadow, sshd_config
 from pytest_pinet.virtual.relay import LOOPBACK
 from pytest_pinet.virtual.spec import InterfaceSpec, NodeSpec
@@ -61,21 +60,6 @@ configure lldp tx-hold 4
 configure lldp portidsubtype ifname
 configure system hostname {name}
 """
-# net-snmp caches its tables for 3 s. That does no harm: our subagent answers for the columns that change.
-_SNMPD = """\
-agentAddress udp:127.0.0.1:161
-dontLogTCPWrappersConnects yes
-master agentx
-agentXSocket tcp:127.0.0.1:{agentx}
-agentXTimeout 10
-agentXRetries 0
-rwcommunity {access.write}
-rocommunity {access.read}
-rwcommunity {poe} {poe_source} .1.3.6.1.2.1.105.1.1.1.3
-createUser {access.user} SHA-256 "{access.auth}" AES "{access.priv}"
-rwuser {access.user} priv
-"""
-AGENTX_PORT = 705
 # The folder in which a board leaves its requests for the firmware.
 MAILBOX = "mailbox"
 # Only the parts of lspci's output that are read. DevCtl shows the payload that selects the link model.
@@ -135,13 +119,9 @@ def write_node(directory: Path, spec: NodeSpec, keys: Path, boot: BootSettings, 
         _write_phy(directory, interface.device, interface.speed_mbps)
 
 
-def write_switch(
-    directory: Path, switch: Switch, keys: Path, speeds_mbps: Mapping[str, int], access: SnmpAccess
-) -> None:
+def write_switch(directory: Path, switch: Switch, keys: Path, speeds_mbps: Mapping[str, int]) -> None:
     """Write the files for a switch. ``speeds_mbps`` are the speeds by port."""
     _write_common(directory, switch.name, keys, LOOPBACK)
-    snmpd = _SNMPD.format(access=access, agentx=AGENTX_PORT, poe=POE_COMMUNITY, poe_source=POE_SOURCE)
-    _write(directory / "snmpd.conf", snmpd, 0o600)
     for port, speed in speeds_mbps.items():
         _write_phy(directory, port, speed)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pytest_pinet.errors import LabError
 from pytest_pinet.model.lab import PortRef, Uplink
 from pytest_pinet.virtual.boot_settings import BootSettings
-from pytest_pinet.virtual.firmware import BRIDGE
 from pytest_pinet.virtual.link_models import PLAIN_MTU, Shape, wire_rate
 from pytest_pinet.virtual.namespaces import NetNamespace, ip, nft, tc
 from pytest_pinet.virtual.shaping import (
@@ -24,12 +20,10 @@ from pytest_pinet.virtual.shaping import (
     to_address,
     token_bucket,
 )
-from pytest_pinet.virtual.spec import InterfaceSpec
+from pytest_pinet.virtual.spec import BRIDGE, InterfaceSpec
 from pytest_pinet.virtual.switch import LARGEST_MTU, VirtualSwitch
 
 _LOSS_STEPS = 1_000_000
-_COUNT_MAX_AGE_S = 0.2
-_PACKETS = re.compile(r"counter packets ([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -96,14 +90,13 @@ class Cable:
         self._node_side = node_side
         self._index = index
         self._pulled = False
-        self._broken = _BrokenFrames()
         self._filtered = False
         self._plug_into(switch, self.spec.port.port)
 
     def _plug_into(self, switch: VirtualSwitch, port: str) -> None:
         """Set the switch and port. They differ from ``spec`` while cables are swapped."""
         self.switch, self.port = switch, port
-        switch.broken_frames[port] = self.broken_frames
+        switch.node_ports.add(port)
 
     @property
     def far_end(self) -> str:
@@ -201,7 +194,6 @@ class Cable:
         The drops happen at the switch port, after the sender's queue, as on a wire. The sender's TCP would notice a
         drop in its own network stack. A node also cannot undo what the switch does.
         """
-        self._broken.remember(self.broken_frames(fresh=True))
         tx, rx = (1.0, 1.0) if self._silent else (self.faults.tx_loss, self.faults.rx_loss)
         if not (tx or rx or self._filtered):
             return
@@ -216,11 +208,6 @@ class Cable:
             rules += f"table {table} {{\n{chains}}}\n"
         await nft(self.switch.namespace, rules)
         self._filtered = bool(tx or rx)
-        self._broken.count(bool(tx) and not self._silent)
-
-    def broken_frames(self, fresh: bool = False) -> int:
-        """Return how many of the node's frames were broken on the way to the switch. The count is at most 0.2 s old."""
-        return self._broken.read(self.switch.namespace, self._table, fresh)
 
     @property
     def displaced(self) -> bool:
@@ -247,10 +234,8 @@ class Cable:
 
     async def _drop_filter(self) -> None:
         if self._filtered:
-            self._broken.remember(self.broken_frames(fresh=True))
             await nft(self.switch.namespace, f"delete table {self._table}\n")
             self._filtered = False
-            self._broken.count(False)
 
     async def _pull(self) -> None:
         """Replace the switch's end by a device without link partner, so that no setting can bring the link up."""
@@ -322,30 +307,4 @@ class VirtualUplink:
 
 def _drop(loss: float) -> str:
     share = "" if loss >= 1 else f"numgen random mod {_LOSS_STEPS} < {round(loss * _LOSS_STEPS)} "
-    return f"{share}counter drop"
-
-
-class _BrokenFrames:
-    """A counter of frames that the cable's filters dropped, including earlier filters."""
-
-    def __init__(self) -> None:
-        self._counts = False
-        self._base = 0
-        self._last = 0
-        self._at = float("-inf")
-
-    def read(self, namespace: NetNamespace, table: str, fresh: bool) -> int:
-        if self._counts and (fresh or time.monotonic() - self._at > _COUNT_MAX_AGE_S):
-            argv = ["nsenter", f"--net={namespace.path}", "nft", "list", "chain", *table.split(), "tx"]
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=5, check=False)
-            found = _PACKETS.search(done.stdout)
-            self._last, self._at = int(found.group(1)) if found else 0, time.monotonic()
-        return self._base + self._last
-
-    def count(self, counts: bool) -> None:
-        """Begin or end to count. A filter that is not of the cable's loss is not counted."""
-        self._counts = counts
-
-    def remember(self, total: int) -> None:
-        """Keep the total when a filter is removed, because the next filter starts at 0."""
-        self._base, self._last = total, 0
+    return f"{share}drop"

@@ -14,7 +14,6 @@ from pytest_pinet.virtual.degrade import Machines
 from pytest_pinet.virtual.link_models import goodput
 from pytest_pinet.virtual.node import THROTTLING, VirtualNode
 from pytest_pinet.virtual.pdu import Pdu
-from pytest_pinet.virtual.spec import way_to_manage
 from pytest_pinet.virtual.switch import VirtualSwitch
 
 _log = logging.getLogger(__name__)
@@ -81,16 +80,12 @@ def _pdu_status(pdu: Pdu, nodes: list[str]) -> dict[str, object]:
 
 
 def _switch_status(switch: VirtualSwitch) -> dict[str, object]:
-    now = switch.firmware.snapshot()
-    names = {link.index: link.name for link in now.links.values()}
-    masters = {port: now.links[port].master for port in switch.spec.ports if port in now.links}
     return {
         "name": switch.spec.name,
-        way_to_manage(switch.spec): switch.management.port,
+        "ssh": switch.management.port,
         "up": switch.container is not None and switch.container.running,
-        "faults": switch.firmware.faults.words(),
-        # The bridge that each port is really in, even if the switch's management reports another one.
-        "groups": {port: names.get(master) if master is not None else None for port, master in masters.items()},
+        "faults": ["does not answer"] if switch.dead else [],
+        "groups": switch.groups(),
     }
 
 

@@ -5,45 +5,12 @@ from __future__ import annotations
 import ctypes
 import secrets
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_pinet.errors import LabError
 
-# The only community that labgrid's poe_mib uses. It gives access only to the PoE switching of ports, and only from
-# the relay's address.
-POE_COMMUNITY = "private"
-POE_SOURCE = "127.0.0.2"
 # Boards check the password with PAM. Its pam_unix uses the same library. Python 3.13 removed the crypt module.
 LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2")
-
-
-@dataclass(frozen=True)
-class SnmpAccess:
-    """Communities of SNMPv2c, and an SNMPv3 user with authentication (SHA-256) and privacy (AES)."""
-
-    write: str
-    read: str
-    user: str
-    auth: str
-    priv: str
-
-    @classmethod
-    def make(cls) -> SnmpAccess:
-        write, read, auth, priv = (make_password() for _ in range(4))
-        return cls(f"rw-{write}", f"ro-{read}", "pinet", auth, priv)
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables by which a lab file's ``!template`` entries find the secrets."""
-        return {
-            "LG_SNMP_COMMUNITY": self.write,
-            "LG_SNMP_READ_COMMUNITY": self.read,
-            "LG_SNMP_USER": self.user,
-            "LG_SNMP_AUTH_KEY": self.auth,
-            "LG_SNMP_PRIV_KEY": self.priv,
-        }
 
 
 def make_password() -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
 import logging
 import os
 import signal
@@ -23,7 +22,6 @@ from pytest_pinet.model.lab import VIRTUAL
 from pytest_pinet.virtual.cable import Cable, VirtualUplink
 from pytest_pinet.virtual.console import Console
 from pytest_pinet.virtual.control import ControlServer
-from pytest_pinet.virtual.credentials import POE_SOURCE, SnmpAccess
 from pytest_pinet.virtual.degrade import Machines
 from pytest_pinet.virtual.namespaces import NetNamespace, tc
 from pytest_pinet.virtual.node import Folders, VirtualNode
@@ -31,9 +29,8 @@ from pytest_pinet.virtual.pdu import Pdu
 from pytest_pinet.virtual.processes import ProcessId, end
 from pytest_pinet.virtual.relay import Relay
 from pytest_pinet.virtual.runtime import Runtime
-from pytest_pinet.virtual.spec import POE, LabSpec, NodeSpec, way_to_manage
+from pytest_pinet.virtual.spec import LabSpec, NodeSpec
 from pytest_pinet.virtual.switch import VirtualSwitch
-from pytest_pinet.virtual.udp_relay import UdpRelay, poe_socket
 
 _log = logging.getLogger("pinet-daemon")
 
@@ -54,20 +51,18 @@ class Daemon:
         self._lab = spec.lab
         scale = spec.lab.scale or 1.0
         self._drawer = NetNamespace()
-        self._access = SnmpAccess(**json.loads(runtime.snmp_access.read_text()))
-        owner = runtime.path.stat().st_uid
         self.switches = {
             switch.name: VirtualSwitch(
                 switch,
                 runtime.path / "boot" / f"switch-{switch.name}",
-                UdpRelay(owner) if way_to_manage(switch) == "snmp" else Relay(),
+                Relay(),
                 self._drawer,
                 number * _INDICES_PER_SWITCH + 1,
             )
             for number, switch in enumerate(spec.lab.switches.values(), start=1)
         }
         self.nodes = {node.node.name: self._node(node, spec) for node in spec.nodes}
-        self._pdu = Pdu({i: n for i, n in enumerate(self.nodes.values(), start=1) if n.spec.outlet != POE})
+        self._pdu = Pdu(dict(enumerate(self.nodes.values(), start=1)))
         self.uplinks = [
             VirtualUplink(uplink, (self.switches[uplink.ports[0].switch], self.switches[uplink.ports[1].switch]), scale)
             for uplink in spec.lab.uplinks.values()
@@ -84,8 +79,6 @@ class Daemon:
             )
             if node.way is not None:
                 node.cable_of(node.way.device).switch.gateways[node.way.vlan] = node.way.gateway
-        for switch in self.switches.values():
-            self._feed(switch, owner)
         self._stopped = asyncio.Event()
         self._abandoned = False
 
@@ -106,13 +99,6 @@ class Daemon:
         node: VirtualNode = emulated.EmulatedNode(spec, folders, console, self._remember, Path(lab.image))
         return node
 
-    def _feed(self, switch: VirtualSwitch, owner: int) -> None:
-        """Connect the nodes that are powered over Ethernet by this switch to its ports."""
-        fed = [n for n in self.nodes.values() if n.spec.outlet == POE and n.feed.port.switch == switch.spec.name]
-        if fed:
-            relay = UdpRelay(owner, poe_socket(f"{self._runtime.path}/{switch.spec.name}"), POE_SOURCE)
-            switch.power({node.feed.port.port: node for node in fed}, relay)
-
     def _write_ports(self) -> None:
         """Write all ports to ``ports.json`` early, so that the exporter can start while the lab is built."""
         own = ProcessId.of(os.getpid())
@@ -122,7 +108,6 @@ class Daemon:
                 "process": vars(own) if own else None,
                 "pdu": self._pdu.port,
                 "nodes": {n: {"console": v.console.port, "ssh": v.relay.port} for n, v in self.nodes.items()},
-                "poe": {name: s.poe_relay.address[0] for name, s in self.switches.items() if s.poe_relay is not None},
                 "switches": {name: switch.management.port for name, switch in self.switches.items()},
             },
         )
@@ -149,15 +134,14 @@ class Daemon:
         lines = [line for cable in cables for line in cable.switch_queues()]
         lines += [line for uplink in self.uplinks for line in uplink.queues(switch)]
         await tc(switch.namespace, lines)
-        for relay in switch.relays:
-            await relay.serve()
+        await switch.management.serve()
         speeds = {cable.port: cable.spec.speed_mbps for cable in cables}
         speeds |= {
             port: uplink.spec.speed_mbps
             for uplink in self.uplinks
             if (port := uplink.spec.port_on(switch.spec.name)) is not None
         }
-        await switch.boot(self._runtime.keys, speeds, self._access)
+        await switch.boot(self._runtime.keys, speeds)
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT, then remove everything."""

@@ -11,17 +11,15 @@ from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.execution.names import unknown
 from pytest_pinet.model.lab import PortRef
 from pytest_pinet.virtual.cable import Cable, Faults
-from pytest_pinet.virtual.firmware import SwitchFaults, with_lies
 from pytest_pinet.virtual.node import THROTTLING, VirtualNode
 from pytest_pinet.virtual.pdu import Pdu, PduFaults
-from pytest_pinet.virtual.spec import way_to_manage
 from pytest_pinet.virtual.switch import VirtualSwitch
 
 PDU = "pdu"
 Request = Mapping[str, Any]
 _NODE = ("freeze", "hang_console", "panic", "console_line", "drop_ssh", "throttle")
-# Faults of a whole machine, not of an interface, port or outlet.
-_WHOLE = {*_NODE, "dead", "stale_counters"}
+# Faults of a whole machine, not of an interface or outlet.
+_WHOLE = {*_NODE, "dead"}
 
 
 @dataclass(frozen=True)
@@ -49,46 +47,25 @@ class PduTarget:
 
 @dataclass(frozen=True)
 class SwitchTarget:
-    """A switch, or one of its ports."""
+    """A switch."""
 
     switch: VirtualSwitch
-    port: str | None = None
-    accepted = ("dead", "lie", "stale_counters")
+    whole = True
+    kind = "a switch"
+    accepted = ("dead",)
 
     @property
     def name(self) -> str:
         return self.switch.spec.name
 
-    @property
-    def whole(self) -> bool:
-        return self.port is None
-
-    @property
-    def kind(self) -> str:
-        return "a switch" if self.whole else "a port of a switch"
-
-    async def degrade(self, request: Request) -> list[str]:
-        if (request.get("lie") or request.get("stale_counters")) and way_to_manage(self.switch.spec) != "snmp":
-            raise ConfigError(
-                f"switch {self.name} is managed over ssh, so only --dead is supported; "
-                "--lie and --stale-counters need a switch with backend snmp"
-            )
-        faults = self.switch.firmware.faults
-        if request.get("dead"):
-            faults = replace(faults, dead=True)
-        if request.get("lie"):
-            faults = with_lies(faults, self.port)
-        if request.get("stale_counters"):
-            faults = replace(faults, stale_s=float(request["stale_counters"]))
-        self.switch.set_faults(faults)
+    async def degrade(self, _request: Request) -> list[str]:
+        self.switch.set_dead(True)
         return []
 
     async def restore(self) -> list[str]:
-        before = self.switch.firmware.faults
-        after = SwitchFaults() if self.port is None else replace(before, lying=before.lying - {self.port})
-        self.switch.set_faults(after)
-        name = self.name if self.port is None else f"{self.name}/{self.port}"
-        return [name] if after != before else []
+        was_dead = self.switch.dead
+        self.switch.set_dead(False)
+        return [self.name] if was_dead else []
 
 
 @dataclass(frozen=True)
@@ -227,19 +204,14 @@ class Machines:
         return NodeTarget(self, node, node.cables, whole=True)
 
     def target(self, text: str) -> Target:
-        """Parse NODE, NODE:INTERFACE, SWITCH, SWITCH/PORT, ``pdu`` or pdu/NODE. Raises ConfigError."""
+        """Parse NODE, NODE:INTERFACE, SWITCH, ``pdu`` or pdu/NODE. Raises ConfigError."""
         name, slash, part = text.partition("/")
         if slash and name == PDU:
             if part not in self.nodes:
                 raise ConfigError(unknown("node", part, self.nodes))
             return PduTarget(self.pdu, frozenset({list(self.nodes).index(part) + 1}), whole=False)
-        if slash or name in self.switches:
-            switch = self.switches.get(name)
-            if switch is None:
-                raise ConfigError(unknown("switch", name, self.switches))
-            if slash and part not in switch.spec.ports:
-                raise ConfigError(unknown("port", part, switch.spec.ports, f"switch {name}"))
-            return SwitchTarget(switch, part or None)
+        if text in self.switches:
+            return SwitchTarget(self.switches[text])
         if text == PDU and PDU not in self.nodes:
             return self._whole_pdu()
         node_name, _, interface = text.partition(":")

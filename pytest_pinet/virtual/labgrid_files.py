@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 
 from pytest_pinet.model.lab import PortRef
-from pytest_pinet.virtual.credentials import SnmpAccess
-from pytest_pinet.virtual.spec import POE, REST, SHELLY, LabSpec, NodeSpec, way_to_manage
+from pytest_pinet.virtual.spec import REST, SHELLY, LabSpec, NodeSpec
 
 EXPORTER = "pinet"
 
@@ -32,7 +31,7 @@ def places(spec: LabSpec) -> str:
 
 def exporter(spec: LabSpec, ports: Mapping[str, Any]) -> str:
     """Return the exporter's configuration. ``ports`` is the content of the daemon's ``ports.json``."""
-    groups = {n.node.place: _resources(n, i, spec, ports) for i, n in enumerate(spec.nodes, start=1)}
+    groups = {n.node.place: _resources(n, i, ports) for i, n in enumerate(spec.nodes, start=1)}
     for uplink in spec.lab.uplinks.values():
         groups[uplink.place] = {end.switch: _ethernet_port(end) for end in uplink.ports}
     text = yaml.safe_dump(groups)
@@ -41,24 +40,21 @@ def exporter(spec: LabSpec, ports: Mapping[str, Any]) -> str:
 
 
 def environment(
-    spec: LabSpec, coordinator: str, keyfile: str, password: str, access: SnmpAccess, ports: Mapping[str, Any]
+    spec: LabSpec, coordinator: str, keyfile: str, password: str, ports: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the ``LG_*`` variables by which the lab file's ``!template`` entries find this lab."""
     variables = {"LG_COORDINATOR": coordinator, "LG_KEYFILE": keyfile, "LG_CONSOLE_PASSWORD": password}
     for switch in spec.lab.switches.values():
         name = re.sub(r"[^A-Z0-9]", "_", switch.name.upper())
-        scheme = "snmp://" if way_to_manage(switch) == "snmp" else "ssh://root@"
-        variables[f"LG_SWITCH_{name}"] = f"{scheme}127.0.0.1:{ports['switches'][switch.name]}"
-    if any(way_to_manage(switch) == "snmp" for switch in spec.lab.switches.values()):
-        variables |= access.environment
+        variables[f"LG_SWITCH_{name}"] = f"ssh://root@127.0.0.1:{ports['switches'][switch.name]}"
     return variables
 
 
-def _resources(own_spec: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, Any]) -> dict[str, Any]:
+def _resources(own_spec: NodeSpec, index: int, ports: Mapping[str, Any]) -> dict[str, Any]:
     node = own_spec.node
     own = ports["nodes"][node.name]
     return {
-        "NetworkPowerPort": _outlet(own_spec, index, spec, ports),
+        "NetworkPowerPort": _outlet(own_spec, index, ports),
         "NetworkSerialPort": {"host": "127.0.0.1", "port": own["console"], "protocol": "raw"},
         "NetworkService": {"address": "127.0.0.1", "port": own["ssh"], "username": node.user},
         **{i.name: _ethernet_port(i.port) for i in node.interfaces},
@@ -69,12 +65,8 @@ def _ethernet_port(port: PortRef) -> dict[str, str]:
     return {"cls": "EthernetPort", "switch": port.switch, "interface": port.port}
 
 
-def _outlet(node: NodeSpec, index: int, spec: LabSpec, ports: Mapping[str, Any]) -> dict[str, Any]:
+def _outlet(node: NodeSpec, index: int, ports: Mapping[str, Any]) -> dict[str, Any]:
     pdu = f"http://127.0.0.1:{ports['pdu']}"
-    if node.node.outlet == POE:
-        switch = spec.lab.switches[node.feed.port.switch]
-        number = switch.ports.index(node.feed.port.port) + 1
-        return {"model": POE, "host": ports["poe"][switch.name], "index": number}
     if node.node.outlet == SHELLY:
         return {"model": SHELLY, "host": pdu, "index": index}
     return {"model": REST, "host": f"{pdu}/relay/{{index}}/value", "index": index}

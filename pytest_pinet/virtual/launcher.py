@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ from pytest_pinet.evidence.other_work import LAB_VARIABLE
 from pytest_pinet.lab.launcher import LabUse, Launcher
 from pytest_pinet.model.lab import Lab, Scale
 from pytest_pinet.virtual import labgrid_files
-from pytest_pinet.virtual.credentials import SnmpAccess, make_password, make_ssh_keys, password_hash
+from pytest_pinet.virtual.credentials import make_password, make_ssh_keys, password_hash
 from pytest_pinet.virtual.processes import ProcessId, end, wait_gone
 from pytest_pinet.virtual.requirements import as_root, check_commands, check_kernel
 from pytest_pinet.virtual.runtime import Runtime
@@ -212,8 +211,6 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
     console = make_password()
     runtime.write_private(runtime.keys / "console_password", console)
     runtime.write_private(runtime.keys / "console_password.hash", password_hash(console))
-    access = SnmpAccess.make()
-    runtime.write_private(runtime.snmp_access, json.dumps(vars(access)))
     replace(spec, lab=replace(spec.lab, scale=scale.share)).write(runtime.spec)
     module = [sys.executable, "-m", "pytest_pinet.virtual.daemon", str(runtime.path)]
     daemon = spawn("daemon", [*root, *module], Path("/"))
@@ -238,7 +235,7 @@ def _start(spec: LabSpec, scale: Scale, runtime: Runtime, root: list[str], keep:
         "digest": spec.digest,
         "scale": vars(scale),
         "complete": True,
-        "environment": labgrid_files.environment(spec, address, str(runtime.private_key), console, access, ports),
+        "environment": labgrid_files.environment(spec, address, str(runtime.private_key), console, ports),
     }
     runtime.write_json("state.json", state)
 

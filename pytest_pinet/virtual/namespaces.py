@@ -64,11 +64,6 @@ class NetNamespace:
             # The protocol must be named. Without it, asyncio leaves Nagle's algorithm on: 40 ms for each ssh command.
             return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 
-    def udp_socket(self) -> socket.socket:
-        """Open a non-blocking UDP socket in this namespace."""
-        with self.entered():
-            return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-
     def set_sysctl(self, name: str, value: str) -> bool:
         """Write a sysctl of this namespace. Return False if the kernel refuses."""
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pytest_pinet.errors import LabError
 from pytest_pinet.virtual.namespaces import NetNamespace
 
-_GET_LINK, _GET_NEIGHBOUR, _GET_QDISC = 18, 30, 38
+_GET_LINK = 18
 _NEW_LINK = 16
 _REQUEST_DUMP, _REQUEST_ACK = 0x301, 0x5
 _IFNAME, _MTU, _NET_NS_FD, _NEW_INDEX = 3, 4, 28, 49
@@ -22,13 +22,8 @@ _DONE, _ERROR = 3, 2
 _MESSAGE = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
 _LINK = struct.Struct("=BxHiII")
-_NEIGHBOUR = struct.Struct("=BxxxiHBB")
-_QDISC = struct.Struct("=BxxxiIII")
 _TYPE_MASK = 0x3FFF
-_AF_BRIDGE = 7
 _IFF_UP, _IFF_LOWER_UP = 1, 0x10000
-_ROOT, _INGRESS = 0xFFFFFFFF, 0xFFFFFFF1
-_PERMANENT = 0x80
 _TIMEOUT_S = 5.0
 _LINK_CHANGES = 1  # RTMGRP_LINK
 _log = logging.getLogger("pinet-daemon")
@@ -45,18 +40,6 @@ class LinkInfo:
     admin_up: bool
     carrier: bool
     master: int | None
-    rx_packets: int
-    rx_bytes: int
-    tx_bytes: int
-
-
-@dataclass(frozen=True)
-class QueueInfo:
-    """Counters of a queueing discipline: what it let through, counted by segments, and its drops."""
-
-    octets: int
-    packets: int
-    drops: int
 
 
 class Netlink:
@@ -76,7 +59,6 @@ class Netlink:
             _, _, index, flags, _ = _LINK.unpack_from(body)
             own = dict(_attributes(body[_LINK.size :]))
             name = own[_IFNAME].rstrip(b"\0").decode()
-            rx_packets, _, rx_bytes, tx_bytes = struct.unpack_from("=4Q", own[23])
             found[name] = LinkInfo(
                 index=index,
                 name=name,
@@ -85,35 +67,7 @@ class Netlink:
                 admin_up=bool(flags & _IFF_UP),
                 carrier=bool(flags & _IFF_LOWER_UP),
                 master=struct.unpack("=I", own[10])[0] if 10 in own else None,
-                rx_packets=rx_packets,
-                rx_bytes=rx_bytes,
-                tx_bytes=tx_bytes,
             )
-        return found
-
-    def queues(self) -> tuple[dict[int, QueueInfo], dict[int, QueueInfo]]:
-        """Return the counters of root queues (sent traffic) and of ingress hooks, both by device index."""
-        root: dict[int, QueueInfo] = {}
-        ingress: dict[int, QueueInfo] = {}
-        for body in self._request(_GET_QDISC, _REQUEST_DUMP, _QDISC.pack(0, 0, 0, 0, 0)):
-            _, index, _, parent, _ = _QDISC.unpack_from(body)
-            side = {_ROOT: root, _INGRESS: ingress}.get(parent)
-            if side is None:
-                continue
-            stats = dict(_attributes(dict(_attributes(body[_QDISC.size :])).get(7, b"")))
-            octets, packets = struct.unpack_from("=QI", stats[1]) if 1 in stats else (0, 0)
-            drops = struct.unpack_from("=III", stats[3])[2] if 3 in stats else 0
-            side[index] = QueueInfo(octets, packets, drops)
-        return root, ingress
-
-    def learned(self) -> list[tuple[str, int, int]]:
-        """Return the addresses that bridges have learned: MAC address, index of the port, index of the bridge."""
-        found = []
-        for body in self._request(_GET_NEIGHBOUR, _REQUEST_DUMP, _NEIGHBOUR.pack(_AF_BRIDGE, 0, 0, 0, 0)):
-            _, index, state, _, _ = _NEIGHBOUR.unpack_from(body)
-            own = dict(_attributes(body[_NEIGHBOUR.size :]))
-            if not state & _PERMANENT and 2 in own and 9 in own:
-                found.append((own[2].hex(":"), index, struct.unpack("=I", own[9])[0]))
         return found
 
     def move(self, index: int, to: NetNamespace, name: str, new_index: int) -> None:

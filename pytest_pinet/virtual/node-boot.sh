@@ -6,22 +6,13 @@ trap '' INT QUIT TSTP HUP
 # `poweroff` in a board. The kernel ends all other processes together with PID 1.
 [ "$ROLE" = switch ] || trap 'exit 0' USR2
 
-announce() { # patterns of the devices, more words for lldpd
+announce() { # patterns of the devices
     mkdir -p /run/lldpd
     # In the background, since no later step needs it. lldpd returns as soon as its daemon runs.
-    patterns=$1
-    shift
-    lldpd -k -I "$patterns" -O /run/pinet/lldpd.conf "$@" >/var/log/lldpd.log 2>&1 &
+    lldpd -k -I "$1" -O /run/pinet/lldpd.conf >/var/log/lldpd.log 2>&1 &
 }
 
 ip link set lo up
-if [ "$ROLE" = switch ] && [ "$MANAGEMENT" = snmp ]; then
-    # Use neither the settings (-C) nor the state of the host's own agent.
-    MIBS="" SNMP_PERSISTENT_DIR=/run/pinet/snmp snmpd -C -c /run/pinet/snmpd.conf -r -p /run/pinet/snmpd.pid \
-        -LF 4 /var/log/snmpd.log || cat /var/log/snmpd.log
-    announce "$PORTS" -x -X "tcp:127.0.0.1:$AGENTX_PORT"
-    while :; do sleep 3600 & wait; done
-fi
 # All connections come from one address. OpenSSH 9.8 and later would block it after a few failed ones.
 /usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log -o PerSourcePenalties=no 2>/dev/null ||
     /usr/sbin/sshd -f /run/pinet/sshd_config -E /var/log/sshd.log || cat /var/log/sshd.log

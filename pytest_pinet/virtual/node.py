@@ -51,7 +51,6 @@ class VirtualNode:
     ) -> None:
         self.spec = spec.node
         self.way = spec.management
-        self.feed = spec.feed
         self.console = console
         self.relay = Relay()
         self.cables: Sequence[Cable] = ()

@@ -127,7 +127,7 @@ def as_root() -> list[str]:
     return [] if os.geteuid() == 0 else ["sudo", "-n", "--"]
 
 
-# sshd and snmpd run parts of themselves as other users, so one mapped user is not enough.
+# sshd and lldpd run parts of themselves as other users, so one mapped user is not enough.
 _NEW = ("unshare", "--user", "--map-root-user", "--map-auto", "--net", "--mount", "--")
 _UP = ("sh", "-c", 'PATH="$PATH:/usr/sbin:/sbin"; ip link set lo up && exec "$@"', "sh")
 # What a node of the lab needs: a network namespace of its own, its own /proc and /sys, files of other users.

@@ -51,17 +51,12 @@ class Runtime:
 
     @property
     def keys(self) -> Path:
-        """The folder of the lab's secrets, in the files below."""
+        """The folder of the lab's secrets."""
         return self.path / "keys"
 
     @property
     def private_key(self) -> Path:
         return self.keys / "id_ed25519"
-
-    @property
-    def snmp_access(self) -> Path:
-        """`SnmpAccess` as JSON."""
-        return self.keys / "snmp.json"
 
     def cards(self, image: str) -> Path:
         """Return the folder of the emulated boards' cards. It is beside the image: ``path`` may be in memory."""

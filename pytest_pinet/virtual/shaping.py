@@ -111,14 +111,6 @@ def to_address(mac: str) -> str:
     return f"match ether dst {mac}"
 
 
-def count_arrivals(device: str) -> list[str]:
-    """Count received segments at the ingress hook, since a device counts a TCP packet of many segments as one."""
-    return [
-        f"qdisc add dev {device} clsact",
-        f"filter add dev {device} ingress protocol all prio 1 u32 match u32 0 0 flowid 1:1",
-    ]
-
-
 def bus_bucket(bus_device: str, shape: Shape, mtu: int = PLAIN_MTU) -> list[str]:
     """Return the line for the one queue of a bus. Empty without a bus, or if each direction has a lane."""
     return [token_bucket(bus_device, shape.bus_bps, BUS_QUEUE, mtu)] if shape.bus_bps < inf else []

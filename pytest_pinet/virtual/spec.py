@@ -13,12 +13,14 @@ from pathlib import Path
 from pytest_pinet.errors import ConfigError, LabError
 from pytest_pinet.model.forms import ManagementMode
 from pytest_pinet.model.hardware import Bus
-from pytest_pinet.model.lab import MACHINES, ONBOARD, ROOT, Interface, Lab, Node, Switch
+from pytest_pinet.model.lab import MACHINES, ROOT, Interface, Lab, Node
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import UNSHAPED, LinkModel, model_of
 
 # The kinds of power outlets, by labgrid's names.
-REST, SHELLY, POE = "rest", "shelly_gen2", "poe_mib"
+REST, SHELLY = "rest", "shelly_gen2"
+# The bridge with all ports of a switch. The management may create others.
+BRIDGE = "br0"
 _PCIE = (Bus.PCIE2X1, Bus.PCIE3X1)
 
 
@@ -66,11 +68,6 @@ class NodeSpec:
     interfaces: tuple[InterfaceSpec, ...]
     management: ManagementSpec | None = None
 
-    @property
-    def feed(self) -> Interface:
-        """The NIC that powers the board, if its power comes over Ethernet."""
-        return next((one for one in self.node.interfaces if one.name == ONBOARD), self.node.interfaces[0])
-
 
 @dataclass(frozen=True)
 class LabSpec:
@@ -110,20 +107,15 @@ class LabSpec:
         built = (
             self.lab.name,
             [replace(spec, node=replace(spec.node, target="", boot_timeout_s=0.0)) for spec in self.nodes],
-            [(switch.name, switch.backend, switch.ports) for switch in self.lab.switches.values()],
+            [(switch.name, switch.ports) for switch in self.lab.switches.values()],
             self.lab.uplinks,
             self.lab.scale,
         )
         return hashlib.sha256(repr(built).encode()).hexdigest()[:16]
 
 
-def way_to_manage(switch: Switch) -> str:
-    """Return how the launcher lets a switch be managed: ``snmp`` or ``ssh``."""
-    return "snmp" if switch.backend == "snmp" else "ssh"
-
-
 def spec_of(lab: Lab) -> LabSpec:
-    """Return the specification of a lab. Raises LabError for a bad device name, ConfigError for a bad outlet."""
+    """Return the specification of a lab. Raises LabError for a bad device name."""
     nodes = tuple(_node(node, lab) for node in lab.nodes.values())
     for switch in lab.switches.values():
         for port in switch.ports:
@@ -147,14 +139,7 @@ def _node(node: Node, lab: Lab) -> NodeSpec:
         machine=node.machine or MACHINES[0],
         user=node.user or ROOT,
     )
-    spec = NodeSpec(completed, tuple(_interface(node, one) for one in node.interfaces), _management(node, lab))
-    if completed.outlet == POE and (switch := lab.switches[spec.feed.port.switch]).backend != "snmp":
-        raise ConfigError(
-            f"the virtual lab switches node {node.name} (outlet poe_mib) by SNMP on port {spec.feed.port}, "
-            f"but switch {switch.name} has backend {switch.backend}; set backend snmp, or remove the outlet",
-            node.where,
-        )
-    return spec
+    return NodeSpec(completed, tuple(_interface(node, one) for one in node.interfaces), _management(node, lab))
 
 
 def _management(node: Node, lab: Lab) -> ManagementSpec | None:
@@ -199,7 +184,7 @@ def _bus_info(node: Node, interface: Interface) -> str:
 def _check_device(name: str, what: str, where: str) -> None:
     # The kernel's rule (dev_valid_name), further restricted to characters that batch files of ip and tc can contain.
     plain = name.isascii() and all(c.isalnum() or c in "._-" for c in name)
-    if not plain or name in (".", "..", "lo", "br0", "all", "default") or not 0 < len(name) < 16:
+    if not plain or name in (".", "..", "lo", BRIDGE, "all", "default") or not 0 < len(name) < 16:
         raise LabError(
             f"{what} cannot be the name of a network device in the virtual lab",
             f"use up to 15 letters, digits, dots, dashes or underscores in {where}",

@@ -13,8 +13,8 @@ import socket
 import struct
 from contextlib import suppress
 
-from pytest_pinet.virtual.firmware import BRIDGE
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
+from pytest_pinet.virtual.spec import BRIDGE
 
 _ETH_P_ALL, _8021Q = 0x0003, 0x8100
 _SOL_PACKET, _AUXDATA, _VNET_HDR = 263, 8, 15

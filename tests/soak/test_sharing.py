@@ -27,7 +27,7 @@ pinet:
   launcher: virtual
   scale: 1
   switches:
-    sw: {backend: snmp, address: "snmp://127.0.0.1:1", community: x, ports: p1-p6}
+    sw: {backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p6}
   nodes:
 """ + "".join(
     f"    n{n}:\n      board: pi3b\n      interfaces:\n        onboard: {{port: sw/p{n}}}\n" for n in range(1, 7)

@@ -33,7 +33,7 @@ def labgrid_head(first: str, *others: str) -> str:
 def lab_with_peer(
     name: str, boards: Mapping[str, str], nic: tuple[str, str], speed_mbps: int, nodes: Mapping[str, str]
 ) -> str:
-    """Return the lab file of boards and the node ``peer``, all on one SNMP switch.
+    """Return the lab file of boards and the node ``peer``, all on one switch.
 
     ``nic`` is the name of a NIC and its driver and bus. Values are flow mappings without braces; PORT in a node stands
     for its switch port.
@@ -52,11 +52,9 @@ def lab_with_peer(
         f"    veth: {{driver: veth, bus: pcie3x1, {speeds}}}",
         "  switches:",
         "    sw1:",
-        "      backend: snmp",
+        "      backend: linux",
         '      address: !template "$LG_SWITCH_SW1"',
-        '      community: !template "$LG_SNMP_READ_COMMUNITY"',
-        '      write_community: !template "$LG_SNMP_COMMUNITY"',
-        "      counter_latency: 0 s",
+        '      keyfile: !template "$LG_KEYFILE"',
         f"      ports: p1-p{len(ports)}",
         "  nodes:",
         *(f"    {node}: {{{nodes[node].replace('PORT', port)}}}" for node, port in zip(nodes, ports, strict=False)),

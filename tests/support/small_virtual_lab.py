@@ -54,16 +54,6 @@ LAB_FILE += """\
 """
 
 
-SNMP_LAB_FILE = (
-    LAB_FILE.replace(
-        '{backend: linux, address: "ssh://root@127.0.0.1:1", ports: p1-p6}',
-        '{backend: snmp, address: "snmp://127.0.0.1:1", community: x, ports: p1-p6}',
-    )
-    .replace("right:\n", "right:\n      outlet: shelly_gen2\n")
-    .replace("both:\n", "both:\n      outlet: poe_mib\n")
-)
-
-
 def small_lab(folder: Path, text: str = LAB_FILE) -> Lab:
     """Write a lab file into this folder and return its lab."""
     file = folder / "lab.yaml"

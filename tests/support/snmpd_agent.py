@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,9 +29,14 @@ BRIDGE_MIB = _BRIDGE_MIB if _PERL_AGENT and _PERL_AGENT.returncode == 0 else ""
 PORT = 1161
 # The settings of a user who may set all.
 V3 = {"version": "3", "user": "pinet", "auth_key": "authentic-key", "priv_key": "private-key-of-it"}
+TABLES_AGENT = Path(__file__).with_name("snmp_tables_agent.py")
+BRIDGE_AND_POE = (".1.3.6.1.2.1.17", ".1.3.6.1.2.1.105")
+# Octets that came in and went out, and the speed.
+COUNTERS = tuple(f".1.3.6.1.2.1.31.1.1.1.{column}" for column in (6, 10, 15))
 _CLONE_NEWNET = 0x40000000
-_CONF = """\
-agentAddress udp:{port}
+CONFIGURATION = """\
+agentAddress udp:{port},udp:161
+rwcommunity private default .1.3.6.1.2.1.105.1.1.1.3
 rwcommunity writes
 rocommunity reads
 createUser pinet SHA-256 authentic-key AES private-key-of-it
@@ -41,6 +46,11 @@ rouser reader priv
 master agentx
 agentXSocket tcp:127.0.0.1:1705
 """
+
+
+def passed(command: str, mode: str, tables: Iterable[str]) -> str:
+    """Return the lines of snmpd.conf that let ``snmp_tables_agent`` answer for these tables, one process for each."""
+    return "".join(f"pass_persist {table} {command} {table} {mode}\n" for table in tables)
 
 
 @contextmanager
@@ -60,16 +70,13 @@ def inside(namespace: str) -> Iterator[None]:
 def agent(bench: LinuxBench, vlans: str | None = None) -> Iterator[None]:
     """Run snmpd, with this thread in its namespace.
 
-    ``vlans``: ``debian`` adds the tables of snmp-bridge-mib; another word is a mode of ``snmp_vlan_agent``.
+    ``vlans``: ``debian`` adds the tables of snmp-bridge-mib; another word is a mode of ``snmp_tables_agent``.
     """
     folder = bench.folder / "snmp"
     folder.mkdir()
-    conf = _CONF.format(port=PORT)
-    if vlans not in (None, "debian"):
-        helper = f"{sys.executable} {Path(__file__).with_name('snmp_vlan_agent.py')}"
-        for table in (".1.3.6.1.2.1.17", ".1.3.6.1.2.1.105"):
-            conf += f"pass_persist {table} {helper} {table} {vlans}\n"
-    (folder / "snmpd.conf").write_text(conf)
+    tables = BRIDGE_AND_POE + (COUNTERS if vlans == "stale" else ())
+    added = "" if vlans in (None, "debian") else passed(f"{sys.executable} {TABLES_AGENT}", vlans, tables)
+    (folder / "snmpd.conf").write_text(CONFIGURATION.format(port=PORT) + added)
     (folder / "dot1qbridge.conf").write_text("agentXSocket tcp:127.0.0.1:1705\n")
     environment = {**os.environ, "MIBS": "", "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder / "kept")}
     bench.sh("ip link set lo up")

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from benchmarks.verdicts.whole_runs.published import COUNTED, publish
 from benchmarks.verdicts.whole_runs.rows import ALLOWED, Cell, Count, cells, count
 from pytest_pinet.model.verdict import Verdict
 
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cells whose name contains this text")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", type=Path, help="also write the counts to this file")
+    parser.add_argument("--publish", action="store_true", help=f"also keep the counts in {COUNTED.name}, for the page")
     parser.add_argument("--words", action="store_true", help="print a message of each ending")
     parser.add_argument("--list", action="store_true", help="print the cells, and count nothing")
     chosen = parser.parse_args()
@@ -53,6 +55,9 @@ def main() -> None:
         if chosen.json:
             chosen.json.write_text(json.dumps([as_json(each) for each in found], indent=1) + "\n")
     print(f"\n{sum(one.missed for one in found)} of {len(found)} cells are missed")
+    if chosen.publish:
+        publish([as_json(one) for one in found], [one.name for one in cells()])
+        print(f"kept in {COUNTED}; write the page with: python -m benchmarks.verdicts --page")
 
 
 def _counted(wanted: Sequence[Cell], gates: int, seed: int, processes: int) -> Iterator[tuple[Count, float]]:
@@ -90,12 +95,17 @@ def as_json(one: Count) -> dict[str, object]:
     """Return a count for a file."""
     low, high = one.interval
     return {
-        **asdict(one),
         "name": one.cell.name,
+        **asdict(one.cell),
+        "seed": one.seed,
         "gates": one.gates,
         "wrong": one.wrong,
         "interval": [round(low, 2), round(high, 2)],
         "missed": one.missed,
+        "inconclusive": round(one.percent(Verdict.INCONCLUSIVE), 1),
+        "median": round(one.median, 1),
+        "endings": one.endings,
+        "apart": one.apart,
     }
 
 

@@ -120,7 +120,7 @@ class SimulatedLab:
         self.points: list[Point] = []
         # What was drawn for the days, boots and link-ups of the history: which levels it has seen.
         self.seen: list[dict[str, Any]] = []
-        self._kind, self._source = kind, source
+        self._kind, self.source = kind, source
         self._day, self._runs = 0, 0
         self._tool = BoardTool(self.board)
         self._sessions: dict[str, _Session] = {}
@@ -176,7 +176,7 @@ class SimulatedLab:
         return Link(self.combination, ends, (UP, UP), self._switches)
 
     def _forget(self) -> None:
-        self.board.clock.passes(self._source.uniform(*OPENING_S))
+        self.board.clock.passes(self.source.uniform(*OPENING_S))
         for session in self._sessions.values():
             session.facts.clear()
             session.facts[f"wireless {DEVICE}"] = False
@@ -193,11 +193,11 @@ class SimulatedLab:
         if self._runs and kind.reboots:
             board.start_boot()
         elif self._runs:
-            board.clock.passes(self._source.uniform(0.0, BETWEEN_RUNS_S))
+            board.clock.passes(self.source.uniform(0.0, BETWEEN_RUNS_S))
         self._runs += 1
         with board.clock.running(), self.open(self.combination) as link:
             context = MeasureContext(link, self._tool)
-            if kind.before and self._source.random() < 0.5:
+            if kind.before and self.source.random() < 0.5:
                 other = GatePlan([], _long(self.profile, kind.before))
                 measure(MeasureContext(link, self._tool), self.traffic, other)
             budget = fitted(self.profile, self.traffic.seconds_with(cap_for(1000)))

@@ -1,15 +1,16 @@
-"""The rows of the table of issue 39 and rows of our own: what is counted, and when a verdict is wrong."""
+"""The rows that are counted: a steady link, the table of issue 39, and our own; and when a verdict is wrong."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from statistics import median
 
 from benchmarks.verdicts.trials import wilson
-from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, TABLE
+from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, STEADY, TABLE
 from benchmarks.verdicts.whole_runs.lab import SimulatedLab
 from pytest_pinet.model.verdict import GOOD, Verdict
 
@@ -92,7 +93,14 @@ class Count:
 
 def cells() -> list[Cell]:
     """Return all cells, in the order of the rows."""
-    return [*_of_table(), *_of_own()]
+    return [*_of_steady(), *_of_table(), *_of_own()]
+
+
+def _of_steady() -> Iterator[Cell]:
+    (steady,) = STEADY
+    yield from (Cell("0", steady, slower) for slower in (0, 1, 5, 10))
+    yield from (Cell("0", steady, slower, "build", calibrated=known) for slower in (0, 10) for known in (False, True))
+    yield from (Cell("0", steady, slower, "compare") for slower in (0, 5))
 
 
 def _of_table() -> Iterator[Cell]:
@@ -125,25 +133,28 @@ def _of_own() -> Iterator[Cell]:
 
 
 def count(cell: Cell, gates: int, seed: int) -> Count:
-    """Count a cell. The same seed gives the same count."""
-    source = random.Random(f"{seed}/{cell.name}")
+    """Count a cell. The same seed gives the same count, whatever else is counted."""
     endings: Counter[str] = Counter()
     apart: Counter[str] = Counter()
     spent: list[float] = []
     words: dict[str, str] = {}
+    of_lab = 1 if cell.how == "accept" else PER_LAB
     for number in range(gates):
-        if number % PER_LAB == 0 or cell.how == "accept":
-            lab = _lab(cell, source)
+        if number % of_lab == 0:
+            lab = _lab(replace(cell, row="", slower=0), number // of_lab, seed)
+            lab.source.seed(f"{seed}/{cell.name}/{number}")
         lab.new_day()
         one = _HOW[cell.how](lab, cell.slower)
         (apart if one.unseen else endings)[one.ending] += 1
         spent.append(one.spent)
         words.setdefault(one.ending, one.why)
-    return Count(cell, seed, dict(endings), dict(apart), median(spent), words)
+    return Count(cell, seed, dict(endings), dict(apart), round(median(spent), 1), words)
 
 
-def _lab(cell: Cell, source: random.Random) -> SimulatedLab:
-    lab = SimulatedLab(KINDS[cell.kind], source, cell.profile)
+@lru_cache(maxsize=600)
+def _lab(cell: Cell, number: int, seed: int) -> SimulatedLab:
+    """Return a lab for several gates. Cells that differ only in the change of the link share their labs."""
+    lab = SimulatedLab(KINDS[cell.kind], random.Random(f"{seed}/{cell.name}/lab {number}"), cell.profile)
     if cell.calibrated:
         lab.calibrate()
     if cell.how == "gate":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +21,7 @@ from pytest_pinet.lab.labgrid.power import Power
 from pytest_pinet.lab.switch.labgrid_driver import PoePowerDriver
 from tests.support.cli_switch_server import PASSWORD, SwitchBench
 from tests.support.exporter_host import AGENT, exporter_host
-from tests.support.linux_switch import LinuxBench, linux_bench
+from tests.support.linux_switch import IP, LinuxBench, linux_bench
 from tests.support.snmpd_agent import PORT, SNMPD, V3, agent, managed, received_sets, switch_of
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces and accounts for one sshd need root")
@@ -130,6 +132,36 @@ def test_a_board_is_power_cycled_through_the_exporters_host(bench: LinuxBench, t
     (off_at, off), (on_at, on) = changes(bench)
     assert (off, on) == ("2", "1")
     assert on_at - off_at >= 2.0
+
+
+# labgrid's own backend uses port 161 and the community "private". In a separate process, which is in the namespace of
+# the agent, and because labgrid leaves its SNMP sockets to the garbage collector, which warns of each.
+POE_MIB = """
+from labgrid import Target
+from labgrid.driver import NetworkPowerDriver
+from labgrid.resource import NetworkPowerPort
+from pytest_pinet.lab.labgrid.power import Power
+
+target = Target("board")
+NetworkPowerPort(target, None, model="poe_mib", host="127.0.0.1", index=11)
+driver = NetworkPowerDriver(target, None)
+target.activate(driver)
+power = Power("board", driver)
+print(power.is_on())
+power.switch(on=False)
+print(power.is_on())
+power.switch(on=True)
+print(power.is_on())
+"""
+
+
+@needs_snmpd
+def test_labgrids_own_poe_backend_switches_a_port_of_the_agent(bench: LinuxBench) -> None:
+    pytest.importorskip("pysnmp.hlapi", reason="labgrid[snmp] is not installed")
+    argv = [IP, "netns", "exec", bench.shell.namespace, sys.executable, "-W", "ignore", "-c", POE_MIB]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.split() == ["True", "False", "True"], done.stderr
+    assert [value for _, value in changes(bench)] == ["2", "1"]
 
 
 @needs_snmpd

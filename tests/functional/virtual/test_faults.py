@@ -14,18 +14,18 @@ import pytest
 from click.testing import CliRunner
 
 from pytest_pinet.cli.lab import lab as lab_command
-from pytest_pinet.errors import ConfigError, LabError
+from pytest_pinet.errors import LabError
+from pytest_pinet.lab.switch.linux import neighbours_by_lldp
 from pytest_pinet.virtual.status import ssh_command, status
 from tests.support.gate_project import wait_until
-from tests.support.small_virtual_lab import FULL_MBPS, LEAST, MOST, SNMP_LAB_FILE, Bench, bench_up, console, expect
-from tests.support.snmp_tools import ADMIN, BASE_PORT, IN_OCTETS, LLDP_NAME, OPER, PVID, ROW, Snmp
+from tests.support.small_virtual_lab import FULL_MBPS, LEAST, MOST, Bench, bench_up, console, expect
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    with bench_up(tmp_path_factory.mktemp("faults"), SNMP_LAB_FILE) as found:
+    with bench_up(tmp_path_factory.mktemp("faults")) as found:
         yield found
 
 
@@ -34,11 +34,6 @@ def whole(bench: Bench) -> Iterator[None]:
     yield
     bench.restore()
     assert visible_faults(bench) == {}
-
-
-@pytest.fixture
-def agent(bench: Bench) -> Snmp:
-    return Snmp(bench.environment)
 
 
 @pytest.fixture
@@ -135,8 +130,7 @@ def test_a_panic_at_boot_is_printed_and_happens_at_each_boot(bench: Bench) -> No
             assert re.search(rb"\[ +0\.000000\] Booting Linux", seen)
             assert b"Call trace:\r\n" in seen
             assert b"login:" not in seen
-        agent = Snmp(bench.environment)
-        assert agent.get(OPER, agent.get(BASE_PORT, 1)) == "1"
+        assert bench.carrier("p1")
         assert not bench.answers("left")
         assert visible_faults(bench) == {"left": ["panics at boot", "hangs in a kernel panic"]}
         bench.outlet("left", "0")
@@ -189,74 +183,42 @@ def test_drop_ssh_ends_sessions_and_accepts_new_ones(bench: Bench) -> None:
     assert bench.ssh("left", "echo again").strip() == "again"
 
 
-def test_a_lying_switch_acknowledges_settings_and_ignores_them(bench: Bench, agent: Snmp) -> None:
-    bench.boot("left")
-    pinet(bench, "degrade", "sw-1", "--lie")
-    assert visible_faults(bench) == {"sw-1": ["lies"]}
-    index = agent.get(BASE_PORT, 1)
-    assert agent.set(ADMIN, index, "i", "2") == agent.set(ROW, 3900, "i", "4") == ""
-    assert (agent.get(ADMIN, index), agent.get(OPER, index)) == ("1", "1")
-    assert list(agent.walk(ROW)) == ["1"]
-    assert "inconsistentValue" in agent.set(PVID, 1, "u", "3900")
-    bench.restore("sw-1")
-    assert agent.set(ROW, 3900, "i", "4") == ""
-    assert list(agent.walk(ROW)) == ["1", "3900"]
-    assert agent.set(ROW, 3900, "i", "6") == ""
-
-
-def test_a_switch_lies_about_one_port(bench: Bench, agent: Snmp) -> None:
-    pinet(bench, "degrade", "sw-1/p1", "--lie")
-    assert visible_faults(bench) == {"sw-1": ["lies about p1"]}
-    assert agent.set(ROW, 3900, "i", "4") == ""
-    for port in (1, 2):
-        agent.join(port, 3900)
-    assert (agent.get(PVID, 1), agent.get(PVID, 2)) == ("1", "3900")
-    bench.restore("sw-1/p1")
-    for port in (1, 2):
-        assert agent.set(PVID, port, "u", "1") == ""
-    assert agent.set(ROW, 3900, "i", "6") == ""
-
-
-def test_a_dead_switch_does_not_answer_and_still_forwards(pair: Bench, agent: Snmp) -> None:
+def test_a_dead_switch_does_not_answer_and_still_forwards(pair: Bench) -> None:
     pinet(pair, "degrade", "sw-1", "--dead")
     assert visible_faults(pair) == {"sw-1": ["does not answer"]}
-    assert "Timeout" in agent.run("snmpget", f"{PVID}.1", timeout_s=0.3)
+    port = int(pair.environment["LG_SWITCH_SW_1"].rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=1) as sock:
+        sock.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            sock.recv(1)
     assert pair.pings()
     pair.restore("sw-1")
-    assert agent.get(PVID, 1) == "1"
+    assert pair.switch("hostname").strip() == "sw-1"
 
 
-def test_stale_counters_are_updated_after_the_given_time(pair: Bench, agent: Snmp) -> None:
-    index = agent.get(BASE_PORT, 1)
-    pinet(pair, "degrade", "sw-1", "--stale-counters", "4")
-    assert visible_faults(pair) == {"sw-1": ["counters 4 s old"]}
-    before = agent.get(IN_OCTETS, index)
-    pair.ssh("left", "ping -c3 -i 0.1 -W1 -s 1000 10.1.0.2")
-    assert agent.get(IN_OCTETS, index) == before
-    wait_until("the counters to move", lambda: int(agent.get(IN_OCTETS, index)) > int(before) + 3000)
-
-
-def test_swapped_cables_are_in_each_others_ports(pair: Bench, agent: Snmp) -> None:
-    indices = [agent.get(BASE_PORT, port) for port in (1, 2, 4)]
+def test_swapped_cables_are_in_each_others_ports(pair: Bench) -> None:
+    indices = pair.switch("cat /sys/class/net/p[124]/ifindex")
     pair.outlet("left", "1")
     assert pinet(pair, "degrade", "left:onboard", "--swap-with", "right:onboard") == "degraded: left:onboard\n"
     assert visible_faults(pair) == {"left:onboard": ["plugged into sw-1/p2"], "right:onboard": ["plugged into sw-1/p1"]}
-    assert [agent.get(BASE_PORT, port) for port in (1, 2, 4)] == indices
-    wait_until("LLDP", lambda: neighbour(agent, indices[0]) == "right" and neighbour(agent, indices[1]) == "left")
+    assert pair.switch("cat /sys/class/net/p[124]/ifindex") == indices
+    wait_until("LLDP", lambda: neighbour(pair, "p1") == "right" and neighbour(pair, "p2") == "left")
     wait_until("right to answer", pair.pings)
-    assert agent.set(ADMIN, indices[0], "i", "2") == ""
+    pair.switch("ip link set p1 down")
     assert pair.node_carrier("left")
     assert not pair.node_carrier("right")
-    assert agent.set(ADMIN, indices[0], "i", "1") == ""
+    pair.switch("ip link set p1 up")
     assert LEAST * FULL_MBPS < pair.iperf()["mbps"] < MOST * FULL_MBPS
     pair.restore("left")
     assert visible_faults(pair) == {}
-    wait_until("LLDP", lambda: neighbour(agent, indices[0]) == "left" and neighbour(agent, indices[1]) == "right")
+    wait_until("LLDP", lambda: neighbour(pair, "p1") == "left" and neighbour(pair, "p2") == "right")
     assert LEAST * FULL_MBPS < pair.iperf()["mbps"] < MOST * FULL_MBPS
 
 
-def neighbour(agent: Snmp, if_index: str) -> str | None:
-    return next((name for index, name in agent.walk(LLDP_NAME).items() if index.split(".")[1] == if_index), None)
+def neighbour(bench: Bench, port: str) -> str | None:
+    """Return the neighbour of a port that LLDP reports."""
+    found = neighbours_by_lldp(bench.switch("lldpcli -f json0 show neighbors"))
+    return next((one.system for name, one in found if name == port), None)
 
 
 def test_faults_stay_with_a_swapped_cable(pair: Bench) -> None:
@@ -282,10 +244,7 @@ def test_faults_stay_with_a_swapped_cable(pair: Bench) -> None:
             ["pdu", "--loss", "1%"],
             "--loss is not a fault of 'pdu', which is the power distribution unit; accepted: --dead",
         ),
-        (["sw-1/p1", "--dead"], "--dead affects all of 'sw-1', not only 'sw-1/p1'; use 'sw-1' as target"),
-        (["sw-1/p1", "--stale-counters", "3"], "--stale-counters affects all of 'sw-1', not only 'sw-1/p1'"),
-        (["sw-1/p9", "--lie"], "unknown port 'p9' in switch sw-1; accepted: p1, p2"),
-        (["sw-2/p1", "--lie"], "unknown switch 'sw-2', did you mean 'sw-1'?"),
+        (["sw-1", "--lie"], "--lie is not a fault of 'sw-1', which is a switch; accepted: --dead"),
         (["pdu/lft", "--lie"], "unknown node 'lft', did you mean 'left'?"),
         (["pdu/left", "--dead"], "--dead affects all of 'pdu', not only 'pdu/left'; use 'pdu' as target"),
         (["sw1", "--dead"], "unknown part of the lab 'sw1', did you mean 'sw-1'?"),
@@ -297,23 +256,8 @@ def test_faults_stay_with_a_swapped_cable(pair: Bench) -> None:
         (["left", "--swap-with", "both"], "--swap-with both: expected one interface"),
         (["left", "--swap-with", "left:onboard"], "cannot be swapped with itself"),
         (["left"], "no fault given"),
-        (["sw-1", "--stale-counters", "-1"], "--stale-counters -1: expected seconds"),
         (["left", "--direction", "tx"], "needs --rate or --loss"),
     ],
 )
 def test_an_impossible_fault_is_refused_in_one_sentence(bench: Bench, words: list[str], message: str) -> None:
     assert message in pinet(bench, "degrade", *words)
-
-
-def test_a_switch_that_is_managed_over_ssh_can_be_dead_but_not_lie(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with bench_up(tmp_path_factory.mktemp("linux-faults")) as linux:
-        with pytest.raises(ConfigError, match=r"managed over ssh, .*need a switch with backend snmp"):
-            linux.degrade("sw-1", lie=True)
-        linux.degrade("sw-1", dead=True)
-        port = int(linux.environment["LG_SWITCH_SW_1"].rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as sock:
-            sock.settimeout(0.3)
-            with pytest.raises(TimeoutError):
-                sock.recv(1)
-        linux.restore()
-        assert linux.switch("hostname").strip() == "sw-1"

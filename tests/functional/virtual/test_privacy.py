@@ -66,7 +66,7 @@ def test_the_password_gives_access_and_its_hash_differs_each_time(bench: Bench) 
 def test_labgrid_finds_the_password_of_the_default_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     from labgrid.config import Config
 
-    for name in ("COORDINATOR", "KEYFILE", "SWITCH_SW1", "SNMP_COMMUNITY", "SNMP_READ_COMMUNITY"):
+    for name in ("COORDINATOR", "KEYFILE", "SWITCH_SW1"):
         monkeypatch.setenv(f"LG_{name}", "x")
     monkeypatch.setenv("LG_CONSOLE_PASSWORD", "0123abcd")
     targets = Config(str(REPOSITORY / "lab" / "virtual.yaml")).get_targets()

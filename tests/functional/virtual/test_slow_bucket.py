@@ -55,13 +55,18 @@ def test_a_packet_passes_a_bucket_made_for_its_mtu(mtu: int, shaped_for: int, pa
         far.close()
 
 
+def udp_socket(namespace: NetNamespace) -> socket.socket:
+    with namespace.entered():
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+
+
 def test_traffic_that_begins_gets_little_more_than_the_rate() -> None:
     """With 80 kB at once, 3 s of traffic at 10 Mbit/s were 2 % above the physical limit."""
     rate_bps = 0.1 * wire_rate(100)
     near, far = NetNamespace(), NetNamespace()
     try:
         asyncio.run(cable(near, far, rate_bps))
-        with far.udp_socket() as receiver, near.udp_socket() as sender:
+        with udp_socket(far) as receiver, udp_socket(near) as sender:
             receiver.bind(("198.18.0.2", 0))
             begin_s = time.monotonic()
             with suppress(BlockingIOError):

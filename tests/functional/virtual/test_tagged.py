@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pytest_pinet.virtual.firmware import BRIDGE
 from pytest_pinet.virtual.namespaces import NetNamespace, ip
+from pytest_pinet.virtual.spec import BRIDGE
 from pytest_pinet.virtual.tagged import TaggedHost
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")

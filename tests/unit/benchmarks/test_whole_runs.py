@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from benchmarks.verdicts.whole_runs import __main__ as command
-from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, TABLE, low
+from benchmarks.verdicts.whole_runs import published
+from benchmarks.verdicts.whole_runs.behaviours import KINDS, OWN, STEADY, TABLE, low
 from benchmarks.verdicts.whole_runs.board import BOOT_S, Kind, Moment, wanted_port
 from benchmarks.verdicts.whole_runs.lab import RUNS_OF_A_DAY, RUNS_OF_FIRST_DAY, SimulatedLab
 from benchmarks.verdicts.whole_runs.rows import Cell, Count, cells, count
@@ -123,8 +125,8 @@ def test_gates_on_a_level_that_no_run_of_the_history_had_are_apart() -> None:
 
 def test_all_rows_of_the_table_and_ten_of_our_own_are_counted() -> None:
     rows = {one.row for one in cells()}
-    assert rows == {str(number) for number in range(1, 11)} | {f"own {number}" for number in range(1, 11)}
-    assert {one.kind for one in cells()} == set(KINDS) == {*TABLE, *OWN}
+    assert rows == {str(number) for number in range(11)} | {f"own {number}" for number in range(1, 11)}
+    assert {one.kind for one in cells()} == set(KINDS) == {*STEADY, *TABLE, *OWN}
     assert len({one.name for one in cells()}) == len(cells())
 
 
@@ -141,3 +143,22 @@ def test_the_command_counts_one_row(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert text.startswith("seed 5, 2 gates a cell; missed: the whole 95 % interval (Wilson) is above 1 %")
     assert "| 10 | wholly within its start, run without a limit | 2 |" in text
     assert text.count("\n| 10 |") == 2
+
+
+def test_the_page_has_a_line_for_each_kind_with_the_worst_of_its_cases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "COUNTED", tmp_path / "counted.json")
+    assert published.section(119) == ""
+    own = [Count(Cell("1", FIRST, 5, calibrated=known), 1, {"pass": wrong, "fail": 600 - wrong}, {}, 9.0)
+           for known, wrong in ((False, 60), (True, 0))]  # fmt: skip
+    build = Count(Cell("own 8", "one boot in seven 20 % low", 0, "build"), 1, {"inconclusive": 30, "pass": 570}, {}, 8)
+    order = [one.name for one in cells()]
+    published.publish([command.as_json(one) for one in (build, *own)], order)
+    # A later count of some cells replaces only these.
+    published.publish([command.as_json(build)], order)
+    text = published.section(119)
+    assert "1 of 3 cases of whole runs have certainly more than 1 % wrong verdicts" in text
+    assert "seed 1, 600 gates a case" in text
+    assert f"| {FIRST} |  |  | **10.0**; 0 |  |" in text
+    assert "| one boot in seven 20 % low, gate of builds | 0.0; 5 |  |  |  |" in text

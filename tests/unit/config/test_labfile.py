@@ -129,7 +129,7 @@ def test_the_example_bench_loads() -> None:
 @pytest.mark.parametrize("path", [VIRTUAL, BENCH], ids=lambda path: path.name)
 def test_labgrid_takes_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labgrid = pytest.importorskip("labgrid")
-    for name in ("COORDINATOR", "KEYFILE", "CONSOLE_PASSWORD", "SWITCH_SW1", "SNMP_COMMUNITY", "SNMP_READ_COMMUNITY"):
+    for name in ("COORDINATOR", "KEYFILE", "CONSOLE_PASSWORD", "SWITCH_SW1"):
         monkeypatch.setenv(f"LG_{name}", f"value-of-{name}")
     environment = labgrid.Environment(str(path))  # imports our drivers too
     assert set(environment.config.get_targets()) >= set(load(path).nodes)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_pinet.virtual.boot_settings import BootSettings
 from pytest_pinet.virtual.link_models import model_of, wire_rate
-from pytest_pinet.virtual.shaping import bus_bucket, bus_lines, chunk, token_bucket
+from pytest_pinet.virtual.shaping import arbiter, bus_bucket, bus_lines, chunk, from_port, to_address, token_bucket
 
 MAC = "02:00:00:00:00:01"
 
@@ -51,3 +51,17 @@ def test_a_scaled_model_keeps_its_variants() -> None:
     model = model_of("cm4", "aqc107", 10_000)
     boots = [BootSettings(1500), replace(BootSettings(1500), payload=512)]
     assert [model.shape(boot).scaled(0.1).tx_bps * 10 for boot in boots] == [model.shape(boot).tx_bps for boot in boots]
+
+
+def test_only_slow_ports_send_packet_by_packet() -> None:
+    assert "peakrate" in token_bucket("p1", 98.4e6, 128_000)
+    assert "peakrate" not in token_bucket("p1", 984e6, 512_000)
+
+
+def test_contenders_have_their_own_queues_up_to_a_limit() -> None:
+    lines = arbiter("p1", 98.4e6, [from_port(f"p{n}") for n in range(2, 7)])
+    assert sum("bfifo" in line for line in lines) == 6  # and one for the rest
+    assert sum("indev" in line for line in lines) == 5
+    many = arbiter("eth0", 984e6, [to_address(f"02:00:00:00:00:{n:02x}") for n in range(100)])
+    assert sum("bfifo" in line for line in many) == 33
+    assert sum("ether dst" in line for line in many) == 100
