@@ -179,7 +179,7 @@ def point_of(record: str, **more: Any) -> Point:
 
     The other fields are not checked: thousands of points have them, and `point_row` writes them.
     """
-    return Point(**vars(_PointRecord.model_validate_json(record)), **more)
+    return Point(**{**vars(_PointRecord.model_validate_json(record)), **more})
 
 
 def run_row(run: StoredRun) -> dict[str, Any]:
