@@ -1,31 +1,13 @@
-"""QEMU: found, unpacked, with its plugin, and room for guests."""
+"""Which QEMU an exact board uses, what is said if there is none or an old one, and the plugin for it."""
 
-from __future__ import annotations
-
-import os
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from pytest_pinet.errors import CapabilityError, LabError
-from pytest_pinet.exact import qemu
 from pytest_pinet.exact.measure import exact_boards
-from pytest_pinet.exact.qemu import (
-    PROGRAM,
-    Qemu,
-    Room,
-    build_plugin,
-    find_qemu,
-    free_memory,
-    plugin_for,
-    qemu_at,
-    unpack_newer_qemu,
-    unpacked_folder,
-    usable_processors,
-)
-from tests.support.apt_programs import LISTS, tool
+from pytest_pinet.exact.qemu import PROGRAM, Qemu, build_plugin, find_qemu, plugin_for, unpacked_folder
 
 BOARDS = exact_boards()
 E1000E, IGB = BOARDS["e1000e"], BOARDS["igb"]
@@ -126,133 +108,5 @@ def test_two_processors_are_counted_by_old_versions_only() -> None:
     assert newer.path is None
     assert newer.missing.startswith("with 2 processors, instructions are counted by function with QEMU 7.2 only:")
     # These two only lack a compiler here.
-    for one, processors in ((Qemu(("qemu",), (10, 0, 2), ""), 1), (Qemu(("qemu",), (7, 2, 22), ""), 2)):
-        assert plugin_for(one, processors).missing.endswith("has no C compiler: `apt install gcc libc6-dev`")
-
-
-APT = f"""\
-case "$*" in
-*indextargets*) cat <<'END'
-{LISTS}END
-;;
-download*)
-    for word in "$@"; do case $word in */*) package=$word ;; esac; done
-    file=${{package%%/*}}_10.0.2.deb
-    case "$*" in *--print-uris*) echo "'http://mirror/$file' $file 9 SHA256:0" ;; *) echo "$package" >"$file" ;; esac ;;
-esac"""
-DPKG = f"""\
-mkdir -p "$3/usr/bin"
-cat "$2" >>"$3/packages"
-case $2 in *-arm_*) ;; *) exit 0 ;; esac
-printf '#!/bin/sh\\necho QEMU emulator version 10.0.2\\n' >"$3/usr/bin/{PROGRAM}"
-chmod 755 "$3/usr/bin/{PROGRAM}\""""
-
-
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of the stand-ins, first on PATH."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, script in (("apt-get", APT), ("dpkg", "echo amd64"), ("dpkg-deb", DPKG)):
-        tool(folder, name, script)
-    return folder
-
-
-def left() -> list[str]:
-    """Return what the cache has beside the QEMU that counts."""
-    folder = unpacked_folder().parent
-    return [path.name for path in folder.rglob("*") if path.suffix in (".draft", ".deb")]
-
-
-@pytest.mark.usefixtures("programs")
-def test_the_packages_of_the_backports_of_this_release_are_unpacked() -> None:
-    said: list[str] = []
-    program = unpack_newer_qemu(said.append)
-    assert program == unpacked_folder() / "usr/bin" / PROGRAM
-    assert qemu_at(unpacked_folder(), "the cache").version == (10, 0, 2)
-    assert (unpacked_folder() / "packages").read_text().split() == [
-        f"qemu-system-{part}/bookworm-backports" for part in ("arm", "common", "data")
-    ]
-    assert said[-1] == "QEMU 10.0.2"
-    assert left() == []
-
-
-def test_a_failed_unpacking_keeps_the_earlier_qemu(programs: Path) -> None:
-    unpack_newer_qemu(print)
-    tool(programs, "dpkg-deb", 'mkdir -p "$3"; echo "dpkg-deb: error: No space left" >&2; exit 2')
-    with pytest.raises(LabError, match=r"^`dpkg-deb -x .* failed with exit code 2: dpkg-deb: error: No space left"):
-        unpack_newer_qemu(print)
-    assert qemu_at(unpacked_folder(), "the cache").version == (10, 0, 2)
-    assert not [name for name in left() if name.endswith(".draft")]
-
-
-def test_packages_without_the_program_replace_nothing(programs: Path) -> None:
-    unpack_newer_qemu(print)
-    tool(programs, "dpkg-deb", 'mkdir -p "$3/usr/bin"')
-    with pytest.raises(LabError, match=rf"^the package names .*, which is neither {PROGRAM} nor a folder"):
-        unpack_newer_qemu(print)
-    assert qemu_at(unpacked_folder(), "the cache").version == (10, 0, 2)
-
-
-MEMINFO = "MemTotal:       65756516 kB\nMemFree:         1268444 kB\nMemAvailable:    8388608 kB\nBuffers: 4 kB\n"
-V1 = "9:name=systemd:/\n5:cpu,cpuacct:/docker/ab12\n4:memory:/docker/ab12\n0::/\n"
-V2 = "0::/user.slice/runner.service\n"
-
-
-@pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the files of a machine with 64 processors and 8 GiB of free memory, which has no control groups yet."""
-    monkeypatch.setattr(qemu, "_ROOT", tmp_path)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
-    write(tmp_path, {"proc/meminfo": MEMINFO})
-
-
-def write(root: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("files", "processors", "mib"),
-    [
-        ({}, 64, 8192),
-        # A container of Docker with --cpus 2 and --memory 3g: its own group is the top of its tree.
-        ({"proc/self/cgroup": V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "200000\n",
-          "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-          "sys/fs/cgroup/memory/memory.limit_in_bytes": "3221225472\n"}, 2, 3072),
-        ({"proc/self/cgroup": V1, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
-          "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-          "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 64, 8192),
-        # The slice limits the service.
-        ({"proc/self/cgroup": V2, "sys/fs/cgroup/user.slice/cpu.max": "350000 100000\n",
-          "sys/fs/cgroup/user.slice/runner.service/cpu.max": "max 100000\n",
-          "sys/fs/cgroup/user.slice/memory.max": "max\n",
-          "sys/fs/cgroup/user.slice/runner.service/memory.max": "1073741824\n"}, 3, 1024),
-        ({"proc/self/cgroup": V2, "sys/fs/cgroup/user.slice/cpu.max": "50000 100000\n"}, 1, 8192),
-    ],
-)  # fmt: skip
-def test_quotas_and_limits_count(files: Mapping[str, str], processors: int, mib: int, tmp_path: Path) -> None:
-    write(tmp_path, files)
-    assert (usable_processors(), free_memory() >> 20) == (processors, mib)
-
-
-class Waits(Exception):
-    """A guest would wait."""
-
-
-def wait() -> None:
-    raise Waits
-
-
-def test_guests_wait_for_memory_but_one_always_runs() -> None:
-    own, gib = Room(), 1 << 30
-    with own.guest(5 * gib, wait):
-        with own.guest(3 * gib, wait), pytest.raises(Waits), own.guest(1, wait):
-            pass
-        with own.guest(2 * gib, wait), own.guest(gib, wait):
-            pass
-    with own.guest(100 * gib, wait):
-        pass
+    for qemu, processors in ((Qemu(("qemu",), (10, 0, 2), ""), 1), (Qemu(("qemu",), (7, 2, 22), ""), 2)):
+        assert plugin_for(qemu, processors).missing.endswith("has no C compiler: `apt install gcc libc6-dev`")
